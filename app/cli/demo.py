@@ -1,0 +1,59 @@
+"""`nearsay demo`: the main job on the sample corpus, in a minute."""
+
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, library_options, open_library
+from nearsay.app.cli.printing import print_hits
+from nearsay.app.cli.progress_bar import ProgressBar
+
+__all__ = ["demo"]
+
+_COLLECTION = "samples"
+_SEARCHES = (
+    ("my bread dough refuses to puff up", None),
+    (
+        "page loads fine for me but times out for everybody else",
+        "subject in ('databases', 'computer networking')",
+    ),
+    ("how to fall asleep when thoughts keep racing", "date >= 2020-01-01"),
+)
+
+
+@click.command()
+@library_options
+def demo(**place: Unpack[Place]) -> None:
+    """Index the sample corpus, search it three times, and say how to go on.
+
+    \b
+    Example:
+        nearsay demo --library demo-library
+    """
+    from nearsay.data.samples import folder
+
+    click.echo("Indexing the sample corpus with the bundled encoder, all-MiniLM-L6-v2 …")
+    with open_library(place, create=True) as library, ProgressBar("embedding") as bar:
+        samples = library.collection(_COLLECTION)
+        report = samples.add(folder() / "corpus.jsonl", progress=bar)
+        click.echo(
+            f"{report.read} passages in the collection '{_COLLECTION}', {report.embedded} of them embedded now"
+        )
+        for query, where in _SEARCHES:
+            click.echo(
+                f"\n{click.style(f'“{query}”', fg='cyan', bold=True)}" + (f"  where {where}" if where else "")
+            )
+            print_hits(samples.search(query, k=3, where=where), as_json=False)
+    _say_how_to_go_on(str(place["library"]))
+
+
+def _say_how_to_go_on(library: str) -> None:
+    click.echo(
+        f"""
+Now yours (export NEARSAY_LIBRARY={library} saves naming the library each time):
+  nearsay search {_COLLECTION} "why is the sky dark at night" -k 5
+  nearsay index add notes my-notes/                a folder of txt, md, html, pdf, csv, jsonl
+  nearsay search notes "what did we decide about holidays" --where "year >= 2024"
+  nearsay similar {_COLLECTION} --id cooking-01
+  nearsay doctor --prove                           is every index exactly what it should be"""
+    )

@@ -1,0 +1,47 @@
+"""`nearsay doctor`: what is installed, what the machine has, whether every collection is sound."""
+
+import sys
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.printing import print_json
+
+__all__ = ["doctor"]
+
+
+@click.command()
+@click.option("--prove", is_flag=True, help="Encode a sample of each collection again and search for itself.")
+@json_option
+@library_options
+def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show versions, devices and precision, and check that every index is exactly what SQL says.
+
+    Exits with 1 if anything is wrong.
+
+    \b
+    Example:
+        nearsay doctor --prove
+    """
+    from pathlib import Path
+
+    from nearsay.indexer.doctor import examine
+    from nearsay.training.environment import environment
+
+    findings = [*environment(place["device"], place["precision"])]
+    if Path(place["library"]).is_dir():
+        with open_library(place) as opened:
+            findings += examine(opened, prove=prove)
+    for finding in findings:
+        if as_json:
+            print_json(finding)
+        else:
+            mark = (
+                click.style("ok   ", fg="green")
+                if finding.sound
+                else click.style("WRONG", fg="red", bold=True)
+            )
+            click.echo(f"{mark} {finding.subject}: {finding.detail}")
+    if not all(finding.sound for finding in findings):
+        sys.exit(1)

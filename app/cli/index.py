@@ -1,0 +1,252 @@
+"""`nearsay index`: what goes into a library, and what becomes of it."""
+
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.index_show import list_, show
+from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.printing import print_json, print_notes
+from nearsay.app.cli.progress_bar import ProgressBar
+
+__all__ = ["index"]
+
+_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf"]
+
+
+@click.group()
+def index() -> None:
+    """Add, remove, rebuild and look after collections.
+
+    \b
+    Example:
+        nearsay index add notes my-notes/
+    """
+
+
+@index.command()
+@click.argument("collection")
+@click.argument("sources", nargs=-1, required=True, metavar="FILE…")
+@click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
+@click.option("--id", "id_", metavar="FIELD", help="The field with the id.")
+@click.option("--title", metavar="FIELD", help="The field with the title; it is embedded with the text.")
+@click.option("--metadata", metavar="FIELD,…", help="The fields to keep beside; all others if left out.")
+@click.option("--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out.")
+@click.option("--whole-file", is_flag=True, help="A txt file is one document instead of a passage a line.")
+@click.option("--encoding", metavar="NAME", help="UTF-8 if left out.")
+@click.option("--delimiter", metavar="CHAR", help="Of csv; seen in the header if left out.")
+@click.option(
+    "--max-text-bytes", type=int, default=4 * 2**20, show_default=True, help="Longer rows are skipped."
+)
+@click.option(
+    "--chunking", metavar="HOW", help="none, sentences, tokens or tokens:LENGTH:OVERLAP; tokens at first."
+)
+@click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
+@click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
+@json_option
+@library_options
+def add(
+    *,
+    collection: str,
+    sources: tuple[str, ...],
+    text: str | None,
+    id_: str | None,
+    title: str | None,
+    metadata: str | None,
+    format_: str | None,
+    whole_file: bool,
+    encoding: str | None,
+    delimiter: str | None,
+    max_text_bytes: int,
+    chunking: str | None,
+    encoder: str | None,
+    strict: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Add documents to COLLECTION from files, folders, globs or - (standard input); update those that changed.
+
+    Rows without an id belong to their file: those that it no longer holds are removed. Stopped at any
+    moment, the same command goes on where it was.
+
+    \b
+    Example:
+        nearsay index add papers papers.jsonl --text abstract
+        cat tickets.txt | nearsay index add tickets -
+    """
+    from nearsay.app.cli.add_report import print_report
+    from nearsay.data.formats import Format
+    from nearsay.data.read_options import ReadOptions
+
+    options = ReadOptions(
+        text=text,
+        id=id_,
+        title=title,
+        metadata=None if metadata is None else tuple(name for name in metadata.split(",") if name),
+        format=None if format_ is None else Format(format_),
+        whole_file=whole_file,
+        encoding=encoding,
+        delimiter=delimiter,
+        max_text_bytes=max_text_bytes,
+    )
+    with open_library(place, create=True) as library, ProgressBar("embedding") as bar:
+        target = library.collection(collection, encoder=encoder, chunking=chunking)
+        report = target.add(*sources, options=options, strict=strict, progress=bar)
+    print_report(collection, report, as_json=as_json)
+
+
+@index.command()
+@click.argument("collection")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="A document to remove; may be given again.")
+@where_option
+@click.option("--all", "everything", is_flag=True, help="Remove the collection itself.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@library_options
+def remove(
+    collection: str,
+    ids: tuple[str, ...],
+    where: str | None,
+    everything: bool,
+    yes: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Remove documents of COLLECTION by id or filter; searches miss them at once.
+
+    \b
+    Example:
+        nearsay index remove papers --where "year < 1990"
+    """
+    if not (ids or where or everything):
+        raise click.UsageError("name what to remove: --id, --where or --all")
+    with open_library(place) as library:
+        target = library.collection(collection)
+        if everything:
+            count = target.overview().documents
+            if not yes:
+                click.confirm(f"Remove '{collection}' with its {count:,} documents?", abort=True, err=True)
+            target.delete()
+            click.echo(f"removed the collection '{collection}' with {count:,} documents", err=True)
+            return
+        click.echo(f"removed {target.remove(ids, where=where):,} documents", err=True)
+
+
+@index.command()
+@click.argument("collection")
+@click.option("--encoder", metavar="NAME", help="Embed by this encoder beside the live generation.")
+@click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
+@json_option
+@library_options
+def rebuild(
+    collection: str, encoder: str | None, promote_: bool, as_json: bool, **place: Unpack[Place]
+) -> None:
+    """Embed COLLECTION by another encoder, or without --encoder mend what is damaged or missing.
+
+    \b
+    Example:
+        nearsay index rebuild papers --encoder ./my-encoder
+    """
+    with open_library(place) as library, ProgressBar("embedding") as bar:
+        target = library.collection(collection)
+        report = target.rebuild(encoder, progress=bar)
+        if encoder and promote_:
+            target.promote(report.generation)
+    if as_json:
+        print_json(report)
+        return
+    state = "live" if promote_ else report.state
+    click.echo(
+        f"generation {report.generation} is {state}: {report.embedded:,} passages embedded, "
+        f"{report.truncated:,} cut, {report.mended} damaged segments mended",
+        err=True,
+    )
+    if state == "ready":
+        click.echo(f"Make it live: nearsay index promote {collection}", err=True)
+
+
+@index.command()
+@click.argument("collection")
+@click.option("--generation", type=int, metavar="N", help="The newest that is ready if left out.")
+@library_options
+def promote(collection: str, generation: int | None, **place: Unpack[Place]) -> None:
+    """Make a generation of COLLECTION that is ready the one that answers.
+
+    \b
+    Example:
+        nearsay index promote papers
+    """
+    with open_library(place) as library, ProgressBar("embedding") as bar:
+        number = library.collection(collection).promote(generation, progress=bar)
+    click.echo(
+        f"generation {number} of '{collection}' is live. Back: nearsay index rollback {collection}", err=True
+    )
+
+
+@index.command()
+@click.argument("collection")
+@library_options
+def rollback(collection: str, **place: Unpack[Place]) -> None:
+    """Go back to the generation of COLLECTION that was live before.
+
+    \b
+    Example:
+        nearsay index rollback papers
+    """
+    with open_library(place) as library, ProgressBar("embedding") as bar:
+        number = library.collection(collection).rollback(progress=bar)
+    click.echo(f"generation {number} of '{collection}' is live again", err=True)
+
+
+@index.command()
+@click.argument("collection")
+@click.option("--drop-retired", is_flag=True, help="Also forget retired generations: no way back to them.")
+@json_option
+@library_options
+def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    """Merge the segments of COLLECTION, and free the room of what was removed.
+
+    \b
+    Example:
+        nearsay index compact papers
+    """
+    with open_library(place) as library:
+        report = library.collection(collection).compact(drop_retired=drop_retired)
+    if as_json:
+        print_json(report)
+        return
+    click.echo(
+        f"{report.segments_before} segments became {report.segments_after}; {report.vectors_dropped:,} removed "
+        f"vectors and {report.files_removed} files dropped, {report.bytes_freed / 1e6:,.1f} MB freed",
+        err=True,
+    )
+
+
+@index.command()
+@click.argument("collection")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file to write; standard output if left out."
+)
+@where_option
+@click.option(
+    "--vectors", is_flag=True, help="A line a passage with its vector, instead of a line a document."
+)
+@library_options
+def export(
+    collection: str, out: Path | None, where: str | None, vectors: bool, **place: Unpack[Place]
+) -> None:
+    """Write COLLECTION as JSON lines that `index add` reads back.
+
+    \b
+    Example:
+        nearsay index export papers --out papers.jsonl
+    """
+    stream = click.get_binary_stream("stdout") if out is None else out
+    with open_library(place) as library:
+        count = library.collection(collection).export(stream, where=where, vectors=vectors)
+    print_notes(
+        [f"{count:,} {'passages' if vectors else 'documents'} written" + (f" to {out}" if out else "")]
+    )
+
+
+index.add_command(list_)
+index.add_command(show)

@@ -1,0 +1,82 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Library
+
+__all__ = ["Place", "device_options", "json_option", "library_options", "open_library", "where_option"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Place(TypedDict):
+    """What `library_options` gives to a command."""
+
+    library: str
+    database: str | None
+    device: str | None
+    precision: str
+
+
+def json_option(command: Command) -> Command:
+    """`--json`: machine-readable output."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")(command)
+
+
+def device_options(command: Command) -> Command:
+    """`--device` and `--precision`: where and how the encoder runs."""
+    command = click.option(
+        "--precision",
+        type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+        default="auto",
+        show_default=True,
+        help="Numbers the encoder computes with; auto is what this processor is quick at.",
+    )(command)
+    return click.option(
+        "--device", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps; the best there is if left out."
+    )(command)
+
+
+def library_options(command: Command) -> Command:
+    """`--library`, `--database` and where the encoder runs, given to the command as they are."""
+    command = device_options(command)
+    command = click.option(
+        "--database",
+        envvar="NEARSAY_DATABASE",
+        metavar="URL",
+        help="PostgreSQL catalogue; SQLite inside the library if left out. [env: NEARSAY_DATABASE]",
+    )(command)
+    return click.option(
+        "--library",
+        envvar="NEARSAY_LIBRARY",
+        default="library",
+        show_default=True,
+        metavar="DIR",
+        help="The library's folder. [env: NEARSAY_LIBRARY]",
+    )(command)
+
+
+def where_option(command: Command) -> Command:
+    """`--where`: a filter over the documents."""
+    return click.option(
+        "--where",
+        metavar="EXPR",
+        help="Only documents for which this holds, as in: year >= 2019 and venue in ('acl', 'emnlp')",
+    )(command)
+
+
+def open_library(place: Place, *, create: bool = False) -> "Library":
+    """The library that the options name; one that is not there is made only if `create` is true."""
+    from nearsay.indexer import Library
+
+    return Library.open(
+        place["library"],
+        database=place["database"],
+        device=place["device"],
+        precision=place["precision"],
+        create=create,
+    )

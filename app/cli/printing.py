@@ -1,0 +1,77 @@
+"""What the commands print: for people, or as JSON lines."""
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Hits
+
+__all__ = ["print_hits", "print_json", "print_notes", "print_table", "visible"]
+
+_PREVIEW = 400  # characters of a passage shown to a person
+
+
+def print_json(row: object) -> None:
+    """One object as one line of JSON on standard output."""
+    value = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Plain sentences on standard error, beside the results."""
+    for note in notes:
+        click.echo(note, err=True)
+
+
+def print_hits(hits: "Hits", *, as_json: bool) -> None:
+    """The hits of a search, best first."""
+    for hit in hits:
+        if as_json:
+            print_json(hit.to_json())
+            continue
+        facts = "  ".join(f"{name}={_shown(value)}" for name, value in hit.metadata.items())
+        head = click.style(visible(hit.title or hit.id), bold=True)
+        click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}")
+        preview = textwrap.shorten(visible(hit.text), _PREVIEW, placeholder=" …")
+        click.echo(textwrap.fill(preview, _width(), initial_indent="     ", subsequent_indent="     "))
+        click.echo(click.style(f"     {visible(hit.id)}  {visible(facts)}".rstrip(), dim=True))
+    print_notes(hits.notes)
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table of left-aligned words and right-aligned numbers."""
+    table = [[_shown(cell) for cell in row] for row in rows]
+    numeric = [
+        bool(table) and all(row[i].replace(",", "").replace(".", "").lstrip("-").isdigit() for row in table)
+        for i in range(len(headers))
+    ]
+    widths = [max(len(row[i]) for row in [list(headers), *table]) for i in range(len(headers))]
+    for row in [list(headers), *table]:
+        cells = [
+            cell.rjust(w) if n else cell.ljust(w) for cell, w, n in zip(row, widths, numeric, strict=True)
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def visible(text: str) -> str:
+    """The text without control characters: a document must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _width() -> int:
+    return min(110, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 100

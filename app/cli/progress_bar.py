@@ -1,0 +1,62 @@
+"""Progress on standard error: done, rate, time left."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+import click
+
+from nearsay.indexer.progress import Progress
+
+__all__ = ["ProgressBar"]
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class ProgressBar:
+    """A listener that draws a bar with tqdm on a terminal, and writes a line every ten seconds elsewhere.
+
+    Where the total is not known it is estimated from the share of the input that was read.
+    """
+
+    def __init__(self, what: str) -> None:
+        """`what`: the work, in a word. Nothing is drawn before the first passage is done."""
+        from tqdm import tqdm
+
+        self._what = what
+        self._terminal = sys.stderr.isatty()
+        self._bar = tqdm(
+            desc=what, unit=" passages", dynamic_ncols=True, delay=0.5, disable=not self._terminal
+        )
+        self._begun = self._said = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show one look at the work."""
+        total = progress.total
+        if total is None and progress.fraction and progress.fraction > 0.01:
+            total = max(progress.done, round(progress.done / progress.fraction))
+        if self._terminal:
+            self._bar.total = total
+            self._bar.update(progress.done - self._bar.n)
+        elif time.monotonic() - self._said >= _SECONDS_BETWEEN_LINES:
+            self._said = time.monotonic()
+            click.echo(self._line(progress.done, total), err=True)
+
+    def _line(self, done: int, total: int | None) -> str:
+        rate = done / (time.monotonic() - self._begun)
+        if not total:
+            return f"{self._what}: {done:,} passages, {rate:,.0f} a second"
+        left = (total - done) / rate if rate else 0.0
+        return (
+            f"{self._what}: {done:,} of about {total:,} passages, {rate:,.0f} a second, "
+            f"{int(left) // 60}:{int(left) % 60:02} left"
+        )

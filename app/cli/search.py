@@ -1,0 +1,66 @@
+"""`nearsay search` and `nearsay similar`."""
+
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.printing import print_hits
+
+__all__ = ["search", "similar"]
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("query")
+@click.option("-k", default=10, show_default=True, help="How many results.")
+@where_option
+@click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
+@json_option
+@library_options
+def search(
+    collection: str,
+    query: str,
+    k: int,
+    where: str | None,
+    by_document: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Find the passages of COLLECTION nearest in meaning to QUERY.
+
+    \b
+    Example:
+        nearsay search papers "loss functions for sentence pairs" -k 5 --where "year >= 2019"
+    """
+    with open_library(place) as library:
+        hits = library.collection(collection).search(query, k, where=where, by_document=by_document)
+        print_hits(hits, as_json=as_json)
+
+
+@click.command()
+@click.argument("collection")
+@click.option("--id", "id_", required=True, metavar="ID", help="The document to start from.")
+@click.option("-k", default=10, show_default=True, help="How many results.")
+@where_option
+@click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
+@json_option
+@library_options
+def similar(
+    collection: str,
+    id_: str,
+    k: int,
+    where: str | None,
+    by_document: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Find the passages of COLLECTION nearest in meaning to one of its documents.
+
+    \b
+    Example:
+        nearsay similar papers --id P19-1001 -k 5
+    """
+    with open_library(place) as library:
+        hits = library.collection(collection).similar(id_, k, where=where, by_document=by_document)
+        print_hits(hits, as_json=as_json)

@@ -1,0 +1,136 @@
+"""Bytes from files: counted, uncompressed, and brought to an encoding whose lines end in one byte."""
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["DamagedStreamError", "TextStream", "counted", "text_stream", "uncompressed"]
+
+_BUFFER_BYTES: Final = 256 * 2**10
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_BOMS: Final = (  # the longer first: UTF-32's begins with UTF-16's
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class DamagedStreamError(Exception):
+    """The bytes stop making sense here, and nothing after can be read; says why."""
+
+
+class _Chunks(io.RawIOBase):
+    """A stream made of whatever `read(size)` returns, b"" at the end."""
+
+    def __init__(self, read: Callable[[int], bytes], head: bytes = b"") -> None:
+        super().__init__()
+        self._read = read
+        self._left = head
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._left or self._read(len(view))
+        size = min(len(data), len(view))
+        view[:size] = data[:size]
+        self._left = data[size:]
+        return size
+
+
+def _buffered(read: Callable[[int], bytes], head: bytes = b"") -> io.BufferedReader:
+    return io.BufferedReader(_Chunks(read, head), _BUFFER_BYTES)
+
+
+def counted(stream: IO[bytes], count: Callable[[int], None]) -> io.BufferedReader:
+    """Read `stream`, telling `count` how many bytes came each time. Does not close it."""
+    # read1 gives what a pipe has now; read would wait until the buffer is full
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+
+    def read_counted(size: int) -> bytes:
+        data = read(size)
+        count(len(data))
+        return data
+
+    return _buffered(read_counted)
+
+
+def uncompressed(stream: io.BufferedReader, *, expected: bool) -> io.BufferedReader:
+    """Read through gzip if the bytes are gzip's, whatever the file is called.
+
+    `expected`: the name says gzip, so anything else is damage. A cut or damaged file gives its good bytes and
+    then DamagedStreamError.
+    """
+    head = stream.read(len(_GZIP_MAGIC))
+    rest = _buffered(stream.read1, head)
+    if head != _GZIP_MAGIC:
+        if expected:
+            raise DamagedStreamError("the name ends in .gz, but this is not gzip data")
+        return rest
+    archive = gzip.GzipFile(fileobj=rest)
+
+    def read_archive(size: int) -> bytes:
+        try:
+            return archive.read1(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DamagedStreamError(f"damaged gzip data: {error}") from error
+
+    return _buffered(read_archive)
+
+
+class TextStream(NamedTuple):
+    """Bytes whose lines end in the one byte LF."""
+
+    stream: io.BufferedReader  # without its byte order mark
+    encoding: str  # what its lines are to be decoded from
+    marked: bool  # whether a byte order mark said so
+
+
+def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
+    r"""Find a stream's encoding and take its byte order mark off.
+
+    encoding: what the user says; None = what the mark says, else UTF-8. Encodings in which a line does not
+        end in the one byte `\n` (UTF-16, UTF-32) are brought to UTF-8 on the way, faulty parts as faulty
+        UTF-8, so that they are found in their line.
+    """
+    head = stream.read(4)
+    mark, marked = next(((mark, name) for mark, name in _BOMS if head.startswith(mark)), (b"", None))
+    name = codecs.lookup(encoding).name if encoding else marked or "utf-8"
+    if name in {"utf-8-sig", "utf_8_sig"}:
+        name = "utf-8"
+    if marked is not None and (name == marked or name in {"utf-16", "utf-32"}):
+        head, name = head[len(mark) :], marked
+    stream = _buffered(stream.read1, head)
+    if "\n".encode(name) == b"\n":
+        return TextStream(stream, name, bool(mark))
+    return TextStream(_buffered(_transcoder(stream, name)), "utf-8", bool(mark))
+
+
+def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors="surrogatepass")
+
+    def read(_: int) -> bytes:
+        while data := stream.read1(_BUFFER_BYTES // 4):
+            try:
+                text = decoder.decode(data)
+            except UnicodeDecodeError as error:
+                raise DamagedStreamError(f"not {encoding}: {error.reason}") from error
+            if text:
+                return text.encode("utf-8", "surrogatepass")
+        try:
+            rest = decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            decoder.reset()
+            return b"\xff"  # half a character at the end of the file: no UTF-8 either
+        return rest.encode("utf-8", "surrogatepass")
+
+    return read

@@ -1,0 +1,216 @@
+"""Cutting texts into the passages that get one vector each."""
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["Chunking", "ChunkingMethod", "Span", "TokenOffsets", "chunk"]
+
+Span: TypeAlias = tuple[int, int]  # start and end in characters
+
+# Per text an int array (tokens, 2) of character spans, ascending, no special tokens, nothing cut off.
+TokenOffsets: TypeAlias = Callable[[Sequence[str]], Sequence[NDArray[np.integer]]]
+
+_NOTATION: Final = re.compile(
+    r"(?P<method>[a-z]+)(:(?P<tokens>\d{1,6})(:(?P<overlap>\d{1,6}))?)?(@(?P<language>[A-Za-z-]+))?", re.ASCII
+)
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z]+)*", re.ASCII)
+
+
+class ChunkingMethod(StrEnum):
+    """Where a text may be cut."""
+
+    NONE = "none"  # nowhere: a document is a passage
+    SENTENCES = "sentences"  # after each sentence
+    TOKENS = "tokens"  # after as many whole sentences as fit a window of tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """How documents become passages.
+
+    Written `none`, `sentences`, `tokens`, `tokens:200`, `tokens:200:40`, with `@de` after it for a language
+    other than English.
+    """
+
+    method: ChunkingMethod = ChunkingMethod.TOKENS
+    tokens: int = 0  # window, in the encoder's tokens without special ones; 0 = what the encoder takes
+    overlap: int = 32  # tokens repeated from the window before, in whole sentences; at most half a window
+    language: str = "en"  # ISO 639 code, for finding sentence ends
+
+    def __post_init__(self) -> None:
+        if self.method not in list(ChunkingMethod):
+            raise BadInputError(f"chunking is {self.method!r}; take one of {', '.join(ChunkingMethod)}")
+        object.__setattr__(self, "method", ChunkingMethod(self.method))
+        if self.tokens < 0 or self.overlap < 0:
+            raise BadInputError(
+                f"chunking has a window of {self.tokens} and an overlap of {self.overlap} tokens; give >= 0"
+            )
+        if not _LANGUAGE.fullmatch(self.language):
+            raise BadInputError(f"the language {self.language!r} is no code; give one such as en, de or zh")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the notation, such as `tokens:200:40`; BadInputError for anything else."""
+        found = _NOTATION.fullmatch(text.strip())
+        usual = cls()
+        if found is None or found["method"] not in list(ChunkingMethod):
+            raise BadInputError(
+                f"{text!r} is no chunking; write none, sentences, tokens, tokens:200 (window) "
+                "or tokens:200:40 (window and overlap)"
+            )
+        method = ChunkingMethod(found["method"])
+        if method is not ChunkingMethod.TOKENS and found["tokens"]:
+            raise BadInputError(
+                f"{text!r}: {method} takes no numbers; write {method}, or {ChunkingMethod.TOKENS}:200"
+            )
+        return cls(
+            method,
+            int(found["tokens"] or usual.tokens),
+            int(found["overlap"] or usual.overlap),
+            found["language"] or usual.language,
+        )
+
+    def __str__(self) -> str:
+        usual = Chunking()
+        text = str(self.method)
+        if self.method is ChunkingMethod.TOKENS and (self.tokens, self.overlap) != (
+            usual.tokens,
+            usual.overlap,
+        ):
+            text += f":{self.tokens}" + (f":{self.overlap}" if self.overlap != usual.overlap else "")
+        return text if self.language == usual.language else f"{text}@{self.language}"
+
+
+def chunk(
+    texts: Sequence[str], chunking: Chunking, token_offsets: TokenOffsets, *, rooms: Sequence[int]
+) -> list[list[Span]]:
+    """Cut each text into spans of characters, in order, that together hold all that is not white space.
+
+    texts: any number of texts; a blank one has no spans
+    rooms: (texts,) the most tokens a window of each text may have, title and special tokens already taken
+        off; less than 1 counts as 1
+    returns: (texts,) lists of spans without white space at their ends
+
+    NONE gives one span a text and SENTENCES one a sentence, whatever their length: what the encoder then
+    cuts off is the encoder's to count. TOKENS packs whole sentences into windows of `chunking.tokens` (or the
+    room, when that is less or no window is asked), repeats whole sentences of up to `overlap` tokens, and
+    cuts a sentence longer than a window between words, into pieces of about equal length. A single word of
+    more tokens than a window is cut between tokens; tokenized alone, its pieces may have a few tokens more.
+    """
+    if len(rooms) != len(texts):
+        raise ValueError(f"{len(texts)} texts, but {len(rooms)} rooms")
+    if chunking.method is ChunkingMethod.NONE:
+        return [[span] if (span := _stripped(text, 0, len(text))) else [] for text in texts]
+    if chunking.method is ChunkingMethod.SENTENCES:
+        return [_sentences(text, chunking.language) for text in texts]
+    spans: list[list[Span]] = []
+    for text, offsets, room in zip(texts, token_offsets(texts), rooms, strict=True):
+        window = max(1, min(room, chunking.tokens or room))
+        if len(offsets) <= window:
+            whole = _stripped(text, 0, len(text))
+            spans.append([whole] if whole else [])
+        else:
+            starts = np.asarray(offsets)[:, 0].tolist()
+            overlap = min(chunking.overlap, window // 2)
+            spans.append(list(_windows(text, starts, chunking.language, window, overlap)))
+    return spans
+
+
+def _stripped(text: str, start: int, end: int) -> Span | None:
+    """Take the white space off a span's ends; None if nothing is left."""
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    right = len(piece.rstrip())
+    return (start + left, start + right) if left < right else None
+
+
+def _sentences(text: str, language: str) -> list[Span]:
+    from sentencex import get_sentence_boundaries
+
+    cuts = sorted(
+        {0, len(text), *(boundary["start_index"] for boundary in get_sentence_boundaries(language, text))}
+    )
+    pieces = (_stripped(text, start, end) for start, end in pairwise(cuts))
+    return [piece for piece in pieces if piece is not None]
+
+
+def _windows(text: str, starts: list[int], language: str, window: int, overlap: int) -> Iterator[Span]:
+    """Pack sentences into windows. starts: the first character of each token, ascending."""
+    sentences = _sentences(text, language)
+    # the first token of each sentence; one that starts in the space before it, as some do, is its own
+    firsts = [0, *(bisect_left(starts, end) for _, end in sentences[:-1]), len(starts)]
+    lengths = [after - first for first, after in pairwise(firsts)]
+    begin = held = 0  # the window's first sentence, and its tokens
+    for index, (start, end) in enumerate(sentences):
+        length = lengths[index]
+        if held + length <= window:
+            held += length
+            continue
+        if begin < index:
+            yield sentences[begin][0], sentences[index - 1][1]
+        if length > window:
+            yield from _pieces(text, starts[firsts[index] : firsts[index + 1]], (start, end), window, overlap)
+            begin, held = index + 1, 0
+            continue
+        begin, held = _with_overlap(lengths, begin, index, window, overlap)
+    if begin < len(sentences):
+        yield sentences[begin][0], sentences[-1][1]
+
+
+def _with_overlap(lengths: list[int], begin: int, index: int, window: int, overlap: int) -> tuple[int, int]:
+    """Start a window at sentence `index`, with those before it that the overlap and the room allow."""
+    held = lengths[index]
+    repeated = 0
+    first = index
+    while (
+        first - 1 > begin and repeated + lengths[first - 1] <= overlap and held + lengths[first - 1] <= window
+    ):
+        first -= 1
+        repeated += lengths[first]
+        held += lengths[first]
+    return first, held
+
+
+def _pieces(text: str, starts: list[int], sentence: Span, window: int, overlap: int) -> Iterator[Span]:
+    """Cut one long sentence between words. starts: the first character of each of its tokens."""
+    count = len(starts)
+    step = window - overlap
+    pieces = max(2, -(-(count - overlap) // step))
+    size = -(-(count + (pieces - 1) * overlap) // pieces)  # even pieces rather than a short last one
+    first = held = 0  # the piece's first token; the first one that no piece holds yet
+    while True:
+        after = min(first + size, count)
+        if count - first <= window:
+            after = count
+        if after < count:
+            back = range(after, max(first, held), -1)  # each piece goes further than the one before
+            after = next((token for token in back if _begins_word(text, starts[token])), after)
+        start = sentence[0] if first == 0 else starts[first]
+        span = _stripped(text, start, sentence[1] if after == count else starts[after])
+        if span is not None:
+            yield span
+        if after == count:
+            return
+        held = after
+        again = range(max(after - overlap, first + 1), after + 1)  # rather less overlap than half a word
+        first = next((token for token in again if _begins_word(text, starts[token])), again.start)
+
+
+def _begins_word(text: str, start: int) -> bool:
+    return start == 0 or _parts_words(text[start - 1]) or _parts_words(text[start])
+
+
+def _parts_words(character: str) -> bool:
+    """Say whether tokenizers end a word here: at white space and punctuation, ASCII symbols among it."""
+    return character.isspace() or character in "$+<=>^`|~" or unicodedata.category(character).startswith("P")

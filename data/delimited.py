@@ -1,0 +1,171 @@
+"""Rows from CSV and TSV files."""
+
+import csv
+import math
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.lines import too_long
+
+__all__ = ["DelimitedRows", "cell_value"]
+
+_DELIMITERS: Final = ",;\t|"
+_NOT_FINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "-infinity"})
+_WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # 18 digits: what 64 bits surely hold
+_DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,30}([eE][+-]?[0-9]{1,4})?")
+
+_Line: TypeAlias = tuple[int, str] | Fault
+
+
+def cell_value(cell: str) -> JsonValue:
+    """Read a cell as metadata: numbers, true and false, "" and NaN as None, else the string.
+
+    Numbers with leading zeros or more than 18 digits (telephone numbers, codes) stay strings.
+    """
+    if not cell or cell.isspace():
+        return None
+    if cell[0] in "-0123456789":
+        if _WHOLE.fullmatch(cell):
+            return int(cell)
+        if _DECIMAL.fullmatch(cell):
+            number = float(cell)
+            return number if math.isfinite(number) else cell
+    if len(cell) <= 9:
+        lower = cell.lower()
+        if lower in {"true", "false"}:
+            return lower == "true"
+        if lower in _NOT_FINITE:
+            return None
+    return cell
+
+
+class DelimitedRows:
+    """The rows of a file with a header line: `(line, cells) | Fault`, each row as many cells as the header.
+
+    BadInputError for a header that is missing, unreadable, or names a field twice. Blank lines are passed
+    over. A row whose quote is never closed costs its first line only: the lines after it are read again.
+    """
+
+    def __init__(
+        self, lines: Iterator[_Line], *, name: str, quoted: bool, delimiter: str | None, max_row_bytes: int
+    ) -> None:
+        """`quoted`: CSV; False: TSV, where a quote is a character like others.
+
+        delimiter: None = the one of comma, semicolon, tab and bar that the header line has most of.
+        """
+        self._lines = lines
+        self._name = name
+        self._again: deque[_Line] = deque()  # lines read ahead, to be read again
+        self._limit = max_row_bytes
+        self._quoted = quoted
+        self.delimiter = delimiter or "\t"
+        if quoted:
+            # The module's limit of 131,072 characters a field is the process's; it is only ever raised.
+            csv.field_size_limit(max(csv.field_size_limit(), max_row_bytes + 1))
+            self.delimiter = delimiter or self._seen_delimiter()
+        self.header = self._header()
+        """The fields' names; one without a name is ""."""
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]] | Fault]:
+        width = len(self.header)
+        for row in self._rows():
+            if isinstance(row, Fault):
+                yield row
+            elif len(row[1]) != width:
+                yield Fault(self._name, row[0], f"{_fields(len(row[1]))}, and the header has {width}")
+            else:
+                yield row
+
+    def _header(self) -> tuple[str, ...]:
+        first = next(self._rows(), None)
+        if first is None:
+            raise BadInputError(f"{self._name} is empty; give a file with a header line")
+        if isinstance(first, Fault):
+            raise BadInputError(
+                f"{first} (its header line). Mend that line, or name the format: --format txt"
+            )
+        names = tuple(name.strip() for name in first[1])
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        if twice:
+            raise BadInputError(
+                f"{self._name}:{first[0]}: the header names {', '.join(map(repr, twice))} more than once; "
+                "give each column its own name"
+            )
+        return names
+
+    def _seen_delimiter(self) -> str:
+        line = ""
+        while not line.strip():
+            item = next(self._lines, None)
+            if item is None:
+                break
+            self._again.append(item)
+            line = "" if isinstance(item, Fault) else item[1]
+            if isinstance(item, Fault):
+                break
+        outside_quotes = "".join(line.split('"')[::2])
+        return max(_DELIMITERS, key=outside_quotes.count)  # the first of equals
+
+    def _rows(self) -> Iterator[tuple[int, list[str]] | Fault]:
+        delimiter, quoted = self.delimiter, self._quoted
+        while (item := self._next_line()) is not None:
+            if isinstance(item, Fault):
+                yield item
+                continue
+            number, line = item
+            if quoted and '"' in line:
+                row = self._quoted_row(number, line)
+                if isinstance(row, Fault):
+                    yield row
+                    continue
+            elif not line.strip(" "):  # a line of tabs is a row of empty cells
+                continue
+            else:
+                row = (number, line.split(delimiter))
+            if "\0" in line or (quoted and any("\0" in cell for cell in row[1])):
+                yield Fault(self._name, number, "the row holds a NUL character")
+            else:
+                yield row
+
+    def _next_line(self) -> _Line | None:
+        return self._again.popleft() if self._again else next(self._lines, None)
+
+    def _quoted_row(self, number: int, line: str) -> tuple[int, list[str]] | Fault:
+        taken: list[_Line] = []
+        size = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal size
+            yield line + "\n"
+            size = len(line)
+            while size <= self._limit and (item := self._next_line()) is not None:
+                taken.append(item)
+                if isinstance(item, Fault):
+                    return
+                size += len(item[1])
+                yield item[1] + "\n"
+
+        try:
+            cells = next(csv.reader(lines(), delimiter=self.delimiter, strict=True))
+        except csv.Error as error:
+            self._again.extendleft(reversed(taken))
+            return Fault(self._name, number, self._quote_fault(error, size))
+        if size > self._limit:
+            return Fault(self._name, number, too_long("the row", self._limit))
+        return number, cells
+
+    def _quote_fault(self, error: csv.Error, size: int) -> str:
+        if size > self._limit:
+            return f"a quote is opened and not closed within {self._limit:,} bytes (--max-text-bytes)"
+        if "unexpected end" in str(error):
+            return "a quote is opened and not closed"
+        return f"the quotes of the row do not match: {error}"
+
+
+def _fields(count: int) -> str:
+    return "1 field" if count == 1 else f"{count} fields"

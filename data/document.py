@@ -1,0 +1,26 @@
+"""What a user adds: a document."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = ["Document", "JsonValue"]
+
+JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text with what is known about it.
+
+    A document without an id belongs to its source: the indexer names it by its content there.
+    """
+
+    text: str
+    id: str | None = None
+    title: str = ""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    source: str | None = (
+        None  # absolute path of the file it was read from; None for standard input and Python
+    )
+    line: int | None = None  # 1-based line, row or page it starts at, for messages

@@ -1,0 +1,23 @@
+"""The errors that a user can mend.
+
+Each message names the values in play and ends with the remedy. The command line prints it as one line and
+exits with 1; everything else that is raised is a defect of nearsay.
+"""
+
+__all__ = ["BadInputError", "MissingExtraError", "NearsayError"]
+
+
+class NearsayError(Exception):
+    """The root of everything that nearsay raises on purpose."""
+
+
+class BadInputError(NearsayError):
+    """What was given (a file, an option, a value) cannot be used as it is."""
+
+
+class MissingExtraError(NearsayError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        """`purpose`: what needs it, as the start of a sentence; `extra`: the name in `nearsay[extra]`."""
+        super().__init__(f"{purpose} needs an optional package. Install it: pip install 'nearsay[{extra}]'")

@@ -1,0 +1,138 @@
+"""Which field of a row is the text, which the id: said by the user, or guessed from the names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.read_options import ReadOptions
+
+__all__ = [
+    "ID_NAMES",
+    "MISSING",
+    "TEXT_NAMES",
+    "TITLE_NAMES",
+    "FieldSurvey",
+    "Fields",
+    "choose_fields",
+    "reach",
+]
+
+# Tried in this order, in any case of letters.
+TEXT_NAMES: Final = (
+    *("text", "passage", "body", "content", "abstract", "sentence", "question", "description", "message"),
+)
+ID_NAMES: Final = ("id", "_id", "docid", "doc_id", "uuid", "key")
+TITLE_NAMES: Final = ("title", "name", "headline", "heading")
+
+MISSING: Final = object()
+_NAMES_SHOWN: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSurvey:
+    """What a header or the first rows say about a file's fields."""
+
+    names: tuple[str, ...]
+    text_names: tuple[str, ...]  # those that hold strings
+    id_names: tuple[str, ...]  # those that hold strings or whole numbers
+    longest: str | None = None  # the one with the longest average text: csv, where every field is a string
+    inner_names: tuple[str, ...] = ()  # the fields inside a field "metadata" that holds mappings
+    has: Callable[[str], bool] | None = None  # whether a dotted name reaches anything
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a file's rows that make a document."""
+
+    text: str
+    id: str | None
+    title: str | None
+    metadata: tuple[str, ...] | None  # None: all the others
+
+
+def reach(row: Mapping[str, object], name: str) -> object:
+    """Give the field `name` of a row, `outer.inner` reaching into mappings; MISSING when there is none."""
+    if name in row:
+        return row[name]
+    outer, dot, inner = name.partition(".")
+    nested = row.get(outer) if dot else None
+    return reach(nested, inner) if isinstance(nested, Mapping) else MISSING
+
+
+def choose_fields(survey: FieldSurvey, options: ReadOptions, file: str) -> tuple[Fields, str | None]:
+    """Settle a file's fields, and the note that says what was guessed (None: nothing was).
+
+    BadInputError when there is no such field as the options name, or no field that can be the text.
+    """
+    for option, name in (
+        ("--text", options.text),
+        ("--id", options.id),
+        ("--title", options.title),
+        *(("--metadata", name) for name in options.metadata or ()),
+    ):
+        if name is not None and not _is_there(name, survey):
+            raise BadInputError(
+                f"{file} has no field {name!r}; its fields are {_listed(survey.names)}. "
+                f"Name one of them: {option} FIELD"
+            )
+    text = options.text or _guessed_text(survey, options)
+    if text is None:
+        raise BadInputError(
+            f"{file}: cannot tell which field is the text; the fields are {_listed(survey.names)}. "
+            "Name it: --text FIELD"
+        )
+    taken = {text, options.id, options.title}
+    row_id = options.id or _first(ID_NAMES, [name for name in survey.id_names if name not in taken])
+    taken.add(row_id)
+    title = options.title or _first(TITLE_NAMES, [name for name in survey.text_names if name not in taken])
+    fields = Fields(text, row_id, title, options.metadata)
+    guessed = (options.text is None) or (options.id is None and row_id) or (options.title is None and title)
+    return fields, _note(fields, survey, file, text_guessed=options.text is None) if guessed else None
+
+
+def _is_there(name: str, survey: FieldSurvey) -> bool:
+    return name in survey.names or name in survey.inner_names or (survey.has is not None and survey.has(name))
+
+
+def _guessed_text(survey: FieldSurvey, options: ReadOptions) -> str | None:
+    candidates = [name for name in survey.text_names if name not in {options.id, options.title}]
+    named = _first(TEXT_NAMES, candidates)
+    if named is not None:
+        return named
+    others = [name for name in candidates if name.lower() not in ID_NAMES]
+    if survey.longest is not None:
+        return survey.longest if survey.longest in others else None
+    return others[0] if len(others) == 1 else None
+
+
+def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+    for name in wanted:
+        for candidate in (name, *(other for other in names if other.lower() == name)):
+            if candidate in names:
+                return candidate
+    return None
+
+
+def _note(fields: Fields, survey: FieldSurvey, file: str, *, text_guessed: bool) -> str:
+    metadata = fields.metadata
+    if metadata is None:
+        used = {fields.text, fields.id, fields.title}
+        rest = [name for name in survey.names if name not in used]
+        if survey.inner_names:
+            rest = [name for name in rest if name != "metadata"]
+            rest += [name for name in survey.inner_names if name not in rest]
+        metadata = tuple(rest)
+    return (
+        f"{file}: text = {fields.text!r}{' (guessed)' if text_guessed else ''}, "
+        f"id = {'none' if fields.id is None else repr(fields.id)}, "
+        f"title = {'none' if fields.title is None else repr(fields.title)}, "
+        f"metadata = {_listed(metadata)}"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "none"
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"

@@ -1,0 +1,100 @@
+"""Metadata values as JSON has them."""
+
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+
+from nearsay.data.document import JsonValue
+
+__all__ = ["MAX_DEPTH", "MAX_VALUES", "UnusableRowError", "check_string", "is_nan", "json_value"]
+
+MAX_DEPTH: Final = 32  # lists and mappings inside one another
+MAX_VALUES: Final = 100_000  # in one field, against aliases that multiply (YAML) and runaway rows
+
+
+class UnusableRowError(Exception):
+    """Says why a row cannot be used; readers turn it into a fault."""
+
+
+def check_string(text: str, what: str) -> None:
+    """Raise UnusableRowError if `text` holds what no store takes: NUL or half a surrogate pair."""
+    if "\0" in text:
+        raise UnusableRowError(f"{what} holds a NUL character")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UnusableRowError(f"{what} holds a lone surrogate, which is no character") from None
+
+
+def is_nan(value: object) -> bool:
+    """Say whether `value` is a floating point NaN, of Python or NumPy."""
+    return isinstance(value, float | np.floating) and math.isnan(value)
+
+
+def json_value(value: object, what: str, *, nan_is_none: bool = False) -> JsonValue:
+    """Give `value` as JSON can hold it.
+
+    Dates and times become ISO strings, decimals floats, UUIDs strings, tuples lists, NumPy scalars and arrays
+    Python's; keys become strings. `what` names the field in messages. NaN and infinity become None with
+    `nan_is_none`, otherwise UnusableRowError, like bytes, sets, other objects, NUL, lone surrogates, nesting
+    deeper than MAX_DEPTH and more than MAX_VALUES values.
+    """
+    return _Converter(what, nan_is_none=nan_is_none).convert(value, 0)
+
+
+class _Converter:
+    def __init__(self, what: str, *, nan_is_none: bool) -> None:
+        self.what = what
+        self.nan_is_none = nan_is_none
+        self.left = MAX_VALUES
+
+    def convert(self, value: object, depth: int) -> JsonValue:
+        self.left -= 1
+        if depth > MAX_DEPTH:
+            raise UnusableRowError(f"{self.what} is nested deeper than {MAX_DEPTH} levels")
+        if self.left < 0:
+            raise UnusableRowError(f"{self.what} holds more than {MAX_VALUES:,} values")
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[us]")  # Python's datetime counts no nanoseconds
+        if isinstance(value, np.generic | np.ndarray):
+            value = value.tolist()
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, str):
+            check_string(value, self.what)
+            return str(value)
+        if isinstance(value, Decimal):
+            value = math.nan if value.is_nan() else float(value)
+        if isinstance(value, float):
+            return self._number(value)
+        if isinstance(value, Mapping):
+            return {self._key(key): self.convert(inner, depth + 1) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.convert(inner, depth + 1) for inner in value]
+        return self._other(value)
+
+    def _number(self, value: float) -> float | None:
+        if math.isfinite(value):
+            return value
+        if self.nan_is_none:
+            return None
+        raise UnusableRowError(f"{self.what} is {value}, which JSON has no number for")
+
+    def _key(self, key: object) -> str:
+        text = key if isinstance(key, str) else str(self.convert(key, MAX_DEPTH))
+        check_string(text, f"a key of {self.what}")
+        return text
+
+    def _other(self, value: object) -> str | None:
+        if isinstance(value, datetime | date | time):
+            text = value.isoformat()
+            return None if text == "NaT" else text  # pandas' way to say none
+        if isinstance(value, UUID):
+            return str(value)
+        raise UnusableRowError(f"{self.what} is of type {type(value).__name__}, which is no JSON value")

@@ -1,0 +1,127 @@
+"""The readable text of Markdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import MissingExtraError
+from nearsay.data.html_text import html_text
+from nearsay.data.json_values import UnusableRowError, json_value
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+__all__ = ["MarkdownText", "markdown_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownText:
+    """A Markdown file as a reader has it, and what its front matter says."""
+
+    title: str  # the front matter's title, else the first heading, else ""
+    text: str  # blocks separated by blank lines, the headings among them
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)  # front matter without the title
+
+
+def markdown_text(source: str) -> MarkdownText:
+    """Read CommonMark with tables, strikethrough and YAML front matter.
+
+    Code stays as text, of links and images their text, of HTML blocks what can be read. UnusableRowError for
+    front matter that is not YAML; MissingExtraError without the `documents` packages.
+    """
+    try:
+        from markdown_it import MarkdownIt
+        from mdit_py_plugins.front_matter import front_matter_plugin
+    except ImportError:
+        raise MissingExtraError("Reading Markdown files", "documents") from None
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    tokens = parser.use(front_matter_plugin).parse(source)
+    metadata: dict[str, JsonValue] = {}
+    if tokens and tokens[0].type == "front_matter":
+        found = _front_matter(tokens[0].content)
+        if found is None:  # two rules with text between them
+            parser.disable("front_matter")
+            tokens = parser.parse(source)
+        else:
+            metadata = found
+    title = metadata.pop("title", None)
+    return MarkdownText(
+        title=_first_heading(tokens) if title is None else str(title).strip(),
+        text=_text(tokens),
+        metadata=metadata,
+    )
+
+
+def _front_matter(content: str) -> dict[str, JsonValue] | None:
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError("Reading Markdown files", "documents") from None
+    try:
+        found = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2024-13-45
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise UnusableRowError(f"the front matter is not YAML: {problem}") from error
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        return None
+    value = json_value(found, "the front matter", nan_is_none=True)
+    return value if isinstance(value, dict) else None
+
+
+def _first_heading(tokens: Sequence["Token"]) -> str:
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            return " ".join(_inline(inline).split())
+    return ""
+
+
+def _text(tokens: Sequence["Token"]) -> str:
+    parts: list[str] = []
+    in_lines = False  # within a table or a tight list, whose parts stand on lines of their own
+
+    def add(text: str, *, line: bool) -> None:
+        nonlocal in_lines
+        if text.strip():
+            parts.append(("\n" if line and in_lines else "\n\n") + text)
+            in_lines = line
+
+    cells: list[str] | None = None
+    tight = False
+    for token in tokens:
+        match token.type:
+            case "table_open" | "bullet_list_open" | "ordered_list_open":
+                in_lines = in_lines and token.level > 0
+            case "paragraph_open" | "heading_open":
+                tight = token.hidden
+            case "tr_open":
+                cells = []
+            case "tr_close":
+                add(" | ".join(cells or ()), line=True)
+                cells = None
+            case "inline" if cells is not None:
+                cells.append(_inline(token))
+            case "inline":
+                add(_inline(token), line=tight)
+            case "fence" | "code_block":
+                add(token.content.rstrip(), line=False)
+            case "html_block":
+                add(html_text(token.content).text, line=False)
+    return "".join(parts).strip()
+
+
+def _inline(token: "Token") -> str:
+    parts: list[str] = []
+    for child in token.children or ():
+        if child.type in {"text", "code_inline", "text_special"}:
+            parts.append(child.content)
+        elif child.type == "image":
+            parts.append(_inline(child))
+        elif child.type == "softbreak":
+            parts.append(" ")
+        elif child.type == "hardbreak":
+            parts.append("\n")
+    return "".join(parts).strip()

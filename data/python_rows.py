@@ -1,0 +1,73 @@
+"""Documents from Python values."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Final
+
+from nearsay.data.document import Document
+from nearsay.data.faults import Fault
+from nearsay.data.field_survey import SURVEYED_ROWS, survey_rows
+from nearsay.data.fields import choose_fields
+from nearsay.data.json_values import UnusableRowError, check_string, json_value
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.row_documents import RowDocuments, checked_text, row_id
+
+__all__ = ["ROWS_NAME", "python_documents"]
+
+ROWS_NAME: Final = "<rows>"
+
+
+def python_documents(
+    items: Iterable[str | Document | Mapping[str, object]], options: ReadOptions, note: Callable[[str], None]
+) -> Iterator[Document | Fault]:
+    """Make documents of texts, documents and mappings; what cannot be one is a fault of `<rows>`."""
+    rest = iter(items)
+    first = list(islice(rest, SURVEYED_ROWS))
+    mappings = [item for item in first if isinstance(item, Mapping) and _has_string_keys(item)]
+    from_rows: RowDocuments | None = None
+    for number, item in enumerate(chain(first, rest), 1):
+        try:
+            if isinstance(item, str):
+                yield Document(checked_text(item, "text", options.max_text_bytes, clean=False), line=number)
+            elif isinstance(item, Document):
+                yield _checked(item, options.max_text_bytes)
+            else:
+                _check_mapping(item)
+                if from_rows is None:
+                    from_rows = _row_documents(mappings or [item], options, note)
+                yield from_rows.document(number, item, False)
+        except UnusableRowError as error:
+            yield Fault(ROWS_NAME, number, str(error))
+
+
+def _row_documents(
+    surveyed: list[Mapping[str, object]], options: ReadOptions, note: Callable[[str], None]
+) -> RowDocuments:
+    fields, guess = choose_fields(survey_rows(surveyed), options, ROWS_NAME)
+    if guess is not None:
+        note(guess)
+    return RowDocuments(
+        fields, name=ROWS_NAME, source=None, max_text_bytes=options.max_text_bytes, nan_is_missing=True
+    )
+
+
+def _check_mapping(item: object) -> None:
+    if not isinstance(item, Mapping):
+        raise UnusableRowError(f"of type {type(item).__name__}, not a text, a document or a mapping")
+    if not _has_string_keys(item):
+        raise UnusableRowError("a key of the mapping is not a string")
+
+
+def _has_string_keys(item: Mapping[str, object]) -> bool:
+    return all(isinstance(key, str) for key in item)
+
+
+def _checked(document: Document, limit: int) -> Document:
+    checked_text(document.text, "text", limit, clean=False)
+    check_string(document.title, "the title")
+    row_id(document.id, "id", clean=False)
+    metadata = json_value(document.metadata, "the metadata", nan_is_none=True)
+    if metadata == document.metadata or not isinstance(metadata, dict):
+        return document
+    return replace(document, metadata=metadata)

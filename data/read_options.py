@@ -1,0 +1,69 @@
+"""How texts are read: the choices a caller has."""
+
+import codecs
+from dataclasses import dataclass
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.formats import Format
+
+__all__ = ["ReadOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Which fields of a row mean what, and how the bytes are read.
+
+    Field names are exact; `metadata.year` reaches the field `year` inside the field `metadata`. BadInputError
+    for a value that cannot be.
+    """
+
+    text: str | None = None  # the field with the text; None = guessed by name, and said in the notes
+    id: str | None = None  # the field with the id; None = guessed; a row without one has no id
+    title: str | None = None  # the field with the title; None = guessed
+    metadata: tuple[str, ...] | None = None  # the fields to keep beside; None = all the others, () = none
+    format: Format | None = None  # None = by the file's name
+    whole_file: bool = False  # txt: the file is one document instead of a passage a line
+    encoding: str | None = None  # of txt, csv, tsv, jsonl, markdown, html; None = UTF-8 or what a BOM says
+    delimiter: str | None = None  # csv: one character; None = seen in the header line: , ; tab or |
+    max_text_bytes: int = 4 * 2**20  # a longer row, or a longer text of a file, is a fault
+
+    def __post_init__(self) -> None:
+        if isinstance(self.metadata, str):
+            raise BadInputError(
+                f"metadata is {self.metadata!r}; give a tuple of field names: ({self.metadata!r},)"
+            )
+        if self.metadata is not None:
+            object.__setattr__(self, "metadata", tuple(self.metadata))
+        for name in (self.text, self.id, self.title, *(self.metadata or ())):
+            if name is not None and not name.strip():
+                raise BadInputError("a field name is empty; leave it out, or name a field")
+        if self.format is not None:
+            if self.format not in list(Format):
+                raise BadInputError(f"format is {self.format!r}; take one of {', '.join(Format)}")
+            object.__setattr__(self, "format", Format(self.format))
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):
+            raise BadInputError(f"the delimiter is {self.delimiter!r}; give one character such as ';'")
+        if self.max_text_bytes < 1:
+            raise BadInputError(f"max_text_bytes is {self.max_text_bytes}; give 1 or more (4194304 is usual)")
+
+
+# They decode to half characters, or hold hidden escapes: no file is meant to be in them.
+_NO_FILE_ENCODINGS: Final = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "utf-7"}
+)
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        known = codecs.lookup(name).name.replace("_", "-") not in _NO_FILE_ENCODINGS and isinstance(
+            "".encode(name), bytes
+        )
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        raise BadInputError(
+            f"{name!r} is no text encoding known here; take one such as utf-8, cp1252, utf-16 or gb18030"
+        )

@@ -1,0 +1,113 @@
+"""Documents from files, standard input and Python values."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.formats import Format
+from nearsay.data.python_rows import python_documents
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.source_documents import SourceDocuments
+from nearsay.data.sources import Source, find_sources
+
+__all__ = ["Fault", "Format", "ReadOptions", "Reading", "Source", "read", "rows"]
+
+_USUAL: Final = ReadOptions()
+
+
+class Reading:
+    """What is read, one document or fault after another, in constant memory; it can be iterated once.
+
+    While it is iterated, `bytes_read` grows (compressed bytes of a .gz) and `notes` says what was guessed,
+    once for each kind of file. BadInputError comes out of the iteration when a file's fields do not fit the
+    options: at once for a file that the user named; a file found in a folder or by a pattern is then one
+    fault, and the error comes at the end if no file gave a document.
+    """
+
+    def __init__(
+        self,
+        start: Callable[["Reading"], Iterator[Document | Fault]],
+        *,
+        sources: list[Source],
+        notes: list[str],
+        bytes_total: int | None,
+    ) -> None:
+        """`start` begins the reading; it is handed this object, to count bytes and add notes."""
+        self.sources = sources
+        self.notes = notes
+        self.bytes_total = bytes_total  # None: standard input or a pipe is among the sources
+        self.bytes_read = 0
+        self._start: Callable[[Reading], Iterator[Document | Fault]] | None = start
+
+    def __iter__(self) -> Iterator[Document | Fault]:
+        if self._start is None:
+            raise RuntimeError("this reading has been iterated already; call read() again")
+        start, self._start = self._start, None
+        return start(self)
+
+    def note(self, note: str) -> None:
+        """Add what was guessed."""
+        self.notes.append(note)
+
+    def count(self, size: int) -> None:
+        """Add bytes that were read."""
+        self.bytes_read += size
+
+
+def read(
+    sources: Sequence[str | Path], options: ReadOptions = _USUAL, *, stdin: BinaryIO | None = None
+) -> Reading:
+    """Read documents from files, folders (walked, sorted), patterns (`notes/**/*.md`) and `-`.
+
+    stdin: what `-` reads; None = the process's. Its format is the options', else JSON lines if its first line
+        that is not blank starts with `{`, else a passage a line.
+    BadInputError at once when a source does not exist, matches nothing or has an unknown suffix.
+    """
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    found, notes = find_sources(sources, options.format)
+    sizes = [source.size for source in found]
+    total = None if None in sizes else sum(size for size in sizes if size is not None)
+    return Reading(
+        lambda reading: _documents(found, options, stdin or sys.stdin.buffer, reading),
+        sources=found,
+        notes=notes,
+        bytes_total=total,
+    )
+
+
+def rows(items: Iterable[str | Document | Mapping[str, object]], options: ReadOptions = _USUAL) -> Reading:
+    """Read documents from Python values: texts, documents, and mappings with the options' or guessed fields.
+
+    Values that cannot be used are faults of `<rows>` with their 1-based number. NaN and None (as pandas has
+    them) are missing values. Up to 100 values are taken ahead to guess the fields.
+    """
+    return Reading(
+        lambda reading: python_documents(items, options, reading.note), sources=[], notes=[], bytes_total=None
+    )
+
+
+def _documents(
+    sources: Sequence[Source], options: ReadOptions, stdin: BinaryIO, reading: Reading
+) -> Iterator[Document | Fault]:
+    reader = SourceDocuments(options, stdin, count=reading.count, note=reading.note)
+    refused: BadInputError | None = None
+    made_any = False
+    for source in sources:
+        try:
+            for item in reader.documents(source):
+                made_any = made_any or isinstance(item, Document)
+                yield item
+        except BadInputError as error:
+            if source.named:
+                raise
+            refused = refused or error
+            yield Fault(source.name, None, str(error).removeprefix(f"{source.name}: "))
+        except OSError as error:
+            yield Fault(source.name, None, f"it cannot be read: {error.strerror or error}")
+    if refused is not None and not made_any:
+        raise refused

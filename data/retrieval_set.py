@@ -1,0 +1,134 @@
+"""A set to measure retrieval on: documents, queries, and judgements of which documents answer which query."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.row_files import file_lines, file_rows
+
+__all__ = ["RetrievalSet", "read_retrieval_set"]
+
+_NAMES_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalSet:
+    """What one split of a retrieval benchmark holds."""
+
+    name: str  # the folder's name
+    corpus: dict[str, str]  # document id to the text to encode: title, space, text
+    queries: dict[str, str]  # query id to its text; only queries with judgements
+    judgements: dict[str, dict[str, int]]  # query id to document id to relevance, 0 = does not answer
+    notes: list[str] = field(default_factory=list)  # what was left out, and how much of it
+
+
+def read_retrieval_set(folder: str | Path, split: str = "test") -> RetrievalSet:
+    """Read a folder in the layout of BEIR (https://github.com/beir-cellar/beir).
+
+    corpus.jsonl {_id, title, text} and queries.jsonl {_id, text}, each perhaps .gz; judgements in
+    qrels/<split>.tsv, qrels_<split>.tsv or qrels.tsv: query-id, corpus-id, score, with a header line or not.
+    Documents without any text, and judgements that name an unknown query or document, are left out and
+    counted in the notes. BadInputError for what is missing or malformed, with its file and line.
+    """
+    base = Path(folder)
+    if not base.is_dir():
+        raise BadInputError(f"{folder} is no folder; give one with corpus.jsonl, queries.jsonl and qrels")
+    notes: list[str] = []
+    corpus = _texts(_either(base, "corpus"), notes)
+    all_queries = _texts(_either(base, "queries"), notes)
+    judged_file = _judgement_file(base, split)
+    judgements: dict[str, dict[str, int]] = {}
+    unknown_queries = unknown_documents = 0
+    for query, document, relevance in _judgements(judged_file):
+        if query not in all_queries:
+            unknown_queries += 1
+        elif document not in corpus:
+            unknown_documents += 1
+        else:
+            judgements.setdefault(query, {})[document] = relevance
+    if unknown_queries:
+        notes.append(
+            f"{judged_file.name}: {unknown_queries} judgements name a query that is not in the queries"
+        )
+    if unknown_documents:
+        notes.append(
+            f"{judged_file.name}: {unknown_documents} judgements name a document that is not in the corpus"
+        )
+    if not judgements:
+        raise BadInputError(
+            f"{judged_file} judges no query and document of {folder}; check that they belong together"
+        )
+    queries = {query: text for query, text in all_queries.items() if query in judgements}
+    return RetrievalSet(base.resolve().name, corpus, queries, judgements, notes)
+
+
+def _either(base: Path, name: str) -> Path:
+    for file in (f"{name}.jsonl", f"{name}.jsonl.gz"):
+        if (base / file).is_file():
+            return base / file
+    raise BadInputError(
+        f"{base} holds no {name}.jsonl and no {name}.jsonl.gz; give a folder in BEIR's layout"
+    )
+
+
+def _judgement_file(base: Path, split: str) -> Path:
+    for file in (base / "qrels" / f"{split}.tsv", base / f"qrels_{split}.tsv", base / "qrels.tsv"):
+        if file.is_file():
+            return file
+    others = sorted(
+        [path.stem for path in base.glob("qrels/*.tsv")]
+        + [path.stem.removeprefix("qrels_") for path in base.glob("qrels_*.tsv")]
+    )
+    there = (
+        f"the splits there are: {', '.join(others[:_NAMES_SHOWN])}" if others else "it has no qrels at all"
+    )
+    raise BadInputError(f"{base} holds no judgements for the split {split!r}; {there}. Name one with --split")
+
+
+def _texts(file: Path, notes: list[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    empty = 0
+    for line, row in file_rows(file):
+        row_id = row.get("_id")
+        title, text = row.get("title") or "", row.get("text") or ""
+        if isinstance(row_id, int) and not isinstance(row_id, bool):
+            row_id = str(row_id)
+        if not isinstance(row_id, str) or not row_id:
+            raise BadInputError(f"{file}:{line}: no '_id'; give each row a string '_id' of its own")
+        if not isinstance(title, str) or not isinstance(text, str):
+            raise BadInputError(f"{file}:{line}: 'title' or 'text' is no string; mend the row")
+        if row_id in texts:
+            raise BadInputError(f"{file}:{line}: the _id {row_id!r} was there before; give each row its own")
+        joined = f"{title} {text}".strip()
+        empty += not joined
+        texts[row_id] = joined
+    if empty:
+        notes.append(f"{file.name}: {empty} rows have no text and are left out")
+        texts = {row_id: text for row_id, text in texts.items() if text}
+    if not texts:
+        raise BadInputError(f"{file} holds no texts; give rows with '_id' and 'text'")
+    return texts
+
+
+def _judgements(file: Path) -> Iterator[tuple[str, str, int]]:
+    first = True
+    for line, text in file_lines(file):
+        if not text.strip():
+            continue
+        cells = text.split("\t")
+        header, first = first, False
+        try:
+            query, document, relevance = cells
+            score = float(relevance)
+            whole = int(score)
+        except (ValueError, OverflowError):
+            if header and len(cells) == 3:
+                continue  # the header line
+            whole, score = 0, 0.5
+        if whole != score:
+            raise BadInputError(
+                f"{file}:{line}: not query-id, corpus-id and whole number with tabs between; mend the line"
+            )
+        yield query, document, whole

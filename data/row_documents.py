@@ -1,0 +1,160 @@
+"""Documents from rows with named fields."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from nearsay.data.document import Document, JsonValue
+from nearsay.data.faults import Fault
+from nearsay.data.fields import MISSING, Fields, reach
+from nearsay.data.json_values import UnusableRowError, check_string, is_nan, json_value
+from nearsay.data.lines import too_long
+
+__all__ = ["MAX_ID_CHARACTERS", "Row", "RowDocuments", "checked_text", "row_id"]
+
+MAX_ID_CHARACTERS: Final = 512
+
+# The line it starts at, its fields, and whether its strings are known to hold no NUL and no lone surrogate.
+Row: TypeAlias = tuple[int, Mapping[str, object], bool]
+
+
+class RowDocuments:
+    """Make documents of rows by the fields that were chosen."""
+
+    def __init__(
+        self,
+        fields: Fields,
+        *,
+        name: str,
+        source: str | None,
+        max_text_bytes: int,
+        nan_is_missing: bool = False,
+    ) -> None:
+        """`name`: the file, for faults; `source`: for documents.
+
+        nan_is_missing: leave metadata that are NaN, infinite or null out; otherwise null stays and the others
+            are faults.
+        """
+        self._fields = fields
+        self._name = name
+        self._source = source
+        self._limit = max_text_bytes
+        self._nan_is_missing = nan_is_missing
+        self._used = frozenset({fields.text, fields.id, fields.title})
+
+    def documents(self, rows: Iterable[Row | Fault]) -> Iterator[Document | Fault]:
+        """Turn rows into documents one by one, faults passing through."""
+        document, name = self.document, self._name
+        for row in rows:
+            if isinstance(row, Fault):
+                yield row
+                continue
+            try:
+                yield document(*row)
+            except UnusableRowError as error:
+                yield Fault(name, row[0], str(error))
+
+    def document(self, line: int, row: Mapping[str, object], clean: bool) -> Document:
+        """Make one document; UnusableRowError says why it cannot be."""
+        fields = self._fields
+        text = checked_text(reach(row, fields.text), fields.text, self._limit, clean=clean)
+        return Document(
+            text,
+            None if fields.id is None else row_id(reach(row, fields.id), fields.id, clean=clean),
+            "" if fields.title is None else self._title(reach(row, fields.title), clean=clean),
+            self._metadata(row, clean=clean),
+            self._source,
+            line,
+        )
+
+    def _title(self, value: object, *, clean: bool) -> str:
+        if type(value) is str:
+            if not clean:
+                check_string(value, "the title")
+            return value.strip()
+        if value is None or value is MISSING or is_nan(value):
+            return ""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        raise UnusableRowError(f"the title field {self._fields.title!r} is {_kind(value)}, not text")
+
+    def _metadata(self, row: Mapping[str, object], *, clean: bool) -> dict[str, JsonValue]:
+        kept: dict[str, JsonValue] = {}
+        if self._fields.metadata is not None:
+            inner = row.get("metadata")
+            for name in self._fields.metadata:
+                value = reach(row, name)
+                if value is MISSING and isinstance(inner, Mapping):
+                    value = inner.get(name, MISSING)
+                if value is not MISSING:
+                    self._keep(kept, name, value, clean=clean)
+            return kept
+        used = self._used
+        for name, value in row.items():
+            if name in used:
+                continue
+            if name == "metadata" and isinstance(value, Mapping):
+                for key, inner_value in value.items():
+                    if key not in row:  # the row's own field wins
+                        self._keep(kept, str(key), inner_value, clean=clean)
+            elif clean and (type(value) is str or type(value) is int or type(value) is bool):
+                kept[name] = value
+            else:
+                self._keep(kept, name, value, clean=clean)
+        return kept
+
+    def _keep(self, kept: dict[str, JsonValue], name: str, value: object, *, clean: bool) -> None:
+        if not clean:
+            check_string(name, "a field's name")
+        usable = json_value(value, f"the field {name!r}", nan_is_none=self._nan_is_missing)
+        if usable is not None or not self._nan_is_missing:
+            kept[name] = usable
+
+
+def checked_text(value: object, field: str, limit: int, *, clean: bool) -> str:
+    """Give a row's text; UnusableRowError if there is none or it cannot be stored."""
+    if type(value) is not str and not isinstance(value, str):
+        if value is MISSING:
+            raise UnusableRowError(f"no text: the field {field!r} is missing")
+        if value is None or is_nan(value):  # NaN: pandas' way to say null
+            raise UnusableRowError(f"no text: the field {field!r} is null")
+        raise UnusableRowError(f"the text field {field!r} is {_kind(value)}, not text")
+    if not value or value.isspace():
+        raise UnusableRowError(f"the text field {field!r} is empty")
+    if len(value) * 4 > limit and len(value.encode("utf-8", "surrogatepass")) > limit:
+        raise UnusableRowError(too_long("the text", limit))
+    if not clean:
+        check_string(value, "the text")
+    return str(value)
+
+
+def row_id(value: object, field: str, *, clean: bool) -> str | None:
+    """Give a row's id as text, None if it has none; UnusableRowError if it is no id."""
+    if isinstance(value, str):
+        if not clean:
+            check_string(value, "the id")
+        text = value
+    elif value is None or value is MISSING or is_nan(value):
+        return None
+    else:
+        plain = json_value(value, "the id")
+        if isinstance(plain, float) and plain.is_integer():
+            plain = int(plain)
+        if isinstance(plain, bool) or not isinstance(plain, str | int):
+            raise UnusableRowError(
+                f"the id field {field!r} is {_kind(plain)}, not a string or a whole number"
+            )
+        # a number past 512 digits may be past what Python prints, too
+        text = str(plain) if isinstance(plain, str) or plain.bit_length() < 1700 else "9" * 513
+    if len(text) > MAX_ID_CHARACTERS:
+        raise UnusableRowError(f"the id is longer than {MAX_ID_CHARACTERS} characters")
+    return text if text.strip() else None
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list | tuple) else f"of type {type(value).__name__}"

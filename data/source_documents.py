@@ -1,0 +1,231 @@
+"""Documents from one file, whatever its format."""
+
+import io
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import BinaryIO
+
+from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
+from nearsay.data.delimited import DelimitedRows, cell_value
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.field_survey import first_rows, survey_header, survey_rows
+from nearsay.data.fields import Fields, FieldSurvey, choose_fields
+from nearsay.data.formats import Format
+from nearsay.data.json_lines import json_rows
+from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.lines import Lines
+from nearsay.data.parquet_rows import ParquetRows
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.row_documents import Row, RowDocuments
+from nearsay.data.sources import Source
+from nearsay.data.whole_files import pdf_document, text_file_document
+
+__all__ = ["SourceDocuments"]
+
+
+class SourceDocuments:
+    """Read sources one after another under the same options."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        stdin: BinaryIO,
+        *,
+        count: Callable[[int], None],
+        note: Callable[[str], None],
+    ) -> None:
+        """`count` is told how many bytes were read; `note` what was guessed, once for alike files."""
+        self._options = options
+        self._stdin = stdin
+        self._count = count
+        self._note = note
+        self._noted: set[object] = set()
+
+    def documents(self, source: Source) -> Iterator[Document | Fault]:
+        """Read one source. BadInputError: its fields do not fit the options; OSError: reading fails."""
+        try:
+            check_string(source.document_source or "", "the file's path")
+        except UnusableRowError:
+            yield Fault(source.name, None, "the file's path is not UTF-8; rename it")
+            return
+        if source.format is Format.PDF:
+            yield pdf_document(source, self._options)
+            self._count(source.size or 0)
+        elif source.format is Format.PARQUET:
+            yield from self._parquet(source)
+        elif source.path is None:
+            yield from self._stream(source, self._stdin)
+        else:
+            with source.path.open("rb") as file:
+                yield from self._stream(source, file)
+
+    def _stream(self, source: Source, file: BinaryIO | io.BufferedReader) -> Iterator[Document | Fault]:
+        options, kind = self._options, source.format
+        try:
+            stream = uncompressed(counted(file, self._count), expected=source.name.lower().endswith(".gz"))
+            if kind in {Format.HTML, Format.MARKDOWN} or (kind is Format.TXT and options.whole_file):
+                yield text_file_document(source, kind, stream, options)
+                return
+            lines = Lines(stream, name=source.name, encoding=options.encoding, limit=options.max_text_bytes)
+        except DamagedStreamError as error:
+            yield Fault(source.name, None, str(error))
+            return
+        numbered = iter(lines)
+        if kind is None:
+            kind, numbered = _told_by_first_line(numbered)
+        if kind is Format.TXT:
+            yield from _passages(numbered, source)
+        elif kind is Format.JSONL:
+            yield from self._json(numbered, source)
+        else:
+            yield from self._delimited(numbered, source, kind)
+
+    def _json(self, lines: Iterator[tuple[int, str] | Fault], source: Source) -> Iterator[Document | Fault]:
+        if source.name.lower().endswith((".json", ".json.gz")):
+            lines = _checked_json(lines, source.name)
+        rows = json_rows(lines, source.name)
+        first = first_rows(rows)
+        good = [row[1] for row in first if not isinstance(row, Fault)]
+        if not good:  # the file is at its end: nothing to guess from
+            yield from (row for row in first if isinstance(row, Fault))
+            return
+        fields = self._fields(survey_rows(good), source, Format.JSONL)
+        yield from self._row_documents(fields, source).documents(chain(first, rows))
+
+    def _delimited(
+        self, lines: Iterator[tuple[int, str] | Fault], source: Source, kind: Format
+    ) -> Iterator[Document | Fault]:
+        table = DelimitedRows(
+            lines,
+            name=source.name,
+            quoted=kind is Format.CSV,
+            delimiter=self._options.delimiter,
+            max_row_bytes=self._options.max_text_bytes,
+        )
+        if kind is Format.CSV and self._options.delimiter is None and table.delimiter != ",":
+            self._note_once(
+                (kind, table.delimiter), f"{source.name}: delimiter = {table.delimiter!r} (guessed)"
+            )
+        if "" in table.header:
+            self._note_once((kind, table.header), f"{source.name}: columns without a name are left out")
+        header = table.header
+        rows: Iterator[Row | Fault] = (
+            row if isinstance(row, Fault) else (row[0], dict(zip(header, row[1], strict=True)), True)
+            for row in table
+        )
+        first = first_rows(rows)
+        good = [row[1] for row in first if not isinstance(row, Fault)]
+        fields = self._fields(survey_header(header, good), source, kind)
+        typed = _typed_rows(chain(first, rows), fields)
+        yield from self._row_documents(fields, source).documents(typed)
+
+    def _parquet(self, source: Source) -> Iterator[Document | Fault]:
+        if source.path is None:
+            raise BadInputError("Parquet cannot be read from standard input; name a file")
+        try:
+            table = ParquetRows(source.path, source.name)
+        except DamagedStreamError as error:
+            yield Fault(source.name, None, str(error))
+            return
+        with table:
+            if table.left_out:
+                note = (
+                    f"{source.name}: columns of bytes or durations are left out: {', '.join(table.left_out)}"
+                )
+                self._note_once((Format.PARQUET, table.left_out), note)
+            fields = self._fields(table.survey, source, Format.PARQUET)
+            size, counted_bytes = source.size or 0, 0
+            for item in self._row_documents(fields, source, nan_is_missing=True).documents(
+                table.rows(fields)
+            ):
+                yield item
+                if table.rows_read % 512 == 0:
+                    so_far = size * table.rows_read // max(table.rows_total, 1)
+                    self._count(so_far - counted_bytes)
+                    counted_bytes = so_far
+            self._count(size - counted_bytes)
+
+    def _fields(self, survey: FieldSurvey, source: Source, kind: Format) -> Fields:
+        fields, note = choose_fields(survey, self._options, source.name)
+        if note is not None:
+            self._note_once((kind, fields, survey.names), note)
+        return fields
+
+    def _row_documents(self, fields: Fields, source: Source, *, nan_is_missing: bool = False) -> RowDocuments:
+        return RowDocuments(
+            fields,
+            name=source.name,
+            source=source.document_source,
+            max_text_bytes=self._options.max_text_bytes,
+            nan_is_missing=nan_is_missing,
+        )
+
+    def _note_once(self, key: object, note: str) -> None:
+        if key not in self._noted:
+            self._noted.add(key)
+            self._note(note)
+
+
+def _passages(lines: Iterator[tuple[int, str] | Fault], source: Source) -> Iterator[Document | Fault]:
+    for item in lines:
+        if isinstance(item, Fault):
+            yield item
+            continue
+        number, line = item
+        line = line.strip()
+        if "\0" in line:
+            yield Fault(source.name, number, "the line holds a NUL character")
+        elif line:
+            yield Document(line, source=source.document_source, line=number)
+
+
+def _told_by_first_line(
+    lines: Iterator[tuple[int, str] | Fault],
+) -> tuple[Format, Iterator[tuple[int, str] | Fault]]:
+    """Tell JSON lines from plain text; the blank lines before the first mean nothing in either."""
+    before: list[tuple[int, str] | Fault] = []
+    for item in lines:
+        if not isinstance(item, Fault) and not item[1].strip():
+            continue
+        before.append(item)
+        if not isinstance(item, Fault):
+            is_json = item[1].lstrip().startswith("{")
+            return Format.JSONL if is_json else Format.TXT, chain(before, lines)
+    return Format.TXT, iter(before)
+
+
+def _checked_json(lines: Iterator[tuple[int, str] | Fault], name: str) -> Iterator[tuple[int, str] | Fault]:
+    """Refuse a `.json` file that holds one big value: it would give a fault for each line."""
+    for item in lines:
+        if not isinstance(item, Fault) and item[1].strip():
+            start = item[1].strip()
+            if start.startswith("[") or start == "{":
+                raise BadInputError(
+                    f"{name} holds one JSON value over its whole length, not one object a line. "
+                    f"Convert it: jq -c '.[]' {name} > {name.removesuffix('.gz').removesuffix('.json')}.jsonl"
+                )
+            yield item
+            break
+        yield item
+    yield from lines
+
+
+def _typed_rows(rows: Iterator[Row | Fault], fields: Fields) -> Iterator[Row | Fault]:
+    """Give the cells of metadata their types, and leave out the empty ones and columns without a name."""
+    as_text = {fields.text, fields.id, fields.title}
+    for row in rows:
+        if isinstance(row, Fault):
+            yield row
+            continue
+        number, cells, clean = row
+        typed: dict[str, object] = {}
+        for name, cell in cells.items():
+            if name in as_text:
+                typed[name] = cell
+            elif name:
+                value = cell_value(str(cell))
+                if value is not None:
+                    typed[name] = value
+        yield number, typed, clean

@@ -1,0 +1,168 @@
+"""The files behind what a user names: files, folders, patterns, standard input."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.formats import Format, format_of, readable_suffixes
+
+__all__ = ["STDIN_NAME", "Source", "find_sources"]
+
+STDIN_NAME: Final = "<stdin>"
+_MAGIC: Final = re.compile(r"[*?[]")
+_SUFFIXES_SHOWN: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to read, or standard input."""
+
+    name: str  # as the user gave it, for messages
+    path: Path | None  # absolute and resolved; None: standard input
+    format: Format | None  # None: told by its first byte (a pipe)
+    size: int | None  # bytes on disk; None: not known before the end (a pipe)
+    named: bool = True  # by the user; False: found in a folder or by a pattern
+
+    @property
+    def document_source(self) -> str | None:
+        """What its documents say as their source: the path; None for standard input and pipes."""
+        return None if self.path is None or self.size is None else self.path.as_posix()
+
+
+def find_sources(given: Sequence[str | Path], wanted: Format | None) -> tuple[list[Source], list[str]]:
+    """Resolve what the user named to files in order, and say in notes what was passed over.
+
+    wanted: the format the user says, which overrides the names of files and of a pattern's matches; of a
+        folder it takes the files with that format's suffixes.
+    BadInputError when something does not exist, cannot be read, matches nothing, or has an unknown suffix.
+    """
+    if not given:
+        raise BadInputError("nothing to read; name a file, a folder, a pattern such as 'notes/**/*.md', or -")
+    found: dict[Path | str, Source] = {}
+    notes: list[str] = []
+    for item in given:
+        for source in _resolve(str(item), wanted, notes):
+            key = STDIN_NAME if source.path is None else source.path
+            if source.path is None and key in found:
+                raise BadInputError("standard input (-) is named twice; name it once")
+            found.setdefault(key, source)
+    return list(found.values()), notes
+
+
+def _resolve(item: str, wanted: Format | None, notes: list[str]) -> Iterator[Source]:
+    if item == "-":
+        if wanted in {Format.PARQUET, Format.PDF}:
+            raise BadInputError(f"{wanted} cannot be read from standard input; name a file")
+        yield Source(STDIN_NAME, None, wanted, None)
+        return
+    path = Path(item)
+    try:
+        exists = path.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds NUL
+        raise BadInputError(f"{item!r} cannot be a file: {error}. Check the name") from error
+    if not item.strip():
+        raise BadInputError("the name of a file is empty; name a file, a folder or a pattern")
+    if exists and path.is_dir():
+        yield from _in_folder(path, wanted, notes)
+    elif exists:
+        yield _named_file(path, item, wanted)
+    elif _MAGIC.search(item):
+        yield from _matches(item, wanted, notes)
+    else:
+        raise BadInputError(f"{item} does not exist. Check the name, or quote a pattern: 'notes/**/*.md'")
+
+
+def _named_file(path: Path, item: str, wanted: Format | None) -> Source:
+    if not os.access(path, os.R_OK):
+        raise BadInputError(f"{item} may not be read by this user; change its permissions: chmod u+r {item}")
+    kind = wanted or format_of(path)
+    if not path.is_file():  # a pipe, as /dev/fd/63 of <(command): no name to go by, no size
+        if kind in {Format.PARQUET, Format.PDF}:
+            raise BadInputError(f"{kind} cannot be read from the pipe {item}; name a file")
+        return Source(item, path.absolute(), kind, None)
+    if kind is None:
+        raise BadInputError(
+            f"{item}: unknown suffix {path.suffix!r}. Say what it holds, such as --format txt; "
+            f"the known suffixes are {readable_suffixes()}"
+        )
+    return _file(path, item, kind, named=True)
+
+
+def _file(path: Path, name: str, kind: Format, *, named: bool) -> Source:
+    printable = name.encode("utf-8", "backslashreplace").decode()  # a file's name may be any bytes
+    return Source(printable, path.resolve(), kind, path.stat().st_size, named)
+
+
+def _in_folder(folder: Path, wanted: Format | None, notes: list[str]) -> Iterator[Source]:
+    skipped: Counter[str] = Counter()
+    sources = []
+    for root, folders, files in os.walk(folder, onerror=lambda _: skipped.update(["unreadable folder"])):
+        skipped["hidden"] += sum(name.startswith(".") for name in (*folders, *files))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(root, name)
+            if name.startswith(".") or not path.is_file():
+                continue
+            kind = format_of(path)
+            if kind is None or (wanted is not None and kind is not wanted):
+                skipped[path.suffix.lower() or "no suffix"] += 1
+            else:
+                sources.append(_file(path, str(path), kind, named=False))
+    passed_over = _passed_over(skipped)
+    if not sources:
+        raise BadInputError(
+            f"the folder {folder} holds no {wanted or 'readable'} file"
+            f"{f' (passed over: {passed_over})' if passed_over else ''}; "
+            f"the known suffixes are {readable_suffixes()}"
+        )
+    if passed_over:
+        notes.append(f"{folder}: passed over {passed_over}")
+    yield from sources
+
+
+def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[Source]:
+    parts = Path(pattern).parts
+    fixed = next(index for index, part in enumerate(parts) if _MAGIC.search(part))
+    base = Path(*parts[:fixed])
+    rest = [*parts[fixed:], *(["*"] if parts[-1] == "**" else [])]
+    try:
+        paths = sorted(base.glob("/".join(rest)))
+    except (ValueError, NotImplementedError) as error:
+        raise BadInputError(f"{pattern} is no pattern: {error}. Write one such as 'notes/**/*.md'") from error
+    skipped: Counter[str] = Counter()
+    sources = []
+    for path in paths:
+        parts_below = path.relative_to(base).parts
+        hidden = any(
+            part.startswith(".") and not wild.startswith(".")
+            for part, wild in zip(
+                reversed(parts_below), [*reversed(rest), *["**"] * len(parts_below)], strict=False
+            )
+        )
+        if hidden or not path.is_file():
+            continue
+        kind = wanted or format_of(path)
+        if kind is None:
+            skipped[path.suffix.lower() or "no suffix"] += 1
+        else:
+            sources.append(_file(path, str(path), kind, named=False))
+    passed_over = _passed_over(skipped)
+    if not sources:
+        raise BadInputError(
+            f"{pattern} matches no readable file{f' (passed over: {passed_over})' if passed_over else ''}. "
+            f"Check the pattern, or say what the files hold, such as --format txt"
+        )
+    if passed_over:
+        notes.append(f"{pattern}: passed over {passed_over}")
+    yield from sources
+
+
+def _passed_over(skipped: Counter[str]) -> str:
+    kinds = [f"{count} {kind}" for kind, count in skipped.most_common() if count]
+    more = len(kinds) - _SUFFIXES_SHOWN
+    return ", ".join(kinds[:_SUFFIXES_SHOWN]) + (f" and {more} more kinds" if more > 0 else "")

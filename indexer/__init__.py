@@ -1,0 +1,16 @@
+"""Text to vectors to indexes to answers.
+
+from nearsay.indexer import Library
+
+library = Library.open("my-library")
+papers = library.collection("papers")
+papers.add("papers.jsonl", text="abstract")
+for hit in papers.search("loss functions for sentence pairs", k=5, where="year >= 2019"):
+    print(hit.rank, hit.score, hit.title, hit.text)
+"""
+
+from nearsay.indexer.collection import Collection
+from nearsay.indexer.hit import Hit, Hits, Lineage
+from nearsay.indexer.library import Library
+
+__all__ = ["Collection", "Hit", "Hits", "Library", "Lineage"]

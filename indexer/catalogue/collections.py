@@ -1,0 +1,102 @@
+"""Collections in the catalogue."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue.tables import (
+    collections,
+    documents,
+    generations,
+    passages,
+    removed_passages,
+    segments,
+)
+
+__all__ = ["CollectionRow", "changed", "create", "delete", "find", "names", "size", "take_numbers"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """A collection as the catalogue has it at one moment."""
+
+    id: int
+    name: str
+    chunking: str
+    version: int
+    compactions: int
+    created_at: str
+
+
+def find(connection: sa.Connection, name: str) -> CollectionRow | None:
+    """The collection of that name, if there is one."""
+    statement = sa.select(
+        collections.c.id,
+        collections.c.name,
+        collections.c.chunking,
+        collections.c.version,
+        collections.c.compactions,
+        collections.c.created_at,
+    ).where(collections.c.name == name)
+    row = connection.execute(statement).one_or_none()
+    return None if row is None else CollectionRow(*row)
+
+
+def names(connection: sa.Connection) -> list[str]:
+    """Every collection's name, in order."""
+    return list(connection.execute(sa.select(collections.c.name).order_by(collections.c.name)).scalars())
+
+
+def create(connection: sa.Connection, name: str, chunking: str, created_at: str) -> CollectionRow:
+    """Make an empty collection."""
+    values = {
+        "name": name,
+        "chunking": chunking,
+        "version": 1,
+        "compactions": 0,
+        "next_document": 1,
+        "next_passage": 1,
+        "created_at": created_at,
+    }
+    statement = collections.insert().values(values).returning(collections.c.id)
+    key = connection.execute(statement).scalar_one()
+    return CollectionRow(key, name, chunking, 1, 0, created_at)
+
+
+def delete(connection: sa.Connection, collection_id: int) -> None:
+    """Remove a collection and every row of it."""
+    for table in (segments, generations, removed_passages, passages, documents):
+        connection.execute(table.delete().where(table.c.collection_id == collection_id))
+    connection.execute(collections.delete().where(collections.c.id == collection_id))
+
+
+def changed(connection: sa.Connection, collection_id: int, *, compacted: bool = False) -> None:
+    """Tell readers that what they know of the collection is old."""
+    values: dict[str, object] = {"version": collections.c.version + 1}
+    if compacted:
+        values["compactions"] = collections.c.compactions + 1
+    connection.execute(collections.update().where(collections.c.id == collection_id).values(values))
+
+
+def take_numbers(
+    connection: sa.Connection, collection_id: int, documents: int, passages: int
+) -> tuple[int, int]:
+    """Reserve numbers for so many new documents and passages; the first of each. None is given twice."""
+    where = collections.c.id == collection_id
+    row = connection.execute(
+        sa.select(collections.c.next_document, collections.c.next_passage).where(where)
+    ).one()
+    values = {"next_document": row.next_document + documents, "next_passage": row.next_passage + passages}
+    connection.execute(collections.update().where(where).values(values))
+    return row.next_document, row.next_passage
+
+
+def size(connection: sa.Connection, collection_id: int) -> tuple[int, int]:
+    """How many documents and passages there are."""
+    counts = [
+        connection.execute(
+            sa.select(sa.func.count()).select_from(table).where(table.c.collection_id == collection_id)
+        ).scalar_one()
+        for table in (documents, passages)
+    ]
+    return counts[0], counts[1]

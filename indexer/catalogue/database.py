@@ -1,0 +1,136 @@
+"""One catalogue database: its engine, its transactions, its schema.
+
+SQLite runs in write-ahead mode with full synchronisation at commit and takes its write lock when a writing
+transaction begins (BEGIN IMMEDIATE), so no transaction fails half-way for a lock. Errors of the database come
+out as `NearsayError`s that say what to do.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
+from nearsay.indexer.errors import BusyError, CatalogueError, DiskFullError
+
+__all__ = ["Database"]
+
+BUSY_SECONDS = 60.0
+_WRITING = "nearsay_writing"
+
+
+class Database:
+    """The catalogue behind a URL; safe to use from several threads."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: a SQLAlchemy URL of SQLite or PostgreSQL. Nothing is connected yet."""
+        self.engine = _engine(url)
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.engine.dialect.name
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction that sees one state of the catalogue from beginning to end."""
+        with self._translated(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that commits as a whole when the block ends, and not at all when it raises."""
+        with self._translated(), self.engine.connect() as connection:
+            writer = connection.execution_options(**{_WRITING: True})
+            with writer.begin():
+                yield writer
+
+    def migrate(self, *, create: bool) -> None:
+        """Bring the schema to this version of nearsay; CatalogueError if the database is of a newer one."""
+        from nearsay.indexer.catalogue.migrations import upgrade
+
+        with self._translated():
+            upgrade(self.engine, create=create)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise _translate(error, self.engine.url.render_as_string(hide_password=True)) from error
+
+
+def _engine(url: str) -> sa.Engine:
+    try:
+        parsed = sa.make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+            raise BadInputError(
+                f"the catalogue can be SQLite or PostgreSQL, not '{parsed.get_backend_name()}'. "
+                "Give a URL such as postgresql://user@host/name, or none for SQLite"
+            )
+        options: dict[str, Any] = {"connect_args": {"timeout": BUSY_SECONDS}}
+        if parsed.get_backend_name() == "postgresql":
+            # A transaction sees one state from beginning to end, as in SQLite.
+            options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
+        engine = sa.create_engine(parsed, **options)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise BadInputError(
+            f"'{url}' is not a database URL. Give one such as postgresql://user@host/name"
+        ) from error
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("A PostgreSQL catalogue", "postgres") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _on_sqlite_connect)
+        event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _on_sqlite_connect(connection: Any, _record: Any) -> None:  # noqa: ANN401 - the driver's own type
+    connection.isolation_level = None  # transactions begin in _on_sqlite_begin, not inside the driver
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA cache_size = -65536")
+    cursor.close()
+
+
+def _on_sqlite_begin(connection: sa.Connection) -> None:
+    writing = connection.get_execution_options().get(_WRITING, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _translate(error: DBAPIError, url: str) -> NearsayError:
+    reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
+    lowered = reason.lower()
+    if "disk is full" in lowered or "no space left" in lowered or "disk i/o error" in lowered:
+        return DiskFullError(
+            f"the catalogue {_place(url)} could not be written ({reason}); the change was not made. "
+            "Free some space and run the same command again"
+        )
+    if "locked" in lowered or "could not serialize" in lowered:
+        return BusyError(
+            f"the catalogue {_place(url)} is busy with another writer ({reason}). Wait a little and try again"
+        )
+    if "malformed" in lowered or "not a database" in lowered:
+        return CatalogueError(
+            f"the catalogue {_place(url)} is damaged ({reason}). Restore it from a backup, or begin a new "
+            "library and add the documents again"
+        )
+    return CatalogueError(
+        f"the catalogue {_place(url)} refused: {reason}. Check the address, the rights and the free space"
+    )
+
+
+def _place(url: str) -> str:
+    return str(Path(url.removeprefix("sqlite:///"))) if url.startswith("sqlite:///") else url

@@ -1,0 +1,316 @@
+"""Documents in the catalogue, and what becomes of their passages when they change."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from nearsay.data.document import JsonValue
+from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue.passages import same_document
+from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
+from nearsay.indexer.passage import PassageWindow, PreparedDocument, encoded_text, text_hash
+
+__all__ = [
+    "KnownDocument",
+    "StoredDocument",
+    "count",
+    "fetch",
+    "fields_seen",
+    "insert",
+    "known",
+    "matching",
+    "of_source",
+    "relabel",
+    "remove",
+    "replace_text",
+]
+
+_SOME = 500  # values in one IN (…): SQLite allows 32,766, small lists plan better
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDocument:
+    """What decides whether a document has to be written or embedded again."""
+
+    number: int
+    content_hash: str
+    row_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as the library holds it."""
+
+    id: str
+    title: str
+    text: str
+    metadata: Mapping[str, JsonValue]
+    source: str | None
+    added_at: str
+    updated_at: str
+    passages: int
+
+
+def known(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, KnownDocument]:
+    """Those of the ids that the collection has."""
+    found: dict[str, KnownDocument] = {}
+    columns = (documents.c.id, documents.c.number, documents.c.content_hash, documents.c.row_hash)
+    for begin in range(0, len(ids), _SOME):
+        statement = sa.select(*columns).where(
+            documents.c.collection_id == collection_id, documents.c.id.in_(ids[begin : begin + _SOME])
+        )
+        for id_, number, content, row in connection.execute(statement):
+            found[id_] = KnownDocument(number, content, row)
+    return found
+
+
+def insert(
+    connection: sa.Connection,
+    collection_id: int,
+    prepared: Sequence[PreparedDocument],
+    spans: Sequence[Sequence[tuple[int, int]]],
+    moment: str,
+) -> PassageWindow:
+    """Add new documents with their passages; the passages, to be embedded."""
+    if not prepared:
+        return PassageWindow([], [])
+    total = sum(len(pieces) for pieces in spans)
+    document_number, passage_number = collections.take_numbers(
+        connection, collection_id, len(prepared), total
+    )
+    document_rows: list[dict[str, Any]] = []
+    passage_rows: list[dict[str, Any]] = []
+    window = PassageWindow([], [])
+    for number, (item, pieces) in enumerate(zip(prepared, spans, strict=True), document_number):
+        document_rows.append(
+            {"collection_id": collection_id, "number": number, "id": item.id}
+            | _columns(item)
+            | {"named_by_content": item.named_by_content, "added_at": moment, "updated_at": moment}
+        )
+        for ordinal, span in enumerate(pieces):
+            text = _text(item, span)
+            passage_rows.append(
+                _passage(collection_id, passage_number, number, ordinal, span, text_hash(text))
+            )
+            window.numbers.append(passage_number)
+            window.texts.append(text)
+            passage_number += 1
+    connection.execute(documents.insert(), document_rows)
+    connection.execute(passages.insert(), passage_rows)
+    return window
+
+
+def replace_text(
+    connection: sa.Connection,
+    collection_id: int,
+    changed: Sequence[tuple[int, PreparedDocument, Sequence[tuple[int, int]]]],
+    moment: str,
+) -> PassageWindow:
+    """Give documents new titles and texts; the passages that are new by it, to be embedded.
+
+    A passage whose encoded text the document had before keeps its number and so its vector.
+    """
+    window = PassageWindow([], [])
+    if not changed:
+        return window
+    before = _passages_by_document(connection, collection_id, [number for number, _, _ in changed])
+    fresh: list[dict[str, Any]] = []
+    texts: list[str] = []
+    gone: list[int] = []
+    for number, item, pieces in changed:
+        old = before[number]
+        for ordinal, span in enumerate(pieces):
+            text = _text(item, span)
+            digest = text_hash(text)
+            row = _passage(collection_id, 0, number, ordinal, span, digest)
+            if old.get(digest):
+                _move(connection, row, old[digest].pop(0))
+            else:
+                fresh.append(row)
+                texts.append(text)
+        gone += [passage for left in old.values() for passage in left]
+        where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
+        connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
+    _remove_passages(connection, collection_id, gone)
+    _, first = collections.take_numbers(connection, collection_id, 0, len(fresh))
+    for passage_number, (row, text) in enumerate(zip(fresh, texts, strict=True), first):
+        row["number"] = passage_number
+        window.numbers.append(passage_number)
+        window.texts.append(text)
+    if fresh:
+        connection.execute(passages.insert(), fresh)
+    return window
+
+
+def relabel(
+    connection: sa.Connection,
+    collection_id: int,
+    changed: Sequence[tuple[int, PreparedDocument]],
+    moment: str,
+) -> None:
+    """Give documents new metadata; their vectors stay."""
+    for number, item in changed:
+        where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
+        connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
+
+
+def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:
+    """Remove the documents for which the condition holds, with their passages; how many documents."""
+    chosen = sa.select(documents.c.number).where(documents.c.collection_id == collection_id, condition)
+    numbers = list(connection.execute(chosen).scalars())
+    for begin in range(0, len(numbers), _SOME):
+        some = numbers[begin : begin + _SOME]
+        of_them = (passages.c.collection_id == collection_id) & passages.c.document.in_(some)
+        remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
+        connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
+        connection.execute(passages.delete().where(of_them))
+        where = (documents.c.collection_id == collection_id) & documents.c.number.in_(some)
+        connection.execute(documents.delete().where(where))
+    return len(numbers)
+
+
+def of_source(connection: sa.Connection, collection_id: int, source: str) -> list[str]:
+    """The ids of the documents that a source holds without having named them."""
+    where = (
+        (documents.c.collection_id == collection_id)
+        & (documents.c.source == source)
+        & documents.c.named_by_content
+    )
+    return list(connection.execute(sa.select(documents.c.id).where(where)).scalars())
+
+
+def count(
+    connection: sa.Connection, collection_id: int, condition: ColumnElement[bool] | None = None
+) -> tuple[int, int]:
+    """How many documents, and how many passages of them, the condition holds for."""
+    of_documents = sa.select(sa.func.count()).where(documents.c.collection_id == collection_id)
+    of_passages = (
+        sa.select(sa.func.count())
+        .select_from(passages.join(documents, same_document()))
+        .where(passages.c.collection_id == collection_id)
+    )
+    if condition is not None:
+        of_documents, of_passages = of_documents.where(condition), of_passages.where(condition)
+    return connection.execute(of_documents).scalar_one(), connection.execute(of_passages).scalar_one()
+
+
+def matching(
+    connection: sa.Connection,
+    collection_id: int,
+    condition: ColumnElement[bool] | None,
+    after: int = 0,
+    limit: int = 1000,
+) -> Iterator[tuple[int, StoredDocument]]:
+    """The next documents for which the condition holds, by number, after a number."""
+    passage_count = (
+        sa.select(sa.func.count())
+        .where(
+            passages.c.collection_id == documents.c.collection_id, passages.c.document == documents.c.number
+        )
+        .scalar_subquery()
+    )
+    statement = (
+        sa.select(
+            documents.c.number,
+            documents.c.id,
+            documents.c.title,
+            documents.c.text,
+            documents.c.metadata,
+            documents.c.source,
+            documents.c.added_at,
+            documents.c.updated_at,
+            passage_count,
+        )
+        .where(documents.c.collection_id == collection_id, documents.c.number > after)
+        .order_by(documents.c.number)
+        .limit(limit)
+    )
+    if condition is not None:
+        statement = statement.where(condition)
+    for row in connection.execute(statement):
+        yield row[0], StoredDocument(*row[1:])
+
+
+def fetch(connection: sa.Connection, collection_id: int, id_: str) -> StoredDocument | None:
+    """One document, or None."""
+    for _, document in matching(connection, collection_id, documents.c.id == id_, limit=1):
+        return document
+    return None
+
+
+def fields_seen(connection: sa.Connection, collection_id: int, sample: int = 1000) -> list[str]:
+    """The names of the metadata fields of the first documents, in order."""
+    statement = (
+        sa.select(documents.c.metadata)
+        .where(documents.c.collection_id == collection_id)
+        .order_by(documents.c.number)
+        .limit(sample)
+    )
+    return sorted({name for row in connection.execute(statement).scalars() for name in row})
+
+
+def _columns(item: PreparedDocument) -> dict[str, Any]:
+    return {
+        "title": item.document.title,
+        "text": item.document.text,
+        "metadata": dict(item.document.metadata),
+        "content_hash": item.content_hash,
+        "row_hash": item.row_hash,
+        "source": item.document.source,
+    }
+
+
+def _passage(
+    collection_id: int, number: int, document: int, ordinal: int, span: tuple[int, int], digest: str
+) -> dict[str, Any]:
+    return {
+        "collection_id": collection_id,
+        "number": number,
+        "document": document,
+        "ordinal": ordinal,
+        "start": span[0],
+        "end": span[1],
+        "text_hash": digest,
+    }
+
+
+def _text(item: PreparedDocument, span: tuple[int, int]) -> str:
+    return encoded_text(item.document.title, item.document.text[span[0] : span[1]])
+
+
+def _passages_by_document(
+    connection: sa.Connection, collection_id: int, numbers: Sequence[int]
+) -> dict[int, dict[str, list[int]]]:
+    found: dict[int, dict[str, list[int]]] = {number: defaultdict(list) for number in numbers}
+    for begin in range(0, len(numbers), _SOME):
+        statement = (
+            sa.select(passages.c.document, passages.c.number, passages.c.text_hash)
+            .where(passages.c.collection_id == collection_id)
+            .where(passages.c.document.in_(numbers[begin : begin + _SOME]))
+            .order_by(passages.c.document, passages.c.ordinal)
+        )
+        for document, number, digest in connection.execute(statement):
+            found[document][digest].append(number)
+    return found
+
+
+def _move(connection: sa.Connection, row: dict[str, Any], number: int) -> None:
+    where = (passages.c.collection_id == row["collection_id"]) & (passages.c.number == number)
+    place = {key: row[key] for key in ("ordinal", "start", "end")}
+    connection.execute(passages.update().where(where).values(place))
+
+
+def _remove_passages(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
+    if not numbers:
+        return
+    rows = [{"collection_id": collection_id, "passage": number} for number in numbers]
+    connection.execute(removed_passages.insert(), rows)
+    for begin in range(0, len(numbers), _SOME):
+        some = numbers[begin : begin + _SOME]
+        connection.execute(
+            passages.delete().where(passages.c.collection_id == collection_id, passages.c.number.in_(some))
+        )

@@ -1,0 +1,291 @@
+"""Generations, their encoders and their segments in the catalogue."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue.tables import encoders, generations, passages, segments
+from nearsay.indexer.segment import SegmentHeader, SegmentKind
+from nearsay.indexer.store import now
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = [
+    "EncoderRow",
+    "GenerationRow",
+    "GenerationState",
+    "SegmentRow",
+    "SegmentState",
+    "add_segment",
+    "all_of",
+    "begin",
+    "drop",
+    "embedded_through",
+    "live",
+    "register_encoder",
+    "remove_segment",
+    "segments_of",
+    "set_plan",
+    "set_segment_state",
+    "set_state",
+    "unembedded",
+]
+
+
+class GenerationState(StrEnum):
+    """building → ready → live → retired; a roll-back makes a retired one live again."""
+
+    BUILDING = "building"
+    READY = "ready"
+    LIVE = "live"
+    RETIRED = "retired"
+
+
+class SegmentState(StrEnum):
+    """Whether a segment may be answered from."""
+
+    CURRENT = "current"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderRow:
+    """An encoder as the catalogue remembers it."""
+
+    id: int
+    name: str
+    source: str
+    fingerprint: str
+    dimension: int
+    max_tokens: int
+    normalised: bool
+    lineage: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRow:
+    """A collection embedded by one encoder under one plan."""
+
+    collection_id: int
+    number: int
+    state: GenerationState
+    embedded_through: int
+    truncated: int
+    plan: dict[str, Any]
+    created_at: str
+    promoted_at: str | None
+    encoder: EncoderRow
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """An immutable file of a generation."""
+
+    id: int
+    generation: int
+    kind: SegmentKind
+    state: SegmentState
+    sha256: str
+    bytes: int
+    count: int
+    first_passage: int
+    last_passage: int
+
+    def header(self, encoder: EncoderRow) -> SegmentHeader:
+        """What the file has to say of itself."""
+        return SegmentHeader(self.kind, encoder.fingerprint, encoder.dimension, self.count)
+
+
+def register_encoder(connection: sa.Connection, encoder: TextEncoder) -> int:
+    """The encoder's number in the catalogue; one that moved is remembered at its new place."""
+    where = encoders.c.fingerprint == encoder.fingerprint
+    found = connection.execute(sa.select(encoders.c.id, encoders.c.source).where(where)).one_or_none()
+    values: dict[str, Any] = {"name": encoder.name, "source": encoder.source}
+    if found is not None:
+        if found.source != encoder.source:
+            connection.execute(encoders.update().where(where).values(values))
+        return int(found.id)
+    values |= {
+        "fingerprint": encoder.fingerprint,
+        "dimension": encoder.dimension,
+        "max_tokens": encoder.max_tokens,
+        "normalised": encoder.normalised,
+        "lineage": list(encoder.lineage),
+    }
+    return int(connection.execute(encoders.insert().values(values).returning(encoders.c.id)).scalar_one())
+
+
+def all_of(connection: sa.Connection, collection_id: int) -> list[GenerationRow]:
+    """A collection's generations, oldest first."""
+    statement = (
+        sa.select(generations, encoders)
+        .join(encoders, encoders.c.id == generations.c.encoder_id)
+        .where(generations.c.collection_id == collection_id)
+        .order_by(generations.c.number)
+    )
+    return [_generation(row) for row in connection.execute(statement)]
+
+
+def live(connection: sa.Connection, collection_id: int) -> GenerationRow | None:
+    """The generation that answers, if there is one yet."""
+    for generation in all_of(connection, collection_id):
+        if generation.state is GenerationState.LIVE:
+            return generation
+    return None
+
+
+def begin(
+    connection: sa.Connection,
+    collection_id: int,
+    encoder_id: int,
+    state: GenerationState,
+    plan: dict[str, Any],
+) -> int:
+    """Begin a generation; its number in the collection."""
+    highest = connection.execute(
+        sa.select(sa.func.max(generations.c.number)).where(generations.c.collection_id == collection_id)
+    ).scalar_one_or_none()
+    number = (highest or 0) + 1
+    values = {
+        "collection_id": collection_id,
+        "number": number,
+        "encoder_id": encoder_id,
+        "state": state,
+        "embedded_through": 0,
+        "truncated": 0,
+        "plan": plan,
+        "created_at": now(),
+        "promoted_at": now() if state is GenerationState.LIVE else None,
+    }
+    connection.execute(generations.insert().values(values))
+    return number
+
+
+def set_state(connection: sa.Connection, generation: GenerationRow, state: GenerationState) -> None:
+    """Move a generation to another state."""
+    values: dict[str, Any] = {"state": state}
+    if state is GenerationState.LIVE:
+        values["promoted_at"] = now()
+    connection.execute(generations.update().where(_is(generation)).values(values))
+
+
+def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[str, Any]) -> None:
+    """Keep the plan that a generation is searched by, with the report that chose it."""
+    connection.execute(generations.update().where(_is(generation)).values(plan=plan))
+
+
+def embedded_through(connection: sa.Connection, generation: GenerationRow, last: int, truncated: int) -> None:
+    """Note that every passage up to `last` has its vector, and that so many more texts were cut."""
+    values = {"embedded_through": last, "truncated": generations.c.truncated + truncated}
+    connection.execute(generations.update().where(_is(generation)).values(values))
+
+
+def drop(connection: sa.Connection, generation: GenerationRow) -> None:
+    """Forget a generation and its segments."""
+    connection.execute(
+        segments.delete().where(
+            segments.c.collection_id == generation.collection_id, segments.c.generation == generation.number
+        )
+    )
+    connection.execute(generations.delete().where(_is(generation)))
+
+
+def segments_of(
+    connection: sa.Connection, collection_id: int, generation: int | None = None
+) -> list[SegmentRow]:
+    """The segments of a generation, or of all of a collection's, by their passages."""
+    statement = sa.select(
+        segments.c.id,
+        segments.c.generation,
+        segments.c.kind,
+        segments.c.state,
+        segments.c.sha256,
+        segments.c.bytes,
+        segments.c.count,
+        segments.c.first_passage,
+        segments.c.last_passage,
+    ).where(segments.c.collection_id == collection_id)
+    if generation is not None:
+        statement = statement.where(segments.c.generation == generation)
+    rows = connection.execute(
+        statement.order_by(segments.c.generation, segments.c.first_passage, segments.c.id)
+    )
+    return [SegmentRow(row[0], row[1], SegmentKind(row[2]), SegmentState(row[3]), *row[4:]) for row in rows]
+
+
+def add_segment(
+    connection: sa.Connection,
+    generation: GenerationRow,
+    kind: SegmentKind,
+    path: Path,
+    count: int,
+    span: tuple[int, int],
+) -> None:
+    """Enter a file that is durably written already; `span`: the first and last passage it covers."""
+    values = {
+        "collection_id": generation.collection_id,
+        "generation": generation.number,
+        "kind": kind,
+        "state": SegmentState.CURRENT,
+        "sha256": path.stem,
+        "bytes": path.stat().st_size,
+        "count": count,
+        "first_passage": span[0],
+        "last_passage": span[1],
+        "created_at": now(),
+    }
+    connection.execute(segments.insert().values(values))
+
+
+def set_segment_state(connection: sa.Connection, segment: SegmentRow, state: SegmentState) -> None:
+    """Put a segment into quarantine, or out of it."""
+    connection.execute(segments.update().where(segments.c.id == segment.id).values(state=state))
+
+
+def remove_segment(connection: sa.Connection, segment: SegmentRow) -> None:
+    """Forget a segment; its file becomes an orphan."""
+    connection.execute(segments.delete().where(segments.c.id == segment.id))
+
+
+def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
+    """How many passages have no vector in the generation yet."""
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(passages)
+        .where(passages.c.collection_id == generation.collection_id)
+        .where(passages.c.number > generation.embedded_through)
+    )
+    return connection.execute(statement).scalar_one()
+
+
+def _is(generation: GenerationRow) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        generations.c.collection_id == generation.collection_id, generations.c.number == generation.number
+    )
+
+
+def _generation(row: sa.Row[Any]) -> GenerationRow:
+    found = row._mapping  # noqa: SLF001 - SQLAlchemy's public access to columns by object
+    encoder = EncoderRow(
+        found[encoders.c.id],
+        found[encoders.c.name],
+        found[encoders.c.source],
+        found[encoders.c.fingerprint],
+        found[encoders.c.dimension],
+        found[encoders.c.max_tokens],
+        found[encoders.c.normalised],
+        tuple(found[encoders.c.lineage]),
+    )
+    return GenerationRow(
+        found[generations.c.collection_id],
+        found[generations.c.number],
+        GenerationState(found[generations.c.state]),
+        found[generations.c.embedded_through],
+        found[generations.c.truncated],
+        dict(found[generations.c.plan]),
+        found[generations.c.created_at],
+        found[generations.c.promoted_at],
+        encoder,
+    )

@@ -1,0 +1,42 @@
+"""Brings a catalogue's schema to this version of nearsay, with Alembic."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from nearsay.indexer.errors import CatalogueError
+
+__all__ = ["upgrade"]
+
+
+def upgrade(engine: sa.Engine, *, create: bool) -> None:
+    """Run the missing migrations in one transaction.
+
+    A database without a catalogue gets one if `create` is true. CatalogueError: there is none and it may not
+    be created, or the catalogue was made by a newer nearsay.
+    """
+    scripts = Config()
+    scripts.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    directory = ScriptDirectory.from_config(scripts)
+    with engine.connect() as connection, connection.begin():
+        present = MigrationContext.configure(connection).get_current_revision()
+    if present == directory.get_current_head():
+        return
+    place = engine.url.render_as_string(hide_password=True)
+    if present is None and not create:
+        raise CatalogueError(
+            f"{place} holds no nearsay catalogue. Make one: nearsay index add COLLECTION FILE"
+        )
+    if present is not None and present not in {script.revision for script in directory.walk_revisions()}:
+        raise CatalogueError(
+            f"{place} was written by a newer nearsay (schema {present}). Upgrade: pip install -U nearsay"
+        )
+    with engine.connect() as connection:
+        writer = connection.execution_options(nearsay_writing=True)
+        with writer.begin():
+            scripts.attributes["connection"] = writer
+            command.upgrade(scripts, "head")

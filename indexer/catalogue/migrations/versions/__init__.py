@@ -1,0 +1,1 @@
+"""One module a change of the schema, numbered."""

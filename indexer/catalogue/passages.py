@@ -1,0 +1,135 @@
+"""Passages in the catalogue, as the encoder and the searches need them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from nearsay.data.document import JsonValue
+from nearsay.indexer.catalogue.tables import documents, passages
+from nearsay.indexer.passage import PassageWindow, encoded_text
+
+__all__ = [
+    "PassageRow",
+    "awaiting",
+    "encoded_texts",
+    "passage_numbers",
+    "passage_numbers_of",
+    "read_passages",
+    "same_document",
+]
+
+_SOME = 500  # values in one IN (…)
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRow:
+    """A passage with its document, as a search fetches it."""
+
+    number: int
+    document_id: str
+    title: str
+    text: str
+    metadata: Mapping[str, JsonValue]
+    source: str | None
+    ordinal: int
+    start: int
+    end: int
+
+
+def awaiting(
+    connection: sa.Connection, collection_id: int, after: int, limit: int, through: int | None = None
+) -> PassageWindow:
+    """The next passages numbered above `after` (and at most `through`), with the texts to encode."""
+    statement = (
+        sa.select(passages.c.number, documents.c.title, _piece())
+        .join(documents, same_document())
+        .where(passages.c.collection_id == collection_id, passages.c.number > after)
+        .order_by(passages.c.number)
+        .limit(limit)
+    )
+    if through is not None:
+        statement = statement.where(passages.c.number <= through)
+    rows = connection.execute(statement).all()
+    return PassageWindow([row[0] for row in rows], [encoded_text(row[1], row[2]) for row in rows])
+
+
+def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
+    """What was encoded for each of the passages that are there."""
+    found: dict[int, str] = {}
+    for begin in range(0, len(numbers), _SOME):
+        statement = (
+            sa.select(passages.c.number, documents.c.title, _piece())
+            .join(documents, same_document())
+            .where(passages.c.collection_id == collection_id)
+            .where(passages.c.number.in_(numbers[begin : begin + _SOME]))
+        )
+        found |= {row[0]: encoded_text(row[1], row[2]) for row in connection.execute(statement)}
+    return found
+
+
+def passage_numbers(
+    connection: sa.Connection, collection_id: int, condition: ColumnElement[bool] | None = None
+) -> list[int]:
+    """The numbers of the passages whose document the condition holds for, rising."""
+    statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
+    if condition is not None:
+        statement = statement.join(documents, same_document()).where(condition)
+    return list(connection.execute(statement.order_by(passages.c.number)).scalars())
+
+
+def passage_numbers_of(connection: sa.Connection, collection_id: int, id_: str) -> list[int] | None:
+    """The numbers of one document's passages, in the order of its text; None if there is no such document."""
+    where = (documents.c.collection_id == collection_id) & (documents.c.id == id_)
+    number = connection.execute(sa.select(documents.c.number).where(where)).scalar_one_or_none()
+    if number is None:
+        return None
+    of_it = (passages.c.collection_id == collection_id) & (passages.c.document == number)
+    return list(
+        connection.execute(sa.select(passages.c.number).where(of_it).order_by(passages.c.ordinal)).scalars()
+    )
+
+
+def read_passages(
+    connection: sa.Connection,
+    collection_id: int,
+    numbers: Sequence[int],
+    condition: ColumnElement[bool] | None = None,
+) -> dict[int, PassageRow]:
+    """Those of the passages that are there and whose document the condition holds for."""
+    found: dict[int, PassageRow] = {}
+    columns = (
+        passages.c.number,
+        documents.c.id,
+        documents.c.title,
+        _piece(),
+        documents.c.metadata,
+        documents.c.source,
+        passages.c.ordinal,
+        passages.c.start,
+        passages.c.end,
+    )
+    for begin in range(0, len(numbers), _SOME):
+        statement = (
+            sa.select(*columns)
+            .join(documents, same_document())
+            .where(passages.c.collection_id == collection_id)
+            .where(passages.c.number.in_(numbers[begin : begin + _SOME]))
+        )
+        if condition is not None:
+            statement = statement.where(condition)
+        for row in connection.execute(statement):
+            found[row[0]] = PassageRow(*row)
+    return found
+
+
+def _piece() -> ColumnElement[str]:
+    return sa.func.substr(documents.c.text, passages.c.start + 1, passages.c.end - passages.c.start)
+
+
+def same_document() -> ColumnElement[bool]:
+    """The condition that joins a passage to its document."""
+    return sa.and_(
+        documents.c.collection_id == passages.c.collection_id, documents.c.number == passages.c.document
+    )

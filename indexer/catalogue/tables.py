@@ -1,0 +1,173 @@
+"""The catalogue's tables.
+
+Passages and documents are numbered within their collection from counters that only grow, so a number is
+never given twice: a vector that outlives its passage can never be taken for another passage's. Times are
+ISO 8601 text in UTC, hashes hexadecimal text. The migrations make these tables; a test holds the two against
+each other.
+"""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+__all__ = [
+    "collections",
+    "documents",
+    "encoders",
+    "generations",
+    "libraries",
+    "metadata",
+    "passages",
+    "removed_passages",
+    "segments",
+]
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+Json = JSON().with_variant(JSONB(), "postgresql")
+BigKey = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows itself only in INTEGER keys
+
+libraries = Table(
+    "libraries",
+    metadata,
+    Column("id", String(36), primary_key=True),  # the same as in library.json beside the segments
+    Column("created_at", String(32), nullable=False),
+)
+
+collections = Table(
+    "collections",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(200), nullable=False, unique=True),
+    Column("chunking", String(60), nullable=False),
+    Column("version", BigInteger, nullable=False),  # grows with every committed change: readers compare it
+    Column("compactions", BigInteger, nullable=False),  # grows when removed passages are forgotten
+    Column("next_document", BigInteger, nullable=False),
+    Column("next_passage", BigInteger, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    sqlite_autoincrement=True,
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("collection_id", Integer, ForeignKey("collections.id"), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("metadata", Json, nullable=False),
+    Column("content_hash", String(32), nullable=False),  # of title and text: decides what is embedded again
+    Column("row_hash", String(32), nullable=False),  # of everything: decides what is written again
+    Column("source", Text, nullable=True),
+    Column("named_by_content", Boolean, nullable=False),  # the source gave no id
+    Column("added_at", String(32), nullable=False),
+    Column("updated_at", String(32), nullable=False),
+    UniqueConstraint("collection_id", "id"),
+    Index(None, "collection_id", "source"),
+)
+
+passages = Table(
+    "passages",
+    metadata,
+    Column("collection_id", Integer, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("document", BigInteger, nullable=False),
+    Column("ordinal", Integer, nullable=False),  # 0-based place in the document
+    Column("start", Integer, nullable=False),  # characters of the document's text
+    Column("end", Integer, nullable=False),
+    Column("text_hash", String(32), nullable=False),  # of the text that is encoded
+    ForeignKeyConstraint(["collection_id", "document"], ["documents.collection_id", "documents.number"]),
+    Index(None, "collection_id", "document"),
+    sqlite_with_rowid=False,
+)
+
+removed_passages = Table(
+    "removed_passages",
+    metadata,
+    Column("sequence", BigKey, primary_key=True, autoincrement=True),
+    Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
+    Column("passage", BigInteger, nullable=False),
+    Index(None, "collection_id", "sequence"),
+    sqlite_autoincrement=True,
+)
+
+encoders = Table(
+    "encoders",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("source", Text, nullable=False),  # what loads it again
+    Column("fingerprint", String(64), nullable=False, unique=True),
+    Column("dimension", Integer, nullable=False),
+    Column("max_tokens", Integer, nullable=False),
+    Column("normalised", Boolean, nullable=False),
+    Column("lineage", Json, nullable=False),
+)
+
+generations = Table(
+    "generations",
+    metadata,
+    Column("collection_id", Integer, ForeignKey("collections.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("encoder_id", Integer, ForeignKey("encoders.id"), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("embedded_through", BigInteger, nullable=False),  # every passage up to it has a vector
+    Column("truncated", BigInteger, nullable=False),  # passages cut at the encoder's length
+    Column("plan", Json, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    Column("promoted_at", String(32), nullable=True),
+    CheckConstraint("state IN ('building', 'ready', 'live', 'retired')", name="state"),
+    Index(
+        "uq_generations_live",
+        "collection_id",
+        unique=True,
+        sqlite_where=text("state = 'live'"),
+        postgresql_where=text("state = 'live'"),
+    ),
+)
+
+segments = Table(
+    "segments",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("collection_id", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("sha256", String(64), nullable=False),  # also the file's name
+    Column("bytes", BigInteger, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("first_passage", BigInteger, nullable=False),
+    Column("last_passage", BigInteger, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    ForeignKeyConstraint(
+        ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
+    ),
+    CheckConstraint("kind IN ('vectors', 'index')", name="kind"),
+    CheckConstraint("state IN ('current', 'quarantined')", name="state"),
+    Index(None, "collection_id", "generation"),
+    sqlite_autoincrement=True,
+)

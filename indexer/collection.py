@@ -1,0 +1,414 @@
+"""A collection: a named set of documents in a library, and everything that can be done with it."""
+
+import contextlib
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.exc import IntegrityError
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import Reading, read
+from nearsay.data.reading import rows as read_rows
+from nearsay.indexer.catalogue import collections, documents, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.documents import StoredDocument
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.compaction import CompactReport, compact
+from nearsay.indexer.errors import UnknownCollectionError, UnknownDocumentError
+from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
+from nearsay.indexer.filters.parse import Where, parse
+from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.hit import Hits
+from nearsay.indexer.index_upkeep import refresh_index
+from nearsay.indexer.ingest import AddReport, add, check_strictly, live_or_begin, spooled
+from nearsay.indexer.overview import CollectionOverview, overview
+from nearsay.indexer.plan import Plan
+from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.rollout import (
+    RebuildReport,
+    catch_up,
+    check_encoder,
+    last_retired,
+    mend,
+    promote,
+    rebuild,
+)
+from nearsay.indexer.sample import Sample
+from nearsay.indexer.search import SearchRequest, search
+from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.store import now
+from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.writer_lock import writer_lock
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+if TYPE_CHECKING:
+    from nearsay.indexer.library import Library
+
+__all__ = ["Collection"]
+
+_USUAL = ReadOptions()
+
+
+class Collection:
+    """Documents, their vectors, and the search over them; made by `Library.collection`.
+
+    Safe to share between threads.
+    """
+
+    def __init__(
+        self, library: "Library", name: str, encoder: str | TextEncoder | None, chunking: Chunking | None
+    ) -> None:
+        """Nothing is read or made yet."""
+        self.library = library
+        self.name = name
+        self._store = library.store
+        self._encoder = encoder
+        self._chunking = chunking
+        self._snapshot: Snapshot | None = None
+        self._snapshot_lock = threading.Lock()
+
+    # Writing
+
+    def add(
+        self,
+        *sources: str | Path,
+        text: str | None = None,
+        id: str | None = None,  # noqa: A002 - the field's own name
+        title: str | None = None,
+        metadata: Sequence[str] | None = None,
+        options: ReadOptions = _USUAL,
+        strict: bool = False,
+        progress: ProgressListener = unheard,
+        stdin: BinaryIO | None = None,
+    ) -> AddReport:
+        """Add or update the documents of files by id; unchanged ones are not embedded again.
+
+        sources: files, folders, globs, '-' for standard input
+        text, id, title, metadata: the names of the fields; None = guessed, and said in the report's notes
+        options: everything else about reading
+        strict:  read everything first, and write nothing if a row cannot be used (StrictError)
+
+        Killed anywhere, the same call goes on where it was. BadInputError if nothing can be used,
+        EncoderMismatchError, BusyError and DiskFullError each with its remedy.
+        """
+        chosen = replace(
+            options,
+            text=options.text if text is None else text,
+            id=options.id if id is None else id,
+            title=options.title if title is None else title,
+            metadata=options.metadata if metadata is None else tuple(metadata),
+        )
+        with contextlib.ExitStack() as stack:
+            if strict and "-" in sources:
+                stdin = stack.enter_context(spooled(stdin))
+            if strict:
+                check_strictly(read(sources, chosen, stdin=stdin))
+                if stdin is not None:
+                    stdin.seek(0)
+            return self._add(read(sources, chosen, stdin=stdin), progress)
+
+    def add_rows(
+        self,
+        rows: Iterable[str | Document | Mapping[str, object]],
+        *,
+        options: ReadOptions = _USUAL,
+        strict: bool = False,
+        progress: ProgressListener = unheard,
+    ) -> AddReport:
+        """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory."""
+        if strict:
+            rows = list(rows)
+            check_strictly(read_rows(rows, options))
+        return self._add(read_rows(rows, options), progress)
+
+    def remove(self, ids: Iterable[str] = (), *, where: Where | None = None) -> int:
+        """Remove documents by id, and those that a filter lets through; how many. Searches miss them at once.
+
+        UnknownDocumentError if an id is not there; then nothing is removed.
+        """
+        row = self._row()
+        wanted = list(dict.fromkeys(ids))
+        chosen = None if where is None else condition(parse(where), self._store.database.dialect)
+        with self._locked(row, "remove"), self._store.database.writing() as connection:
+            missing = sorted(set(wanted) - set(documents.known(connection, row.id, wanted)))
+            if missing:
+                raise UnknownDocumentError(
+                    f"collection '{self.name}' has no document '{missing[0]}'"
+                    + (f" (nor {len(missing) - 1} more of those named)" if missing[1:] else "")
+                    + f". See which there are: nearsay index list {self.name}"
+                )
+            removed = 0
+            for begin in range(0, len(wanted), 500):
+                some = document_table.c.id.in_(wanted[begin : begin + 500])
+                removed += documents.remove(connection, row.id, some)
+            if chosen is not None:
+                removed += documents.remove(connection, row.id, chosen)
+            if removed:
+                collections.changed(connection, row.id)
+        return removed
+
+    def delete(self) -> None:
+        """Remove the collection itself with everything in it."""
+        row = self._row()
+        with self._locked(row, "delete"), self._store.database.writing() as connection:
+            collections.delete(connection, row.id)
+        with self._snapshot_lock:
+            self._snapshot = None
+        shutil.rmtree(self._store.segments(row.id), ignore_errors=True)
+
+    def rebuild(
+        self, encoder: str | TextEncoder | None = None, *, progress: ProgressListener = unheard
+    ) -> RebuildReport:
+        """Embed by another encoder beside the live generation, which goes on answering until `promote`.
+
+        Without an encoder the live generation is mended: damaged segments are made anew from the catalogue's
+        text, passages that wait are embedded, the index is built again.
+        """
+        row = self._row()
+        with self._locked(row, "rebuild"):
+            if encoder is not None:
+                return rebuild(self._store, row, self.library.encoder(encoder), progress)
+            generation = self._live()
+            loaded = self._encoder_of(generation)
+            mended = mend(self._store, row, generation, loaded)
+            embedded, truncated = catch_up(self._store, generation, loaded, progress)
+            refresh_index(self._store, row, generation, always=True)
+            return RebuildReport(generation.number, generation.state, embedded, truncated, mended)
+
+    def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
+        """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
+        row = self._row()
+        with self._locked(row, "promote"):
+            every = self.generations()
+            for candidate in every:
+                wanted = (
+                    candidate.number == generation if generation else candidate.state is GenerationState.READY
+                )
+                if wanted and candidate.state in (GenerationState.READY, GenerationState.RETIRED):
+                    self._bring_up(row, candidate, progress)
+            return promote(self._store, row, generation).number
+
+    def rollback(self, *, progress: ProgressListener = unheard) -> int:
+        """Make the generation live again that was live before; its number."""
+        row = self._row()
+        with self._locked(row, "rollback"):
+            before = last_retired(self._store, row)
+            self._bring_up(row, before, progress)
+            return promote(self._store, row, before.number).number
+
+    def compact(self, *, drop_retired: bool = False) -> CompactReport:
+        """Merge small segments, drop removed passages' vectors and files that nothing points to."""
+        row = self._row()
+        with self._locked(row, "compact"):
+            return compact(self._store, row, drop_retired=drop_retired)
+
+    # Reading
+
+    def search(
+        self, query: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
+    ) -> Hits:
+        """The k passages nearest in meaning to the query, best first; with `by_document` one a document."""
+        if not query.strip():
+            raise BadInputError("the query is empty. Write what you look for")
+        request = SearchRequest(k=k, where=where, by_document=by_document)
+        snapshot = self._taken()
+        vector = self._encoder_of(snapshot.generation).encode([query], kind=TextKind.QUERY)
+        return search(self._store, snapshot, unit_length(vector)[0], request)
+
+    def similar(
+        self, id_: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
+    ) -> Hits:
+        """The k passages nearest to a document (the mean of its passages), without its own."""
+        snapshot = self._taken()
+        with self._store.database.reading() as connection:
+            own = passages.passage_numbers_of(connection, snapshot.collection.id, id_)
+        if own is None:
+            raise self._no_document(id_)
+        positions = snapshot.vectors.positions(np.array(sorted(own), dtype=np.int64))
+        if not positions.size:
+            raise BadInputError(
+                f"document '{id_}' has no vector yet. Finish the indexing: nearsay index rebuild {self.name}"
+            )
+        mean = snapshot.vectors.rows(positions).mean(axis=0, keepdims=True)
+        request = SearchRequest(k=k, where=where, by_document=by_document, without=frozenset(own))
+        return search(self._store, snapshot, unit_length(mean)[0], request)
+
+    def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Every living passage's number (n,) and unit-length vector (n, d)."""
+        snapshot = self._taken()
+        ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+        return ids, snapshot.vectors.rows(snapshot.vectors.positions(ids))
+
+    def sample(self, count: int, seed: int) -> Sample:
+        """Some passages with their texts and stored vectors, drawn at random from those that are searched."""
+        snapshot = self._taken()
+        living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+        generator = np.random.default_rng(seed)
+        drawn = np.sort(generator.choice(living, size=min(count, living.size), replace=False))
+        with self._store.database.reading() as connection:
+            texts = passages.encoded_texts(connection, snapshot.collection.id, drawn.tolist())
+        numbers = [number for number in drawn.tolist() if number in texts]
+        vectors = snapshot.vectors.rows(snapshot.vectors.positions(np.array(numbers, dtype=np.int64)))
+        encoder = self._encoder_of(snapshot.generation)
+        return Sample(numbers, [texts[number] for number in numbers], vectors, encoder, snapshot)
+
+    def document(self, id_: str) -> StoredDocument:
+        """One document; UnknownDocumentError if it is not there."""
+        row = self._row()
+        with self._store.database.reading() as connection:
+            found = documents.fetch(connection, row.id, id_)
+        if found is None:
+            raise self._no_document(id_)
+        return found
+
+    def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
+        """The documents that a filter lets through, in the order they were added."""
+        return stored_documents(self._store, self._row().id, where)
+
+    def generations(self) -> list[GenerationRow]:
+        """The collection's generations, oldest first."""
+        row = self._row()
+        with self._store.database.reading() as connection:
+            return generations.all_of(connection, row.id)
+
+    def overview(self) -> CollectionOverview:
+        """What the collection holds, by which encoder, in which segments."""
+        return overview(self._store, self._row())
+
+    def export(self, out: str | Path | BinaryIO, *, where: Where | None = None, vectors: bool = False) -> int:
+        """Write JSON lines that `add` reads back: a document each, or a passage with its vector; how many."""
+        found = (
+            export_passages(self._store, self._taken(), where)
+            if vectors
+            else export_documents(self._store, self._row().id, where)
+        )
+        return write_lines(found, Path(out) if isinstance(out, str | Path) else out)
+
+    def exists(self) -> bool:
+        """Whether the collection was made already."""
+        with self._store.database.reading() as connection:
+            return collections.find(connection, self.name) is not None
+
+    # Inside
+
+    def _add(self, reading: Reading, progress: ProgressListener) -> AddReport:
+        encoder = self._writing_encoder()
+        row = self._make()
+        with self._locked(row, "add"):
+            with self._store.database.writing() as connection:
+                generation = live_or_begin(connection, row, encoder, Plan().to_json())
+            check_encoder(self.name, generation, encoder)
+            report = add(self._store, row, generation, encoder, reading, progress)
+            refresh_index(self._store, row, generation)
+        return report
+
+    def _row(self) -> CollectionRow:
+        with self._store.database.reading() as connection:
+            row = collections.find(connection, self.name)
+            there = collections.names(connection) if row is None else []
+        if row is None:
+            raise UnknownCollectionError(
+                f"there is no collection '{self.name}' in {self._store.folder.name}; "
+                f"there are: {', '.join(there) or 'none yet'}. Make it: nearsay index add {self.name} FILE"
+            )
+        return row
+
+    def _make(self) -> CollectionRow:
+        with self._store.database.reading() as connection:
+            row = collections.find(connection, self.name)
+        if row is None:
+            chunking = str(self._chunking or Chunking())
+            try:
+                with self._store.database.writing() as connection:
+                    return collections.create(connection, self.name, chunking, now())
+            except IntegrityError:  # made by another process in between
+                return self._row()
+        if self._chunking is not None and str(self._chunking) != row.chunking:
+            raise BadInputError(
+                f"collection '{self.name}' is cut by '{row.chunking}', not '{self._chunking}'. "
+                "Leave --chunking away, or add to a new collection"
+            )
+        return row
+
+    def _no_document(self, id_: str) -> UnknownDocumentError:
+        return UnknownDocumentError(
+            f"collection '{self.name}' has no document '{id_}'. "
+            f"See which there are: nearsay index list {self.name}"
+        )
+
+    def _live(self) -> GenerationRow:
+        for generation in self.generations():
+            if generation.state is GenerationState.LIVE:
+                return generation
+        raise BadInputError(
+            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
+        )
+
+    def _writing_encoder(self) -> TextEncoder:
+        if self._encoder is not None:
+            return self.library.encoder(self._encoder)
+        with self._store.database.reading() as connection:
+            row = collections.find(connection, self.name)
+            generation = None if row is None else generations.live(connection, row.id)
+        return self.library.encoder(BUNDLED_NAME) if generation is None else self._encoder_of(generation)
+
+    def _encoder_of(self, generation: GenerationRow) -> TextEncoder:
+        """The encoder that made the generation, the one given to this object if that is it."""
+        given = self._encoder
+        if (
+            given is not None
+            and not isinstance(given, str)
+            and given.fingerprint == generation.encoder.fingerprint
+        ):
+            return given
+        if isinstance(given, str):
+            encoder = self.library.encoder(given)
+            check_encoder(self.name, generation, encoder)
+            return encoder
+        encoder = self.library.encoder(generation.encoder.source)
+        check_encoder(self.name, generation, encoder)
+        return encoder
+
+    def _bring_up(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> None:
+        encoder = self.library.encoder(generation.encoder.source)
+        check_encoder(self.name, generation, encoder)
+        mend(self._store, row, generation, encoder)
+        catch_up(self._store, generation, encoder, progress)
+        refresh_index(self._store, row, generation)
+
+    def _taken(self) -> Snapshot:
+        """The newest snapshot; the last one again if nothing was committed since."""
+        with self._snapshot_lock:
+            for _ in range(3):
+                row = self._row()
+                before = self._snapshot
+                if before is not None and before.collection == row:
+                    return before
+                try:
+                    with self._store.database.reading() as connection:
+                        current = collections.find(connection, self.name) or row
+                        self._snapshot = take(connection, self._store, current, before)
+                except StaleSnapshotError:
+                    continue
+                if self._snapshot is None:
+                    break
+                return self._snapshot
+        raise BadInputError(
+            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
+        )
+
+    @contextlib.contextmanager
+    def _locked(self, row: CollectionRow, what: str) -> Iterator[None]:
+        with writer_lock(self._store.locks, self.name, row.id, self._store.database, what):
+            yield

@@ -1,0 +1,108 @@
+"""Merging small segments, leaving out removed passages, clearing what nothing points to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.durable import TEMPORARY_PREFIX
+from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.segment import SegmentKind, open_vectors, write_vectors
+from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import VectorStore
+
+__all__ = ["CompactReport", "compact"]
+
+_ROWS = 131_072  # passages in a merged segment
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What a compaction did."""
+
+    segments_before: int
+    segments_after: int
+    vectors_dropped: int
+    generations_dropped: int
+    files_removed: int
+    bytes_freed: int
+
+
+def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = False) -> CompactReport:
+    """Rewrite each generation without its removed passages; the caller holds the writer lock.
+
+    New files are written first and entered in one transaction; only then files that nothing points to go.
+    `drop_retired` also forgets retired generations, after which there is no going back to them.
+    """
+    dropped = 0
+    with store.database.writing() as connection:
+        before = len(generations.segments_of(connection, collection.id))
+        for generation in generations.all_of(connection, collection.id):
+            if drop_retired and generation.state is GenerationState.RETIRED:
+                generations.drop(connection, generation)
+                dropped += 1
+        if dropped:
+            collections.changed(connection, collection.id)
+    with store.database.reading() as connection:
+        every = generations.all_of(connection, collection.id)
+        living = np.array(passages.passage_numbers(connection, collection.id), dtype=np.int64)
+    vectors_dropped = sum(_merge(store, collection, generation, living) for generation in every)
+    with store.database.writing() as connection:
+        connection.execute(removed_passages.delete().where(removed_passages.c.collection_id == collection.id))
+        collections.changed(connection, collection.id, compacted=True)
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id)
+    files, freed = remove_orphans(store, collection.id, rows)
+    return CompactReport(before, len(rows), vectors_dropped, dropped, files, freed)
+
+
+def remove_orphans(store: Store, collection_id: int, rows: list[SegmentRow]) -> tuple[int, int]:
+    """Remove the files that a crash or a merge left behind; how many, and their bytes."""
+    named = {row.sha256 for row in rows}
+    files = freed = 0
+    folder = store.segments(collection_id)
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.stem not in named or path.name.startswith(TEMPORARY_PREFIX):
+            freed += path.stat().st_size
+            path.unlink()
+            files += 1
+    return files, freed
+
+
+def _merge(store: Store, collection: CollectionRow, generation: GenerationRow, living: np.ndarray) -> int:
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+    if any(row.state is SegmentState.QUARANTINED for row in rows):
+        raise DamagedSegmentError(
+            f"generation {generation.number} of '{collection.name}' has a segment in quarantine. "
+            f"Mend it first: nearsay index rebuild {collection.name}"
+        )
+    rows = [row for row in rows if row.kind is SegmentKind.VECTORS]
+    opened = [
+        open_vectors(store.segment(collection.id, row.sha256), row.sha256, row.header(generation.encoder))
+        for row in rows
+    ]
+    vectors = VectorStore(opened, generation.encoder.dimension)
+    positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
+    gone = len(vectors) - positions.size
+    if not gone and len(rows) <= max(1, -(-positions.size // _ROWS)):
+        return 0
+    written = []
+    for begin in range(0, positions.size, _ROWS):
+        some = positions[begin : begin + _ROWS]
+        ids = vectors.ids[some]
+        path = write_vectors(
+            store.segments(collection.id), ids, vectors.rows(some), generation.encoder.fingerprint
+        )
+        written.append((path, ids))
+    with store.database.writing() as connection:
+        for row in rows:
+            generations.remove_segment(connection, row)
+        for path, ids in written:
+            span = int(ids[0]), int(ids[-1])
+            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, ids.size, span)
+        collections.changed(connection, collection.id)
+    return gone

@@ -1,0 +1,156 @@
+"""Whether each collection's rows, vectors and index say the same."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import sqlalchemy as sa
+
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
+from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.collection import Collection
+from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.ivf import IvfIndex, faiss_is_installed
+from nearsay.indexer.library import Library
+from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
+from nearsay.indexer.vector_store import VectorStore, unit_length
+from nearsay.training.environment import Finding
+from nearsay.training.sentence.text_encoder import TextKind
+
+__all__ = ["examine"]
+
+_SAMPLE = 50  # passages that are encoded again
+_LEAST_COSINE = 0.999  # between a stored vector and the same text encoded now, at any precision
+_SEED = 20190827
+
+
+def examine(library: Library, *, prove: bool = False) -> list[Finding]:
+    """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
+
+    prove: also encode a sample of passages again, and search for each by its own vector
+    """
+    findings = []
+    for collection in library.collections():
+        with library.store.database.reading() as connection:
+            row = collections.find(connection, collection.name)
+            every = [] if row is None else generations.all_of(connection, row.id)
+        if row is None or not every:
+            findings.append(Finding(collection.name, "empty", sound=True))
+            continue
+        for generation in every:
+            findings += _examine_generation(library, row, generation)
+        findings.append(_orphans(library, row))
+        if prove and all(finding.sound for finding in findings):
+            findings += _prove(collection)
+    return findings
+
+
+def _examine_generation(library: Library, row: CollectionRow, generation: GenerationRow) -> Iterator[Finding]:
+    subject = f"{row.name}, generation {generation.number} ({generation.state})"
+    store = library.store
+    with store.database.reading() as connection:
+        segments = generations.segments_of(connection, row.id, generation.number)
+        in_sql = np.array(passages.passage_numbers(connection, row.id), dtype=np.int64)
+        removed = np.array(
+            connection.execute(
+                sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == row.id)
+            )
+            .scalars()
+            .all(),
+            dtype=np.int64,
+        )
+    remedy = f"Mend it: nearsay index rebuild {row.name}"
+    opened = []
+    index_ids = None
+    for segment in segments:
+        path = store.segment(row.id, segment.sha256)
+        try:
+            if segment.state is SegmentState.QUARANTINED:
+                yield Finding(subject, f"segment {path.name} is in quarantine. {remedy}", sound=False)
+            elif segment.kind is SegmentKind.VECTORS:
+                opened.append(open_vectors(path, segment.sha256, segment.header(generation.encoder)))
+            elif faiss_is_installed():
+                serialised = open_index_bytes(path, segment.sha256, segment.header(generation.encoder))
+                index_ids = IvfIndex.deserialise(serialised, segment.last_passage, segment.sha256).ids()
+        except DamagedSegmentError as error:
+            yield Finding(subject, f"{error}. {remedy}", sound=False)
+    if len(opened) < sum(segment.kind is SegmentKind.VECTORS for segment in segments):
+        return
+    vectors = VectorStore([segment for segment in opened if segment.ids.size], generation.encoder.dimension)
+    yield from _agreement(subject, row.name, generation, vectors, in_sql, removed)
+    if index_ids is not None:
+        # A compaction drops removed passages from the vectors first: those left in the index are harmless.
+        stray = np.intersect1d(np.setdiff1d(index_ids, vectors.ids), in_sql).size
+        covered = vectors.ids[vectors.ids <= index_ids[-1]]
+        lacking = np.intersect1d(np.setdiff1d(covered, index_ids), in_sql).size
+        detail = f"index of {index_ids.size:,} vectors; {stray} unknown, {lacking} lacking"
+        yield Finding(subject, detail, sound=stray == 0 and lacking == 0)
+
+
+def _agreement(
+    subject: str,
+    name: str,
+    generation: GenerationRow,
+    vectors: VectorStore,
+    in_sql: np.ndarray,
+    removed: np.ndarray,
+) -> Iterator[Finding]:
+    rising = bool(np.all(np.diff(vectors.ids) > 0))
+    due = in_sql[in_sql <= generation.embedded_through]
+    lacking = np.setdiff1d(due, vectors.ids).size
+    unexplained = np.setdiff1d(np.setdiff1d(vectors.ids, in_sql), removed).size
+    waiting = in_sql.size - due.size
+    detail = (
+        f"{in_sql.size:,} passages in SQL, {len(vectors):,} vectors in {len(vectors.segments)} segments, "
+        f"hashes agree; {waiting:,} wait, {lacking} lack a vector, {unexplained} vectors of no passage"
+    )
+    sound = rising and lacking == 0 and unexplained == 0
+    yield Finding(
+        subject, detail if sound else f"{detail}. Re-embed it: nearsay index rebuild {name}", sound=sound
+    )
+    norms = np.array(
+        [
+            np.abs(np.linalg.norm(segment.vectors, axis=1) - 1.0).max(initial=0.0)
+            for segment in vectors.segments
+        ]
+    )
+    if norms.size and (not np.all(np.isfinite(norms)) or norms.max() > 1e-3):
+        yield Finding(subject, "vectors that are not of unit length", sound=False)
+
+
+def _orphans(library: Library, row: CollectionRow) -> Finding:
+    with library.store.database.reading() as connection:
+        named = {segment.sha256 for segment in generations.segments_of(connection, row.id)}
+    folder = library.store.segments(row.id)
+    orphans = [path for path in folder.iterdir() if path.stem not in named] if folder.is_dir() else []
+    detail = f"{len(orphans)} files that nothing points to"
+    if orphans:
+        megabytes = sum(path.stat().st_size for path in orphans) / 1e6
+        detail += f" ({megabytes:.1f} MB; nearsay index compact {row.name})"
+    return Finding(row.name, detail, sound=True)
+
+
+def _prove(collection: Collection) -> Iterator[Finding]:
+    """Encode a sample again and search by each stored vector; the answers must be the passages themselves."""
+    subject = f"{collection.name}, proof"
+    try:
+        sample = collection.sample(_SAMPLE, _SEED)
+    except NearsayError as error:
+        yield Finding(subject, str(error), sound=False)
+        return
+    again = unit_length(sample.encoder.encode(sample.texts, kind=TextKind.PASSAGE))
+    cosines = np.einsum("ij,ij->i", again, sample.vectors)
+    yield Finding(
+        subject,
+        f"{len(sample.texts)} passages encoded again: cosine to the stored vectors at least {cosines.min():.5f}",
+        sound=bool(cosines.min() >= _LEAST_COSINE),
+    )
+    found = 0
+    for number, vector in zip(sample.numbers, sample.vectors, strict=True):
+        best = sample.snapshot.nearest(vector, 10)
+        ties = best.ids[best.scores >= best.scores[0] - 1e-6] if best.ids.size else best.ids
+        found += int(number in ties)  # copies of one text score the same
+    detail = f"{found} of {len(sample.texts)} found themselves first"
+    yield Finding(subject, detail, sound=found == len(sample.texts))

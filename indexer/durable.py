@@ -1,0 +1,87 @@
+"""Writing a file so that it is there whole or not at all.
+
+Written to a temporary name, flushed, synchronised, read back and compared, renamed, and the folder
+synchronised. FAISS's own `write_index(path)` writes in place and does not see a full disk, so nothing is ever
+written by it. https://www.usenix.org/conference/osdi14/technical-sessions/presentation/pillai
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.errors import DiskFullError
+
+__all__ = ["TEMPORARY_PREFIX", "file_sha256", "replacing", "write_by_hash"]
+
+TEMPORARY_PREFIX = ".writing-"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def file_sha256(path: Path) -> str:
+    """The file's SHA-256 in hexadecimal; OSError if it cannot be read."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_by_hash(folder: Path, parts: Sequence[bytes | memoryview], suffix: str) -> Path:
+    """Write `parts` after each other to `folder/<sha256><suffix>` and return that path.
+
+    A file of that name that is whole already is kept. DiskFullError or NearsayError on failure; then only
+    what was there before is there.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    path = folder / f"{digest.hexdigest()}{suffix}"
+    if path.exists() and file_sha256(path) == digest.hexdigest():
+        return path
+    with replacing(path) as stream:
+        for part in parts:
+            stream.write(part)
+    if file_sha256(path) != digest.hexdigest():
+        path.unlink()
+        raise NearsayError(
+            f"{path} does not read back as it was written: check the disk, then run the command again"
+        )
+    return path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a stream to a temporary file that takes the place of `path` when the block ends well."""
+    temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+        _synchronise_folder(path.parent)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFullError(
+                f"no room left to write {path} ({error.strerror}); nothing half-written was kept. "
+                "Free some space and run the same command again: it goes on where it was"
+            ) from error
+        if isinstance(error, PermissionError):
+            raise NearsayError(
+                f"{path} may not be written ({error.strerror}). Check the folder's rights"
+            ) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _synchronise_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

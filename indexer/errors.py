@@ -1,0 +1,56 @@
+"""The indexer's own errors; the root is `nearsay.data.errors.NearsayError`."""
+
+from nearsay.data.errors import BadInputError, NearsayError
+
+__all__ = [
+    "BadFilterError",
+    "BusyError",
+    "CatalogueError",
+    "DamagedSegmentError",
+    "DiskFullError",
+    "EncoderMismatchError",
+    "StrictError",
+    "UnknownCollectionError",
+    "UnknownDocumentError",
+    "UnknownGenerationError",
+]
+
+
+class BadFilterError(BadInputError):
+    """A filter expression or mapping cannot be understood."""
+
+
+class BusyError(NearsayError):
+    """Another process is writing."""
+
+
+class CatalogueError(NearsayError):
+    """The catalogue database cannot be opened or used."""
+
+
+class DamagedSegmentError(NearsayError):
+    """A segment file is not what the catalogue says it is; it was quarantined and is not answered from."""
+
+
+class DiskFullError(NearsayError):
+    """There is no room left for what has to be written; nothing half-written stays."""
+
+
+class EncoderMismatchError(NearsayError):
+    """The encoder at hand is not the one that made the stored vectors."""
+
+
+class StrictError(BadInputError):
+    """`strict` was asked for and the input has faults; nothing was written."""
+
+
+class UnknownCollectionError(BadInputError):
+    """There is no collection of that name."""
+
+
+class UnknownDocumentError(BadInputError):
+    """There is no document of that id."""
+
+
+class UnknownGenerationError(BadInputError):
+    """There is no generation of that number or in that state."""

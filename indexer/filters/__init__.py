@@ -1,0 +1,1 @@
+"""Filters over documents: a small language, parsed and never pasted into SQL."""

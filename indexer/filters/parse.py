@@ -1,0 +1,225 @@
+"""From what a user writes, a line of text or a Python mapping, to an `Expression`.
+
+year >= 2019 and venue in ('acl', 'emnlp') and not retracted = true
+date >= 2021-03-05 and (level is missing or tags contains 'beginner')
+
+{"year": {">=": 2019}, "venue": ["acl", "emnlp"], "not": {"retracted": True}}
+"""
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import TypeAlias, TypeVar
+
+from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+from lark.exceptions import VisitError
+
+from nearsay.indexer.errors import BadFilterError
+from nearsay.indexer.filters.expression import (
+    And,
+    Compare,
+    Contains,
+    Expression,
+    Moment,
+    Not,
+    Operator,
+    Or,
+    Path,
+    Present,
+    Scalar,
+)
+
+__all__ = ["Where", "parse"]
+
+Where: TypeAlias = str | Mapping[str, object]
+Part = TypeVar("Part")
+
+_LARGEST = 2**63 - 1
+_LONGEST = 100_000  # characters of an expression
+_DEEPEST = 100  # nested brackets: more is no filter but an attack on the parser's stack
+_HELP = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
+
+
+def parse(where: Where) -> Expression:
+    """The expression that `where` says; BadFilterError with the place of what cannot be understood."""
+    if isinstance(where, str):
+        return _parse_text(where)
+    if isinstance(where, Mapping):
+        return _from_mapping(where, 0)
+    raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {_HELP}")
+
+
+def _parse_text(text: str) -> Expression:
+    if len(text) > _LONGEST or text.count("(") + text.lower().count("not") > _DEEPEST:
+        raise BadFilterError("the filter is too long or too deeply nested. Split it, or select by id")
+    try:
+        tree = _grammar().parse(text)
+        return _Builder().transform(tree)
+    except UnexpectedInput as error:
+        column = error.column if error.column > 0 else len(text) + 1
+        rest = text[column - 1 : column + 19].strip() or "the end"
+        raise BadFilterError(
+            f"the filter cannot be read at column {column}, near '{rest}'. {_HELP}"
+        ) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, BadFilterError):
+            raise error.orig_exc from None
+        raise
+
+
+@lru_cache(maxsize=1)
+def _grammar() -> Lark:
+    return Lark(files(__package__).joinpath("language.lark").read_text("utf-8"), parser="lalr")
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Expression]):
+    """Turns Lark's tree into an Expression; each method is named by a rule of the grammar."""
+
+    def either(self, *operands: Expression) -> Expression:
+        return Or(operands)
+
+    def both(self, *operands: Expression) -> Expression:
+        return And(operands)
+
+    def negation(self, operand: Expression) -> Expression:
+        return Not(operand)
+
+    def compared(self, field: Path, operator: Token, value: Scalar) -> Expression:
+        return _compare(field, str(operator), value)
+
+    def among(self, field: Path, *values: Scalar) -> Expression:
+        return _among(field, values)
+
+    def not_among(self, field: Path, *values: Scalar) -> Expression:
+        return Not(_among(field, values))
+
+    def contains(self, field: Path, value: Scalar) -> Expression:
+        return Contains(field, value)
+
+    def missing(self, field: Path) -> Expression:
+        return Not(Present(field))
+
+    def present(self, field: Path) -> Expression:
+        return Present(field)
+
+    def field(self, name: Token) -> Path:
+        return (name[1:-1],) if name.startswith("`") else tuple(name.split("."))
+
+    def number(self, token: Token) -> Scalar:
+        return _scalar(int(token) if token.lstrip("+-").isdigit() else float(token))
+
+    def string(self, token: Token) -> Scalar:
+        quote = token[0]
+        return _scalar(str(token[1:-1]).replace(quote * 2, quote))
+
+    def moment(self, token: Token) -> Scalar:
+        return _moment(str(token))
+
+    def true(self, _token: Token) -> Scalar:
+        return True
+
+    def false(self, _token: Token) -> Scalar:
+        return False
+
+
+def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
+    if depth > _DEEPEST:
+        raise BadFilterError("the filter is too deeply nested. Split it, or select by id")
+    operands: list[Expression] = []
+    for key, condition in where.items():
+        if not isinstance(key, str) or not key or '"' in key or "\0" in key:
+            raise BadFilterError(f"{key!r} is not a field's name. {_HELP}")
+        if key in ("and", "or"):
+            parts = tuple(_from_mapping(_mapping(part, key), depth + 1) for part in _list(condition, key))
+            operands.append(And(parts) if key == "and" else Or(parts))
+        elif key == "not":
+            operands.append(Not(_from_mapping(_mapping(condition, key), depth + 1)))
+        else:
+            operands.append(_condition(tuple(key.split(".")), condition))
+    return operands[0] if len(operands) == 1 else And(tuple(operands))
+
+
+def _condition(field: Path, condition: object) -> Expression:
+    if condition is None:
+        return Not(Present(field))
+    if isinstance(condition, Mapping):
+        return And(tuple(_operation(field, operator, value) for operator, value in condition.items()))
+    if isinstance(condition, list | tuple | set | frozenset):
+        return _among(field, [_scalar(value) for value in condition])
+    return _compare(field, "=", _scalar(condition))
+
+
+def _operation(field: Path, operator: object, value: object) -> Expression:
+    if operator in ("in", "not in"):
+        among = _among(field, [_scalar(item) for item in _list(value, str(operator))])
+        return among if operator == "in" else Not(among)
+    if operator == "contains":
+        return Contains(field, _scalar(value))
+    if operator == "missing" and isinstance(value, bool):
+        return Not(Present(field)) if value else Present(field)
+    if operator == "!=" and value is None:
+        return Present(field)
+    return _compare(field, str(operator), _scalar(value))
+
+
+def _compare(field: Path, operator: str, value: Scalar) -> Expression:
+    if operator in ("!=", "<>"):
+        return Not(Compare(field, Operator.EQUAL, value))
+    try:
+        known = Operator("=" if operator == "==" else operator)
+    except ValueError:
+        raise BadFilterError(
+            f"'{operator}' is not an operator. There are: =, !=, <, <=, >, >=, in, not in, contains, missing"
+        ) from None
+    if isinstance(value, bool) and known is not Operator.EQUAL:
+        raise BadFilterError(
+            f"{'.'.join(field)} {operator} {str(value).lower()}: true and false have no order. Use ="
+        )
+    return Compare(field, known, value)
+
+
+def _among(field: Path, values: Sequence[Scalar]) -> Expression:
+    return Or(tuple(Compare(field, Operator.EQUAL, value) for value in values))
+
+
+def _scalar(value: object) -> Scalar:
+    if isinstance(value, dt.datetime | dt.date):
+        return _moment(value.isoformat())
+    if isinstance(value, bool | Moment):
+        return value
+    if isinstance(value, str):
+        if "\0" in value or not _encodable(value):
+            raise BadFilterError("a filter's text may hold no NUL and no lone surrogate. Remove it")
+        return value
+    if isinstance(value, int | float):
+        if not math.isfinite(value) or abs(value) > _LARGEST:
+            raise BadFilterError(f"{value} is out of range. Use a number below 2^63")
+        return value
+    raise BadFilterError(f"{value!r} is not a value for a filter. Use text, a number, true, false or a date")
+
+
+def _moment(text: str) -> Moment:
+    try:
+        dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadFilterError(f"{text} is not a date ({error}). Write it as 2021-03-05") from None
+    return Moment(text)
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _list(value: object, key: str) -> Sequence[object]:
+    if isinstance(value, list | tuple | set | frozenset):
+        return tuple(value)
+    raise BadFilterError(f"'{key}' takes a list, not {type(value).__name__}. {_HELP}")
+
+
+def _mapping(value: object, key: str) -> Mapping[str, object]:
+    if isinstance(value, Mapping):
+        return value
+    raise BadFilterError(f"'{key}' takes mappings, not {type(value).__name__}. {_HELP}")

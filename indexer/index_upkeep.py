@@ -1,0 +1,70 @@
+"""When a generation gets an index, and when it gets a new one."""
+
+import numpy as np
+
+from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
+from nearsay.indexer.ivf import build, faiss_is_installed
+from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
+from nearsay.indexer.segment import SegmentKind, open_vectors, write_index
+from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import VectorStore
+
+__all__ = ["refresh_index"]
+
+
+def refresh_index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    *,
+    exact_up_to: int = EXACT_UP_TO,
+    always: bool = False,
+) -> Plan:
+    """Build the generation's index if it is large and has none, or one that it has outgrown; its plan then.
+
+    Without FAISS nothing is built and search stays exact. The caller holds the writer lock.
+    """
+    with store.database.reading() as connection:
+        rows = [
+            row
+            for row in generations.segments_of(connection, collection.id, generation.number)
+            if row.state is SegmentState.CURRENT
+        ]
+        every = {row.number: row for row in generations.all_of(connection, collection.id)}
+        living = np.array(passages.passage_numbers(connection, collection.id), dtype=np.int64)
+    plan = Plan.from_json(every[generation.number].plan)
+    vector_rows = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
+    indexed = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
+    total = sum(row.count for row in vector_rows)
+    outgrown = indexed is None or total > REBUILD_AT * indexed.count or always
+    if total <= exact_up_to or not outgrown or not faiss_is_installed():
+        return plan
+    opened = [
+        open_vectors(store.segment(collection.id, row.sha256), row.sha256, row.header(generation.encoder))
+        for row in vector_rows
+    ]
+    vectors = VectorStore(opened, generation.encoder.dimension)
+    alive = np.zeros(int(vectors.ids[-1]) + 1, dtype=np.bool_)
+    alive[living[living < alive.size]] = True
+    through = int(vectors.ids[-1])
+    index, plan = build(vectors, alive, through, plan)
+    path = None
+    if plan.kind is not PlanKind.EXACT:
+        path = write_index(
+            store.segments(collection.id),
+            index.serialise(),
+            len(index),
+            generation.encoder.dimension,
+            generation.encoder.fingerprint,
+        )
+    with store.database.writing() as connection:
+        if indexed is not None:
+            generations.remove_segment(connection, indexed)
+        if path is not None:
+            span = int(vectors.ids[0]), through
+            generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)
+        generations.set_plan(connection, generation, plan.to_json())
+        collections.changed(connection, collection.id)
+    return plan

@@ -1,0 +1,276 @@
+"""From rows of text to documents, passages and vectors in a collection.
+
+Rows are entered in transactions of a thousand; each transaction's new passages go to the encoder while the
+next rows are read. What has no vector yet is known by number alone (a generation's `embedded_through`), so a
+run that was killed anywhere is taken up by the next: first the passages that wait, then the input, whose
+unchanged rows cost a hash each.
+"""
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import BinaryIO
+
+import sqlalchemy as sa
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.reading import Reading
+from nearsay.indexer.catalogue import collections, documents, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.errors import StrictError
+from nearsay.indexer.identity import Names, with_ids
+from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut, prepare
+from nearsay.indexer.progress import ProgressListener
+from nearsay.indexer.read_ahead import read_ahead
+from nearsay.indexer.segment_writer import SegmentWriter, embed
+from nearsay.indexer.store import Store, now
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["AddReport", "add", "awaiting_windows", "check_strictly", "live_or_begin", "spooled"]
+
+_ROWS = 1000  # rows in a transaction
+_WINDOW = 4096  # passages that are sorted by length together
+_WINDOW_CHARACTERS = 400_000
+_FAULTS_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What an `add` did, in documents unless said otherwise."""
+
+    added: int
+    updated: int  # title or text changed: embedded again where it did
+    relabelled: int  # metadata changed: nothing embedded
+    unchanged: int
+    removed: int  # unnamed rows that their file no longer holds
+    embedded: int  # passages
+    resumed: int  # of these, passages that an earlier run had left waiting
+    truncated: int  # passages cut at the encoder's length
+    fault_count: int
+    faults: tuple[Fault, ...]  # the first hundred
+    notes: tuple[str, ...]  # what was guessed while reading
+
+    @property
+    def read(self) -> int:
+        """The documents that could be used."""
+        return self.added + self.updated + self.relabelled + self.unchanged
+
+
+@dataclass(slots=True)
+class _Tally:
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(self, fault: Fault) -> None:
+        self.counts["faults"] += 1
+        if len(self.faults) < _FAULTS_KEPT:
+            self.faults.append(fault)
+
+
+def check_strictly(reading: Reading) -> int:
+    """Read everything and write nothing; how many documents there are. StrictError if there is any fault."""
+    tally = _Tally()
+    for item in with_ids(iter(reading), Names()):
+        if isinstance(item, Fault):
+            tally.fault(item)
+        else:
+            tally.counts["read"] += 1
+    if tally.faults:
+        shown = "; ".join(str(fault) for fault in tally.faults[:5])
+        raise StrictError(
+            f"{tally.counts['faults']} rows cannot be used and nothing was written: {shown}. "
+            "Mend them, or leave strict away to skip them"
+        )
+    return tally.counts["read"]
+
+
+@contextlib.contextmanager
+def spooled(stdin: BinaryIO | None) -> Iterator[BinaryIO]:
+    """Standard input kept in a temporary file, so that it can be read twice."""
+    with tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(stdin or sys.stdin.buffer, kept)
+        kept.seek(0)
+        yield kept
+
+
+def add(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    encoder: TextEncoder,
+    reading: Reading,
+    listener: ProgressListener,
+) -> AddReport:
+    """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
+    tally = _Tally()
+    source = _Source(store, collection, encoder, reading, tally)
+
+    def fraction() -> float | None:
+        return reading.bytes_read / reading.bytes_total if reading.bytes_total else None
+
+    waiting = _counted(awaiting_windows(store, generation), tally)
+    ahead = read_ahead(chain(waiting, source.windows()))
+    with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
+        embedded, truncated = embed(windows, encoder, writer, listener, fraction=fraction)
+    removed = source.remove_vanished()
+    counts = tally.counts
+    if counts["faults"] and not any(counts[name] for name in ("added", "updated", "relabelled", "unchanged")):
+        raise BadInputError(
+            f"none of the {counts['faults']} rows could be used: {tally.faults[0]}. Mend the input"
+        )
+    return AddReport(
+        added=counts["added"],
+        updated=counts["updated"],
+        relabelled=counts["relabelled"],
+        unchanged=counts["unchanged"],
+        removed=removed,
+        embedded=embedded,
+        resumed=counts["resumed"],
+        truncated=truncated,
+        fault_count=counts["faults"],
+        faults=tuple(tally.faults),
+        notes=tuple(reading.notes),
+    )
+
+
+def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[PassageWindow]:
+    """The passages that have no vector in the generation, in windows by number."""
+    after = generation.embedded_through
+    while True:
+        with store.database.reading() as connection:
+            window = passages.awaiting(connection, generation.collection_id, after, _WINDOW)
+        if not window.numbers:
+            return
+        after = window.numbers[-1]
+        yield from _pieces(window)
+
+
+def _pieces(window: PassageWindow) -> Iterator[PassageWindow]:
+    """The window in pieces of so much text that each is encoded within seconds: a kill loses no more."""
+    begin = characters = 0
+    for i, text in enumerate(window.texts):
+        characters += len(text)
+        if characters >= _WINDOW_CHARACTERS or i == len(window.texts) - 1:
+            yield PassageWindow(window.numbers[begin : i + 1], window.texts[begin : i + 1])
+            begin, characters = i + 1, 0
+
+
+def _counted(windows: Iterator[PassageWindow], tally: _Tally) -> Iterator[PassageWindow]:
+    for window in windows:
+        tally.counts["resumed"] += len(window.numbers)
+        yield window
+
+
+class _Source:
+    """Enters the rows of a reading and gives out the passages that need vectors."""
+
+    def __init__(
+        self, store: Store, collection: CollectionRow, encoder: TextEncoder, reading: Reading, tally: _Tally
+    ) -> None:
+        self._store = store
+        self._collection = collection
+        self._encoder = encoder
+        self._reading = reading
+        self._tally = tally
+        self._chunking = Chunking.parse(collection.chunking)
+        self._names = Names()
+        self._unnamed_sources: set[str] = set()
+
+    def windows(self) -> Iterator[PassageWindow]:
+        """Windows of new passages, rising in number, each entered in the catalogue already."""
+        batch: list[PreparedDocument] = []
+        window = PassageWindow([], [])
+        for item in with_ids(iter(self._reading), self._names):
+            if isinstance(item, Fault):
+                self._tally.fault(item)
+                continue
+            batch.append(self._noted(*item))
+            if len(batch) >= _ROWS:
+                self._enter(batch, window)
+                batch = []
+            if len(window.numbers) >= _WINDOW:
+                yield from _pieces(window)
+                window = PassageWindow([], [])
+        self._enter(batch, window)
+        yield from _pieces(window)
+
+    def remove_vanished(self) -> int:
+        """Remove the unnamed documents that their file no longer holds; of a file with faults, none."""
+        if self._tally.counts["faults"]:
+            return 0
+        removed = 0
+        for source in sorted(self._unnamed_sources):
+            with self._store.database.writing() as connection:
+                stored = documents.of_source(connection, self._collection.id, source)
+                gone = [id_ for id_ in stored if id_ not in self._names]
+                for begin in range(0, len(gone), _ROWS):
+                    some = document_table.c.id.in_(gone[begin : begin + _ROWS])
+                    removed += documents.remove(connection, self._collection.id, some)
+                if gone:
+                    collections.changed(connection, self._collection.id)
+        return removed
+
+    def _noted(self, id_: str, document: Document) -> PreparedDocument:
+        if document.id is None and document.source is not None:
+            self._unnamed_sources.add(document.source)
+        return prepare(document, id_)
+
+    def _enter(self, batch: Sequence[PreparedDocument], window: PassageWindow) -> None:
+        if not batch:
+            return
+        database, collection_id, counts = self._store.database, self._collection.id, self._tally.counts
+        with database.reading() as connection:
+            known = documents.known(connection, collection_id, [item.id for item in batch])
+        new = [item for item in batch if item.id not in known]
+        old = [(known[item.id], item) for item in batch if item.id in known]
+        changed = [(row.number, item) for row, item in old if row.content_hash != item.content_hash]
+        relabelled = [
+            (row.number, item)
+            for row, item in old
+            if row.content_hash == item.content_hash and row.row_hash != item.row_hash
+        ]
+        if new or changed or relabelled:
+            spans = cut(
+                [item.document for item in chain(new, (item for _, item in changed))],
+                self._chunking,
+                self._encoder,
+            )
+            of_changed = zip(changed, spans[len(new) :], strict=True)
+            moment = now()
+            with database.writing() as connection:
+                replaced = [(number, item, pieces) for (number, item), pieces in of_changed]
+                for found in (
+                    documents.insert(connection, collection_id, new, spans[: len(new)], moment),
+                    documents.replace_text(connection, collection_id, replaced, moment),
+                ):
+                    window.numbers.extend(found.numbers)
+                    window.texts.extend(found.texts)
+                documents.relabel(connection, collection_id, relabelled, moment)
+                collections.changed(connection, collection_id)
+        counts["added"] += len(new)
+        counts["updated"] += len(changed)
+        counts["relabelled"] += len(relabelled)
+        counts["unchanged"] += len(batch) - len(new) - len(changed) - len(relabelled)
+
+
+def live_or_begin(
+    connection: sa.Connection, collection: CollectionRow, encoder: TextEncoder, plan: dict[str, object]
+) -> GenerationRow:
+    """The collection's live generation; a collection without one begins with this encoder."""
+    found = generations.live(connection, collection.id)
+    if found is None:
+        encoder_id = generations.register_encoder(connection, encoder)
+        generations.begin(connection, collection.id, encoder_id, generations.GenerationState.LIVE, plan)
+        found = generations.live(connection, collection.id)
+    assert found is not None  # noqa: S101 - it was begun in this transaction
+    return found

@@ -1,0 +1,179 @@
+"""A library: a folder and a catalogue database in which everything lives."""
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.tables import libraries
+from nearsay.indexer.collection import Collection
+from nearsay.indexer.durable import replacing
+from nearsay.indexer.errors import CatalogueError, DiskFullError
+from nearsay.indexer.store import Store, now
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["Library"]
+
+_IDENTITY = "library.json"
+_NAME = re.compile(r"[^\W_][\w.-]{0,99}")
+
+EncoderLoader = Callable[[str], TextEncoder]
+
+
+class Library:
+    """The way in: `Library.open(folder)`, then `library.collection(name)`.
+
+    Safe to share between threads. Encoders are loaded once and kept.
+    """
+
+    def __init__(self, store: Store, load_encoder: EncoderLoader) -> None:
+        """Use `Library.open`."""
+        self.store = store
+        self._load = load_encoder
+        self._encoders: dict[str, TextEncoder] = {}
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        *,
+        database: str | None = None,
+        device: str | None = None,
+        precision: str = "auto",
+        create: bool = True,
+        load_encoder: EncoderLoader | None = None,
+    ) -> "Library":
+        """Open the library in `folder`; one that is not there is made, unless `create` is false.
+
+        database:     URL of a PostgreSQL catalogue; None for SQLite inside the folder
+        device:       cpu, cuda, cuda:1, mps; None for the best there is
+        precision:    auto, float32, bfloat16 or float16, for the encoders that are loaded
+        load_encoder: gives the encoder of a name, instead of `Encoder.load`
+        """
+        home = Path(folder)
+        identity = home / _IDENTITY
+        if not identity.exists() and not create:
+            raise BadInputError(
+                f"there is no library in {home}. Make one: nearsay index add COLLECTION FILE --library {home}"
+            )
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno == 28:  # ENOSPC
+                raise DiskFullError(f"no room left to make {home}. Free some space and try again") from error
+            raise NearsayError(
+                f"{home} cannot be a library ({error.strerror}). Name another folder"
+            ) from error
+        kept = _identity(identity)
+        wanted = "sqlite" if database is None else "given"
+        if kept.get("database", wanted) != wanted:
+            raise BadInputError(
+                f"the catalogue of {home} is a PostgreSQL database. Name it: --database URL"
+                if database is None
+                else f"the catalogue of {home} is the SQLite file inside it. Leave --database away"
+            )
+        catalogue = Database(database or f"sqlite:///{home / 'catalogue.sqlite'}")
+        catalogue.migrate(create=not kept)
+        _agree(catalogue, identity, kept, wanted)
+        store = Store(home.resolve(), catalogue)
+        return cls(store, load_encoder or _loader(device, precision))
+
+    def __enter__(self) -> "Library":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the database connections back."""
+        self.store.database.close()
+
+    def encoder(self, source: str | TextEncoder) -> TextEncoder:
+        """The encoder of a name or folder, loaded once; an encoder is given back as it is."""
+        if not isinstance(source, str):
+            self._encoders.setdefault(source.source, source)
+            return source
+        if source not in self._encoders:
+            self._encoders[source] = self._load(source)
+        return self._encoders[source]
+
+    def collection(
+        self,
+        name: str,
+        *,
+        encoder: str | TextEncoder | None = None,
+        chunking: str | Chunking | None = None,
+    ) -> Collection:
+        """The collection of that name; it is made when documents are first added.
+
+        encoder:  name, folder or object; None for the one it was embedded by, or the bundled one
+        chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None for what it was made with, or tokens
+        """
+        if not _NAME.fullmatch(name):
+            raise BadInputError(
+                f"'{name}' is not a name for a collection. Use up to 100 letters, digits, '-', '_' and '.', "
+                "a letter or digit first"
+            )
+        parsed = Chunking.parse(chunking) if isinstance(chunking, str) else chunking
+        return Collection(self, name, encoder, parsed)
+
+    def names(self) -> list[str]:
+        """The names of the collections, in order."""
+        with self.store.database.reading() as connection:
+            return collections.names(connection)
+
+    def collections(self) -> list[Collection]:
+        """The collections, by name."""
+        return [self.collection(name) for name in self.names()]
+
+
+def _identity(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+        return {"id": str(kept["id"]), "database": str(kept["database"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CatalogueError(f"{path} cannot be read ({error}). Restore it from a backup") from error
+
+
+def _agree(catalogue: Database, identity: Path, kept: dict[str, Any], wanted: str) -> None:
+    """The folder and the database have to belong together: segments of one make no sense beside the other."""
+    with catalogue.reading() as connection:
+        known = connection.execute(sa.select(libraries.c.id)).scalar_one_or_none()
+    if known is None and not kept:
+        with catalogue.writing() as connection:
+            known = connection.execute(sa.select(libraries.c.id)).scalar_one_or_none() or str(uuid.uuid4())
+            connection.execute(libraries.delete())
+            connection.execute(libraries.insert().values(id=known, created_at=now()))
+    if kept and kept["id"] != known:
+        raise CatalogueError(
+            f"the folder {identity.parent} and the catalogue belong to different libraries. "
+            "Name the folder and the database that belong together"
+        )
+    if not kept:
+        with replacing(identity) as stream:
+            stream.write(json.dumps({"format": 1, "id": known, "database": wanted}).encode())
+
+
+def _loader(device: str | None, precision: str) -> EncoderLoader:
+    def load(source: str) -> TextEncoder:
+        from nearsay.training.sentence.encoder import Encoder
+        from nearsay.training.sentence.precision import Precision
+
+        try:
+            chosen = Precision(precision)
+        except ValueError:
+            there = ", ".join(Precision)
+            raise BadInputError(f"'{precision}' is not a precision. Take one of: {there}") from None
+        return Encoder.load(source, device=device, precision=chosen)
+
+    return load

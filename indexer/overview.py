@@ -1,0 +1,59 @@
+"""What a collection holds, at one look."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue import collections, documents, generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
+from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.store import Store
+
+__all__ = ["CollectionOverview", "overview"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionOverview:
+    """A collection's sizes, generations and segments."""
+
+    name: str
+    documents: int
+    passages: int
+    waiting: int  # passages that have no vector in the live generation
+    removed: int  # passages that are gone but still in segments: `compact` drops them
+    chunking: str
+    fields: tuple[str, ...]  # metadata fields of the first thousand documents
+    created_at: str
+    generations: tuple[GenerationRow, ...]
+    segments: tuple[SegmentRow, ...]
+
+    @property
+    def live(self) -> GenerationRow | None:
+        """The generation that answers."""
+        return next((row for row in self.generations if row.state is GenerationState.LIVE), None)
+
+
+def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
+    """One consistent look at a collection."""
+    with store.database.reading() as connection:
+        document_count, passage_count = collections.size(connection, collection.id)
+        every = generations.all_of(connection, collection.id)
+        live = generations.live(connection, collection.id)
+        removed = connection.execute(
+            sa.select(sa.func.count())
+            .select_from(removed_passages)
+            .where(removed_passages.c.collection_id == collection.id)
+        ).scalar_one()
+        return CollectionOverview(
+            name=collection.name,
+            documents=document_count,
+            passages=passage_count,
+            waiting=passage_count if live is None else generations.unembedded(connection, live),
+            removed=removed,
+            chunking=collection.chunking,
+            fields=tuple(documents.fields_seen(connection, collection.id)),
+            created_at=collection.created_at,
+            generations=tuple(every),
+            segments=tuple(generations.segments_of(connection, collection.id)),
+        )

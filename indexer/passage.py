@@ -1,0 +1,95 @@
+"""The piece of a document that gets one vector."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
+from nearsay.data.document import Document
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["PassageWindow", "PreparedDocument", "content_hash", "cut", "encoded_text", "prepare", "text_hash"]
+
+_LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
+
+
+@dataclass(frozen=True, slots=True)
+class PassageWindow:
+    """Passages on their way to the encoder: numbers rising, a text each."""
+
+    numbers: list[int]
+    texts: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDocument:
+    """A document with its id, its hashes and, once cut, its passages."""
+
+    document: Document
+    id: str
+    content_hash: str
+    row_hash: str
+
+    @property
+    def named_by_content(self) -> bool:
+        """Whether the source gave no id."""
+        return self.document.id is None
+
+
+def encoded_text(title: str, piece: str) -> str:
+    """What is encoded for a passage: the document's title, a space, the passage (as BEIR does)."""
+    return f"{title} {piece}" if title else piece
+
+
+def text_hash(text: str) -> str:
+    """32 hexadecimal digits of the text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def content_hash(document: Document) -> str:
+    """A hash of what is embedded: title and text."""
+    return text_hash(f"{document.title}\0{document.text}")
+
+
+def prepare(document: Document, id_: str) -> PreparedDocument:
+    """The document under the id it will have, hashed."""
+    content = content_hash(document)
+    rest = json.dumps([content, document.source, dict(document.metadata)], sort_keys=True, ensure_ascii=False)
+    return PreparedDocument(document, id_, content, text_hash(rest))
+
+
+def cut(
+    documents: Sequence[Document], chunking: Chunking, encoder: TextEncoder
+) -> list[list[tuple[int, int]]]:
+    """The character spans of each document's passages.
+
+    A text of at most as many characters as there is room in tokens is one passage without being tokenized:
+    no WordPiece token is shorter than a character.
+    """
+    titles = [document.title for document in documents]
+    title_tokens = (
+        [len(offsets) for offsets in encoder.token_offsets(titles)] if any(titles) else [0] * len(titles)
+    )
+    spans: list[list[tuple[int, int]]] = [[] for _ in documents]
+    long: list[int] = []
+    rooms: list[int] = []
+    for i, document in enumerate(documents):
+        room = max(_LEAST_ROOM, encoder.max_tokens - title_tokens[i])
+        window = min(room, chunking.tokens) if chunking.tokens else room
+        fits = chunking.method is ChunkingMethod.TOKENS and len(document.text) <= window
+        if chunking.method is not ChunkingMethod.NONE and not fits:
+            long.append(i)
+            rooms.append(room)
+        else:
+            spans[i] = [_stripped(document.text)]
+    if long:
+        texts = [documents[i].text for i in long]
+        for i, found in zip(long, chunk(texts, chunking, encoder.token_offsets, rooms=rooms), strict=True):
+            spans[i] = found
+    return spans
+
+
+def _stripped(text: str) -> tuple[int, int]:
+    start = len(text) - len(text.lstrip())
+    return start, max(start, len(text.rstrip()))

@@ -1,0 +1,23 @@
+"""How far a long piece of work is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["Progress", "ProgressListener", "unheard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One look at the work under way."""
+
+    done: int  # passages that have their vectors by now
+    total: int | None  # passages there will be, if that is known
+    fraction: float | None  # share of the input that was read, where it can be told: 0 to 1
+
+
+ProgressListener: TypeAlias = Callable[[Progress], None]
+
+
+def unheard(_progress: Progress) -> None:
+    """Listens to nothing."""

@@ -1,0 +1,212 @@
+"""Rolling an encoder out over a collection: rebuild, promote, roll back; and mending what is damaged."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
+from nearsay.indexer.errors import EncoderMismatchError, UnknownGenerationError
+from nearsay.indexer.index_upkeep import refresh_index
+from nearsay.indexer.ingest import awaiting_windows
+from nearsay.indexer.passage import PassageWindow
+from nearsay.indexer.plan import Plan
+from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.read_ahead import read_ahead
+from nearsay.indexer.segment import SegmentKind, write_vectors
+from nearsay.indexer.segment_writer import SegmentWriter, embed
+from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import unit_length
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+__all__ = [
+    "RebuildReport",
+    "catch_up",
+    "check_encoder",
+    "last_retired",
+    "mend",
+    "promote",
+    "rebuild",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What a rebuild did."""
+
+    generation: int
+    state: GenerationState
+    embedded: int  # passages
+    truncated: int
+    mended: int  # segments that were damaged and are made anew
+
+
+def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncoder) -> None:
+    """EncoderMismatchError unless `encoder` is the one that made the generation's vectors."""
+    made_by = generation.encoder
+    if encoder.fingerprint == made_by.fingerprint:
+        return
+    if encoder.source == made_by.source:
+        raise EncoderMismatchError(
+            f"collection '{collection}' holds vectors of {made_by.name} as it was "
+            f"({made_by.fingerprint[:12]}); '{encoder.source}' has changed ({encoder.fingerprint[:12]}). "
+            f"Re-embed it: nearsay index rebuild {collection} --encoder {encoder.source}"
+        )
+    raise EncoderMismatchError(
+        f"collection '{collection}' holds {made_by.dimension}-d vectors of {made_by.name}; encoder "
+        f"'{encoder.name}' gives {encoder.dimension}-d. Re-embed it: nearsay index rebuild {collection} "
+        f"--encoder {encoder.source}"
+    )
+
+
+def rebuild(
+    store: Store, collection: CollectionRow, encoder: TextEncoder, listener: ProgressListener
+) -> RebuildReport:
+    """Embed the collection by another encoder into a generation that is ready to be promoted.
+
+    One that was begun and not finished with this encoder goes on. The caller holds the writer lock.
+    """
+    with store.database.writing() as connection:
+        begun = next(
+            (
+                generation
+                for generation in generations.all_of(connection, collection.id)
+                if generation.state in (GenerationState.BUILDING, GenerationState.READY)
+                and generation.encoder.fingerprint == encoder.fingerprint
+            ),
+            None,
+        )
+        if begun is None:
+            encoder_id = generations.register_encoder(connection, encoder)
+            number = generations.begin(
+                connection, collection.id, encoder_id, GenerationState.BUILDING, Plan().to_json()
+            )
+            begun = _numbered(generations.all_of(connection, collection.id), number, collection.name)
+        collections.changed(connection, collection.id)
+    mended = mend(store, collection, begun, encoder)
+    embedded, truncated = catch_up(store, begun, encoder, listener)
+    refresh_index(store, collection, begun)
+    with store.database.writing() as connection:
+        generations.set_state(connection, begun, GenerationState.READY)
+        collections.changed(connection, collection.id)
+    return RebuildReport(begun.number, GenerationState.READY, embedded, truncated, mended)
+
+
+def catch_up(
+    store: Store,
+    generation: GenerationRow,
+    encoder: TextEncoder,
+    listener: ProgressListener = unheard,
+) -> tuple[int, int]:
+    """Embed the passages that have no vector in the generation; how many, and how many were cut."""
+    with store.database.reading() as connection:
+        total = generations.unembedded(connection, generation)
+    if not total:
+        return 0, 0
+    ahead = read_ahead(awaiting_windows(store, generation))
+    with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
+        return embed(windows, encoder, writer, listener, total=total)
+
+
+def mend(store: Store, collection: CollectionRow, generation: GenerationRow, encoder: TextEncoder) -> int:
+    """Make damaged segments anew: vectors from the catalogue's text; an index is left to `refresh_index`.
+
+    The damaged file stays in quarantine. Returns how many segments were mended.
+    """
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+    damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]
+    for row in damaged:
+        if row.kind is SegmentKind.VECTORS:
+            _mend_vectors(store, collection, generation, row, encoder)
+        else:
+            with store.database.writing() as connection:
+                generations.remove_segment(connection, row)
+                collections.changed(connection, collection.id)
+    return len(damaged)
+
+
+def promote(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:
+    """Make a ready generation the live one, in one transaction; the newest ready one unless numbered."""
+    with store.database.writing() as connection:
+        every = generations.all_of(connection, collection.id)
+        ready = [generation for generation in every if generation.state is GenerationState.READY]
+        if number is None and not ready:
+            raise UnknownGenerationError(
+                f"collection '{collection.name}' has no generation that is ready. "
+                f"Make one: nearsay index rebuild {collection.name} --encoder ENCODER"
+            )
+        chosen = ready[-1] if number is None else _numbered(every, number, collection.name)
+        if chosen.state not in (GenerationState.READY, GenerationState.RETIRED):
+            raise UnknownGenerationError(
+                f"generation {chosen.number} of '{collection.name}' is {chosen.state}, not ready. "
+                f"See: nearsay index show {collection.name}"
+            )
+        for generation in every:
+            if generation.state is GenerationState.LIVE:
+                generations.set_state(connection, generation, GenerationState.RETIRED)
+        generations.set_state(connection, chosen, GenerationState.LIVE)
+        collections.changed(connection, collection.id)
+    return chosen
+
+
+def last_retired(store: Store, collection: CollectionRow) -> GenerationRow:
+    """The generation that was live before the one that is; UnknownGenerationError if there is none."""
+    with store.database.reading() as connection:
+        every = generations.all_of(connection, collection.id)
+    retired = [generation for generation in every if generation.state is GenerationState.RETIRED]
+    if not retired:
+        raise UnknownGenerationError(
+            f"collection '{collection.name}' has no retired generation to go back to. "
+            f"See: nearsay index show {collection.name}"
+        )
+    return max(retired, key=lambda generation: (generation.promoted_at or "", generation.number))
+
+
+def _numbered(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
+    for generation in every:
+        if generation.number == number:
+            return generation
+    there = ", ".join(str(generation.number) for generation in every) or "none"
+    raise UnknownGenerationError(f"collection '{collection}' has no generation {number}; there are: {there}")
+
+
+def _mend_vectors(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    row: SegmentRow,
+    encoder: TextEncoder,
+) -> None:
+    numbers: list[int] = []
+
+    def windows() -> Iterator[PassageWindow]:
+        after = row.first_passage - 1
+        while True:
+            with store.database.reading() as connection:
+                window = passages.awaiting(connection, collection.id, after, 4096, row.last_passage)
+            if not window.numbers:
+                return
+            after = window.numbers[-1]
+            numbers.extend(window.numbers)
+            yield window
+
+    texts = (window.texts for window in windows())
+    vectors = [encoded.vectors for encoded in encoder.stream(texts, kind=TextKind.PASSAGE)]
+    path = None
+    if numbers:
+        path = write_vectors(
+            store.segments(collection.id),
+            np.array(numbers, dtype=np.int64),
+            unit_length(np.concatenate(vectors)),
+            generation.encoder.fingerprint,
+        )
+    with store.database.writing() as connection:
+        generations.remove_segment(connection, row)
+        if path is not None:
+            span = row.first_passage, row.last_passage
+            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, len(numbers), span)
+        collections.changed(connection, collection.id)

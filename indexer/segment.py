@@ -1,0 +1,141 @@
+"""Segment files: immutable, self-describing, named by the hash of their content.
+
+A segment is a safetensors file. A vectors segment holds `ids` (int64, rising) and `vectors` (float32, one
+unit-length row an id); an index segment holds `index` (uint8: FAISS's own serialisation). Its header says
+what made it. Only files whose hash the catalogue knows are opened, and only after it was checked:
+deserialising a stranger's index is a memory-safety hole in FAISS.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from nearsay.indexer.durable import file_sha256, write_by_hash
+from nearsay.indexer.errors import DamagedSegmentError
+
+__all__ = [
+    "SUFFIX",
+    "SegmentHeader",
+    "SegmentKind",
+    "VectorSegment",
+    "open_index_bytes",
+    "open_vectors",
+    "write_index",
+    "write_vectors",
+]
+
+SUFFIX = ".safetensors"
+METRIC = "cosine"
+_DTYPES: Mapping[str, np.dtype[Any]] = {"I64": np.dtype("<i8"), "F32": np.dtype("<f4"), "U8": np.dtype("u1")}
+
+
+class SegmentKind(StrEnum):
+    """What a segment holds."""
+
+    VECTORS = "vectors"
+    INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """What a segment file says of itself."""
+
+    kind: SegmentKind
+    fingerprint: str  # of the encoder that made the vectors
+    dimension: int
+    count: int  # vectors in it
+    metric: str = METRIC
+    format: str = "nearsay-segment-1"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSegment:
+    """An opened vectors segment; both arrays are views of the mapped file."""
+
+    sha256: str
+    ids: NDArray[np.int64]  # (count,), rising
+    vectors: NDArray[np.float32]  # (count, dimension), unit length
+
+
+def write_vectors(
+    folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], fingerprint: str
+) -> Path:
+    """Write a vectors segment durably; its path. `ids` (n,) rising, `vectors` (n, d) of unit length."""
+    header = SegmentHeader(SegmentKind.VECTORS, fingerprint, int(vectors.shape[1]), int(ids.size))
+    arrays: dict[str, NDArray[Any]] = {
+        "ids": np.ascontiguousarray(ids),
+        "vectors": np.ascontiguousarray(vectors),
+    }
+    return write_by_hash(folder, [save(arrays, _metadata(header))], SUFFIX)
+
+
+def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: int, fingerprint: str) -> Path:
+    """Write FAISS's serialisation of an index over `count` vectors durably and return its path."""
+    header = SegmentHeader(SegmentKind.INDEX, fingerprint, dimension, count)
+    return write_by_hash(folder, [save({"index": index}, _metadata(header))], SUFFIX)
+
+
+def open_vectors(path: Path, sha256: str, expected: SegmentHeader) -> VectorSegment:
+    """Map a vectors segment after checking its hash, count, dimension, metric and encoder.
+
+    DamagedSegmentError names the file and what does not agree.
+    """
+    arrays = _open(path, sha256, expected)
+    ids, vectors = arrays["ids"], arrays["vectors"]
+    if ids.shape != (expected.count,) or vectors.shape != (expected.count, expected.dimension):
+        raise DamagedSegmentError(
+            f"segment {path.name}: arrays of {ids.shape} and {vectors.shape} do not fit its header"
+        )
+    return VectorSegment(sha256, ids, vectors)
+
+
+def open_index_bytes(path: Path, sha256: str, expected: SegmentHeader) -> NDArray[np.uint8]:
+    """The serialised index in an index segment, mapped, after the same checks."""
+    return _open(path, sha256, expected)["index"]
+
+
+def _open(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:
+    try:
+        found = file_sha256(path)
+    except FileNotFoundError:
+        raise DamagedSegmentError(f"segment {path.name} is missing from {path.parent}") from None
+    except OSError as error:
+        raise DamagedSegmentError(f"segment {path.name} cannot be read ({error.strerror})") from error
+    if found != sha256:
+        raise DamagedSegmentError(f"segment {path.name} is damaged: its content hashes to {found[:12]}…")
+    described, arrays = _map(path)
+    wanted = _metadata(expected)
+    wrong = [
+        f"{key} is {described.get(key)}, not {value}"
+        for key, value in wanted.items()
+        if described.get(key) != value
+    ]
+    if wrong:
+        raise DamagedSegmentError(f"segment {path.name} is not the catalogue's: {'; '.join(wrong)}")
+    return arrays
+
+
+def _map(path: Path) -> tuple[Mapping[str, str], dict[str, NDArray[Any]]]:
+    # safetensors' own reader copies; the layout is 8 bytes of length, a JSON header, then the arrays.
+    # https://github.com/huggingface/safetensors#format
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")
+    length = int.from_bytes(mapped[:8].tobytes(), "little")
+    header = json.loads(mapped[8 : 8 + length].tobytes())
+    described = header.pop("__metadata__", {})
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        data = mapped[8 + length + begin : 8 + length + end]
+        arrays[name] = data.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return described, arrays
+
+
+def _metadata(header: SegmentHeader) -> dict[str, str]:
+    return {key: str(value) for key, value in asdict(header).items()}

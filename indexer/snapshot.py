@@ -1,0 +1,204 @@
+"""What a reader sees: one moment of a collection's live generation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.ivf import IvfIndex, faiss_is_installed
+from nearsay.indexer.plan import Plan, PlanKind
+from nearsay.indexer.quarantine import quarantine
+from nearsay.indexer.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
+from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import Candidates, VectorStore, merge
+
+__all__ = ["Snapshot", "StaleSnapshotError", "take"]
+
+_SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
+_SCAN_SHARE = 0.05
+
+
+class StaleSnapshotError(Exception):
+    """A compaction replaced the files while they were being opened: take the snapshot again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable view; searching it takes no lock and reads no SQL."""
+
+    collection: CollectionRow
+    generation: GenerationRow
+    plan: Plan
+    vectors: VectorStore
+    index: IvfIndex | None
+    alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
+    waiting: int  # passages without a vector yet
+    last_removal: int  # how far the removals are known
+    notes: tuple[str, ...]
+
+    @property
+    def searchable(self) -> int:
+        """Passages that a search can find."""
+        return int(self.alive.sum())
+
+    def nearest(
+        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+    ) -> Candidates:
+        """The k nearest living passages.
+
+        query: (d,) unit length; allowed: rising passage numbers that may be found, None = all.
+        """
+        if allowed is None:
+            return self._nearest(query, k, self.alive)
+        allowed = allowed[allowed < self.alive.size]
+        allowed = allowed[self.alive[allowed]]
+        if self.index is None or allowed.size <= max(_SCAN_ALL, _SCAN_SHARE * self.searchable):
+            return self.vectors.nearest_among(query, k, allowed)
+        chosen = np.zeros_like(self.alive)
+        chosen[allowed] = True
+        found = self._nearest(query, k, chosen)
+        # The index may look past a filter's rows: k come back whenever k qualify.
+        return found if found.ids.size >= k else self.vectors.nearest_among(query, k, allowed)
+
+    def _nearest(self, query: NDArray[np.float32], k: int, alive: NDArray[np.bool_]) -> Candidates:
+        if self.index is None:
+            return self.vectors.nearest(query, k, alive)
+        found = self.index.nearest(self.vectors, query, k, self.plan.probes, alive)
+        if found.ids.size < k:
+            return self.vectors.nearest(query, k, alive)
+        tail = self.vectors.nearest(query, k, alive, after=self.index.through)
+        return merge([found, tail], k)
+
+
+def take(
+    connection: sa.Connection, store: Store, collection: CollectionRow, before: Snapshot | None = None
+) -> Snapshot | None:
+    """The collection's live generation as the transaction sees it; None if there is none yet.
+
+    Segments that `before` had open already are not opened again. A damaged vectors segment raises
+    DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without.
+    """
+    generation = generations.live(connection, collection.id)
+    if generation is None:
+        return None
+    rows = generations.segments_of(connection, collection.id, generation.number)
+    damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
+    if any(row in vectors for row in damaged):
+        missing = sum(row.count for row in damaged if row in vectors)
+        raise DamagedSegmentError(_refusal(collection.name, "a segment is in quarantine", missing))
+    open_before: Mapping[str, VectorSegment] = (
+        {segment.sha256: segment for segment in before.vectors.segments} if before is not None else {}
+    )
+    opened = [
+        open_before.get(row.sha256) or _open(store, collection, generation, row)
+        for row in vectors
+        if row.count
+    ]
+    vector_store = VectorStore(opened, generation.encoder.dimension)
+    alive, last_removal = _alive(connection, collection, generation, vector_store, before)
+    plan = Plan.from_json(generation.plan)
+    index, notes = _index(store, collection, generation, rows, plan, before)
+    return Snapshot(
+        collection=collection,
+        generation=generation,
+        plan=plan,
+        vectors=vector_store,
+        index=index,
+        alive=alive,
+        waiting=generations.unembedded(connection, generation),
+        last_removal=last_removal,
+        notes=notes,
+    )
+
+
+def _open(
+    store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow
+) -> VectorSegment:
+    path = store.segment(collection.id, row.sha256)
+    try:
+        return open_vectors(path, row.sha256, row.header(generation.encoder))
+    except DamagedSegmentError as error:
+        if not quarantine(store, collection, row):
+            raise StaleSnapshotError from error
+        raise DamagedSegmentError(_refusal(collection.name, str(error), row.count)) from error
+
+
+def _index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: list[SegmentRow],
+    plan: Plan,
+    before: Snapshot | None,
+) -> tuple[IvfIndex | None, tuple[str, ...]]:
+    row = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
+    if row is None or plan.kind is PlanKind.EXACT:
+        return None, ()
+    remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"
+    if row.state is SegmentState.QUARANTINED:
+        return None, (f"the index is in quarantine; {remedy}",)
+    if before is not None and before.index is not None and before.index.sha256 == row.sha256:
+        return before.index, ()
+    if not faiss_is_installed():
+        return None, (
+            "FAISS is not installed; searched exactly instead. Install it: pip install 'nearsay[cpu]'",
+        )
+    path = store.segment(collection.id, row.sha256)
+    try:
+        serialised = open_index_bytes(path, row.sha256, row.header(generation.encoder))
+    except DamagedSegmentError as error:
+        if not quarantine(store, collection, row):
+            raise StaleSnapshotError from error
+        return None, (f"{error}; {remedy}",)
+    return IvfIndex.deserialise(serialised, row.last_passage, row.sha256), ()
+
+
+def _alive(
+    connection: sa.Connection,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    vectors: VectorStore,
+    before: Snapshot | None,
+) -> tuple[NDArray[np.bool_], int]:
+    """Which passages have a vector and are still there, from the removals noted since `before`."""
+    size = int(vectors.ids[-1]) + 1 if len(vectors) else 1
+    alive = np.zeros(size, dtype=np.bool_)
+    alive[vectors.ids] = True
+    statement = sa.select(removed_passages.c.sequence, removed_passages.c.passage).where(
+        removed_passages.c.collection_id == collection.id
+    )
+    last = 0
+    known = before is not None and before.collection.compactions == collection.compactions
+    if before is not None and known and before.generation.number == generation.number:
+        # What was dead stays dead; what is new since then was not there to be removed.
+        last = before.last_removal
+        shared = min(size, before.alive.size)
+        alive[:shared] &= before.alive[:shared] | ~_had_vector(before, shared)
+        statement = statement.where(removed_passages.c.sequence > last)
+    removals = connection.execute(statement.order_by(removed_passages.c.sequence)).all()
+    if removals:
+        last = max(last, removals[-1][0])
+        passages = np.array([row[1] for row in removals], dtype=np.int64)
+        alive[passages[passages < size]] = False
+    return alive, last
+
+
+def _had_vector(snapshot: Snapshot, size: int) -> NDArray[np.bool_]:
+    had = np.zeros(size, dtype=np.bool_)
+    had[snapshot.vectors.ids[snapshot.vectors.ids < size]] = True
+    return had
+
+
+def _refusal(collection: str, reason: str, passages: int) -> str:
+    return (
+        f"collection '{collection}': {reason}, so {passages} passages cannot be searched and nothing is "
+        f"answered. Embed them again: nearsay index rebuild {collection}"
+    )

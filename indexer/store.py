@@ -1,0 +1,41 @@
+"""Where a library keeps its things."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.segment import SUFFIX
+
+__all__ = ["Store", "now"]
+
+
+def now() -> str:
+    """This moment as the catalogue writes it: ISO 8601, UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A library's folder and its catalogue."""
+
+    folder: Path
+    database: Database
+
+    def segments(self, collection_id: int) -> Path:
+        """The folder of a collection's segment files."""
+        return self.folder / "segments" / str(collection_id)
+
+    def segment(self, collection_id: int, sha256: str) -> Path:
+        """The file of a segment."""
+        return self.segments(collection_id) / f"{sha256}{SUFFIX}"
+
+    @property
+    def locks(self) -> Path:
+        """The folder of the writer locks."""
+        return self.folder / "locks"
+
+    @property
+    def quarantine(self) -> Path:
+        """The folder that damaged segment files are moved to."""
+        return self.folder / "quarantine"

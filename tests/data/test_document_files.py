@@ -1,0 +1,310 @@
+"""Reading Markdown, HTML and PDF files."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from nearsay.data.document import Document
+from nearsay.data.errors import MissingExtraError
+from nearsay.data.html_text import html_encoding, html_text
+from nearsay.data.json_values import UnusableRowError
+from nearsay.data.markdown_text import markdown_text
+from nearsay.data.reading import Format, read
+
+# Markdown
+
+NOTE = """---
+title: The title
+date: 2024-03-01
+tags: [a, b]
+score: .nan
+---
+# Heading *one*
+
+A [link](http://x.y "t"), ![an image](i.png), `code`,
+a second line.  \nA third. <b>bold</b> &amp; ~~gone~~
+
+- first
+- second
+  1. inner
+
+```python
+x = 1
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+<div>In <i>HTML</i><script>no()</script></div>
+
+> quoted
+"""
+
+
+def test_markdown_becomes_readable_text(
+    read_file: Callable[..., tuple[list[Document], list[str]]], tmp_path: Path
+) -> None:
+    path = (tmp_path / "a.md").as_posix()
+    text = (
+        "Heading one\n\nA link, an image, code, a second line.\nA third. bold & gone\n\n"
+        "first\nsecond\ninner\n\nx = 1\n\na | b\n1 | 2\n\nIn HTML\n\nquoted"
+    )
+    metadata = {"date": "2024-03-01", "tags": ["a", "b"], "score": None}
+    assert read_file("a.md", NOTE) == ([Document(text, path, "The title", metadata, path)], [])
+
+
+def test_the_first_heading_is_the_title_without_front_matter() -> None:
+    assert markdown_text("text\n\nA *good* title\n---\n\n# Other").title == "A good title"
+    assert markdown_text("no heading").title == ""
+
+
+def test_two_rules_are_no_front_matter() -> None:
+    note = markdown_text("---\njust words\n---\nmore")
+    assert (note.text, dict(note.metadata)) == ("just words\n\nmore", {})
+
+
+def test_two_tables_stand_apart() -> None:
+    table = "| a |\n|---|\n| 1 |\n"
+    assert markdown_text(f"{table}\n{table}").text == "a\n1\n\na\n1"
+
+
+def test_loose_lists_and_code_in_lists_are_kept() -> None:
+    assert markdown_text("- a\n\n- b\n\n      code\n").text == "a\n\nb\n\ncode"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("---\na: [1\n---\nx", "the front matter is not YAML"),
+        ("---\ndate: 2024-13-45\n---\nx", "the front matter is not YAML: month must be in 1..12"),
+        ('---\na: "\\0"\n---\nx', "the front matter holds a NUL character"),
+        ("---\n" + "a: " + "[" * 5000 + "\n---\nx", "the front matter is not YAML"),
+        ("---\n" + "a: " + "[" * 50 + "]" * 50 + "\n---\nx", "nested deeper than 32 levels"),
+        ("---\na: &a [*a]\n---\nx", "nested deeper than 32 levels"),
+        ("---\na: !!python/object/apply:os.system ['true']\n---\nx", "the front matter is not YAML"),
+        (
+            "---\na: &a [x,x,x,x,x,x,x,x,x]\n"
+            + "".join(
+                f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
+            )
+            + "---\nx",
+            "holds more than 100,000 values",
+        ),
+    ],
+)
+def test_front_matter_that_cannot_be_used_is_a_fault(text: str, reason: str) -> None:
+    with pytest.raises(UnusableRowError, match=reason.replace(".", r"\.")):
+        markdown_text(text)
+
+
+def test_chosen_metadata_alone_is_kept_from_front_matter(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    note = "---\nyear: 2019\nvenue: acl\n---\ntext"
+    assert read_file("a.md", note, metadata=("venue", "nope"))[0][0].metadata == {"venue": "acl"}
+    assert read_file("a.md", note, metadata=())[0][0].metadata == {}
+
+
+def test_an_empty_note_is_a_fault(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
+    assert read_file("a.md", "---\ntitle: x\n---\n") == ([], ["a.md: the file has no text"])
+
+
+@given(st.text(max_size=200))
+def test_any_markdown_is_read(text: str) -> None:
+    try:
+        found = markdown_text(text.replace("\0", ""))
+    except UnusableRowError:
+        return
+    assert isinstance(found.text, str)
+
+
+# HTML
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>One <b>two</b>\n three.</p><p>Four</p>", "One two three.\nFour"),
+        ("a<br>b<script>x()</script><style>p{}</style><noscript>n</noscript><template>t</template>", "a\nb"),
+        ("<ul><li>a<li>b</ul>c", "a\nb\nc"),
+        ("<table><tr><td>1<td>2<tr><td>3</table>", "1 2\n3"),
+        ("<pre>x = 1\n  y</pre>z", "x = 1\n  y\nz"),
+        ("<p hidden>no</p><p>yes <!-- no --></p>", "yes"),
+        ("&lt;tag&gt; &amp; caf&eacute;", "<tag> & café"),
+        ("<div>a<div>b<div>c</div></div>d</div>", "a\nb\nc\nd"),
+        ("<select><option>a<option>b</select>", "a\nb"),
+        ("", ""),
+        ("<html><head><title>only</title></head></html>", ""),
+    ],
+)
+def test_html_becomes_the_text_a_reader_sees(markup: str, text: str) -> None:
+    assert html_text(markup).text == text
+
+
+def test_the_title_is_the_heads_alone() -> None:
+    page = html_text("<head><title> A\n title </title></head><body><svg><title>no</title></svg>x")
+    assert page.title == "A title"
+
+
+def test_html_as_deep_as_can_be_is_read() -> None:
+    assert html_text("<div>" * 20_000 + "deep").text == "deep"
+    assert html_text("<b>" * 3_000 + "deep").text == "deep"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<p>", "</p>", "<pre>", "</pre>", "<td>", "<b>", "</b>", "<br>", "<li>", "w", "<!-- "]
+        )
+    )
+)
+def test_any_html_is_read(pieces: list[str]) -> None:
+    assert isinstance(html_text("".join(pieces)).text, str)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b'<meta charset="utf-8">', "utf-8"),
+        (b"<META content='text/html; charset=ISO-8859-1'>", "cp1252"),
+        (b"<meta charset=gb2312>", "gb18030"),
+        (b"<meta charset=utf-16>", "utf-8"),
+        (b"<meta charset=nope>", None),
+        (b"<meta charset=base64>", None),
+        (b"no", None),
+    ],
+)
+def test_the_encoding_that_a_page_declares_is_known(content: str | bytes, name: str) -> None:
+    assert html_encoding(content) == name
+
+
+def test_html_files_are_decoded_by_mark_option_or_declaration(
+    read_file: Callable[..., tuple[list[Document], list[str]]], tmp_path: Path
+) -> None:
+    page = '<meta charset="{}"><title>é</title><p>été'
+    path = (tmp_path / "a.html").as_posix()
+    expected = [Document("été", path, "é", {}, path)]
+    for content, options in (
+        (page.format("iso-8859-1").encode("latin-1"), {}),
+        (page.format("cp1251").encode("utf-16"), {}),
+        (page.format("cp1251").encode("utf-8-sig"), {}),
+        (page.format("cp1251").encode("cp1252"), {"encoding": "cp1252"}),
+        (page.format("nope").encode(), {}),
+    ):
+        assert read_file("a.html", content, **options) == (expected, [])
+
+
+def test_html_files_that_cannot_be_used_are_faults(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    assert read_file("a.html", b"<p>\n\xe9t\xe9 \xe0 la plage")[1] == [
+        "a.html:2: byte 1 of the line is not utf-8; the file looks like cp1252: --encoding cp1252"
+    ]
+    assert read_file("b.html", "<p>\n\0")[1] == ["b.html:2: the line holds a NUL character"]
+    assert read_file("c.html", "<p>")[1] == ["c.html: the file has no text"]
+    assert read_file("d.html", "<p>" + "x" * 90, max_text_bytes=10)[1] == [
+        "d.html: the file is longer than 80 bytes; raise --max-text-bytes to take it"
+    ]
+    assert read_file("e.html", "<p>" + "x" * 11, max_text_bytes=10)[1] == [
+        "e.html: the text is longer than 10 bytes; raise --max-text-bytes to take it"
+    ]
+
+
+# PDF
+
+
+def make_pdf(*pages: str, title: str = "", reader: str = "", owner: str = "") -> bytes:
+    import io
+
+    writer = PdfWriter()
+    font = {
+        "/Type": "/Font",
+        "/Subtype": "/Type1",
+        "/BaseFont": "/Helvetica",
+        "/Encoding": "/WinAnsiEncoding",
+    }
+    font_object = DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})
+    for text in pages:
+        page = writer.add_blank_page(200, 200)
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET".encode("latin-1"))
+        page[NameObject("/Contents")] = writer._add_object(stream)
+        fonts = DictionaryObject({NameObject("/F1"): font_object})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    if title:
+        writer.add_metadata({"/Title": title})
+    if reader or owner:
+        writer.encrypt(reader, owner or None, algorithm="RC4-128")
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
+def test_a_pdf_is_one_document_of_its_pages(write: Callable[[str, str | bytes], str], tmp_path: Path) -> None:
+    path = (tmp_path / "a.pdf").as_posix()
+    reading = read([write("a.pdf", make_pdf("First page", "", "Third page", title=" The title "))])
+    assert list(reading) == [Document("First page\n\nThird page", path, "The title", {"pages": 3}, path)]
+    assert reading.bytes_read == reading.bytes_total
+
+
+def test_a_pdf_that_only_its_owner_may_change_is_read(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, _ = read_file("a.pdf", make_pdf("words", owner="secret"))
+    assert documents[0].text == "words"
+
+
+def test_pdfs_that_cannot_be_read_are_faults(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    whole = make_pdf("some words")
+    assert read_file("a.pdf", make_pdf("words", reader="secret"))[1] == [
+        "a.pdf: the PDF is encrypted; save it without its password"
+    ]
+    assert read_file("b.pdf", make_pdf("", ""))[1] == [
+        "b.pdf: the PDF has no text in its pages (2); a scan needs text recognition first"
+    ]
+    assert read_file("c.pdf", b"")[1][0].startswith("c.pdf: the PDF cannot be read: ")
+    assert read_file("d.pdf", b"no pdf at all")[1][0].startswith("d.pdf: the PDF cannot be read: ")
+    assert read_file("e.pdf", make_pdf("0123456789"), max_text_bytes=5)[1] == [
+        "e.pdf: the PDF's text is longer than 5 bytes; raise --max-text-bytes to take it"
+    ]
+    for cut in range(0, len(whole), 37):
+        documents, faults = read_file("f.pdf", whole[:cut])
+        assert len(documents) + len(faults) == 1
+
+
+# Missing packages
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "package"),
+    [
+        ("selectolax.lexbor", "a.html", "documents"),
+        ("markdown_it", "a.md", "documents"),
+        ("pypdf", "a.pdf", "documents"),
+        ("pyarrow", "a.parquet", "parquet"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_install_line(
+    write: Callable[[str, str | bytes], str],
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    name: str,
+    package: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'nearsay\[{package}\]'"):
+        list(read([write(name, "x")]))
+
+
+def test_formats_are_known_by_their_names(write: Callable[[str, str | bytes], str]) -> None:
+    for name, expected in (("a.markdown", Format.MARKDOWN), ("a.HTM", Format.HTML), ("a.tab", Format.TSV)):
+        assert read([write(name, "x")]).sources[0].format is expected

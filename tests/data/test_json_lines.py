@@ -1,0 +1,250 @@
+"""Reading JSON lines."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.reading import ReadOptions, read
+
+GOOD = '{"text": "good"}'
+
+
+def test_rows_become_documents_with_id_title_metadata_source_and_line(
+    read_file: Callable[..., tuple[list[Document], list[str]]], tmp_path: Path
+) -> None:
+    row = {
+        "id": 7,
+        "title": " T ",
+        "text": "a text",
+        "year": 2019,
+        "tags": ["x", {"y": None}],
+        "ok": True,
+        "n": None,
+    }
+    documents, faults = read_file("a.jsonl", "\n" + json.dumps(row) + "\n")
+    metadata = {"year": 2019, "tags": ["x", {"y": None}], "ok": True, "n": None}
+    source = (tmp_path / "a.jsonl").resolve().as_posix()
+    assert documents == [Document("a text", "7", "T", metadata, source, 2)]
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{'text': 1}", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        ('{"text": "a"', "not JSON: Expecting ',' delimiter at column 13"),
+        ('{"text": "a"} {"text": "b"}', "not JSON: more after the value, at column 14"),
+        ('["text"]', "not a JSON object: it starts with '[\"text\"]'"),
+        ("17", "not a JSON object: it starts with '17'"),
+        ('{"year": 1}', "no text: the field 'text' is missing"),
+        ('{"text": null}', "no text: the field 'text' is null"),
+        ('{"text": 17}', "the text field 'text' is a number, not text"),
+        ('{"text": true}', "the text field 'text' is true or false, not text"),
+        ('{"text": ["a"]}', "the text field 'text' is a list, not text"),
+        ('{"text": {"a": 1}}', "the text field 'text' is a mapping, not text"),
+        ('{"text": ""}', "the text field 'text' is empty"),
+        ('{"text": " \\n\\u00a0"}', "the text field 'text' is empty"),
+        ('{"text": "a\\u0000b"}', "the text holds a NUL character"),
+        ('{"text": "a", "id": "\\u0000"}', "the id holds a NUL character"),
+        ('{"text": "a", "title": "\\u0000"}', "the title holds a NUL character"),
+        ('{"text": "a", "m": "\\u0000"}', "the field 'm' holds a NUL character"),
+        ('{"text": "a", "m": [{"k": "\\u0000"}]}', "the field 'm' holds a NUL character"),
+        ('{"text": "a", "m": {"\\u0000": 1}}', "a key of the field 'm' holds a NUL character"),
+        ('{"text": "a", "\\u0000": 1}', "a field's name holds a NUL character"),
+        ('{"text": "a\\ud800"}', "the text holds a lone surrogate, which is no character"),
+        ('{"text": "a", "id": "\\udfff"}', "the id holds a lone surrogate, which is no character"),
+        ('{"text": "a", "title": "\\ud800"}', "the title holds a lone surrogate, which is no character"),
+        ('{"text": "a", "m": "\\ud800"}', "the field 'm' holds a lone surrogate, which is no character"),
+        ('{"text": "a", "m": NaN}', "not JSON: NaN is no JSON number"),
+        ('{"text": "a", "m": -Infinity}', "not JSON: -Infinity is no JSON number"),
+        ('{"text": "a", "m": 1e999}', "the field 'm' is inf, which JSON has no number for"),
+        ('{"text": "a", "id": 1.5}', "the id field 'id' is a number, not a string or a whole number"),
+        ('{"text": "a", "id": true}', "the id field 'id' is true or false, not a string or a whole number"),
+        ('{"text": "a", "id": ["x"]}', "the id field 'id' is a list, not a string or a whole number"),
+        (json.dumps({"text": "a", "id": "x" * 513}), "the id is longer than 512 characters"),
+        ('{"text": "a", "id": ' + "9" * 600 + "}", "the id is longer than 512 characters"),
+        ('{"text": "a", "title": ["x"]}', "the title field 'title' is a list, not text"),
+        ('{"text": "a", "m": ' + "[" * 40 + "]" * 40 + "}", "the field 'm' is nested deeper than 32 levels"),
+        (
+            '{"text": "a", "m": ' + "[" * 5000 + "]" * 5000 + "}",
+            "not JSON that can be read: nested too deeply",
+        ),
+        ('{"text": "a", "m": ' + "1" * 5000 + "}", "not JSON: Exceeds the limit (4300 digits)"),
+    ],
+)
+def test_a_bad_row_is_a_fault_with_its_line_and_the_rest_goes_on(
+    read_file: Callable[..., tuple[list[Document], list[str]]], line: str, reason: str
+) -> None:
+    first = '{"id": "1", "title": "t", "text": "good", "m": 1}'
+    documents, faults = read_file("a.jsonl", f"{first}\n\n{line}\n{GOOD}\n")
+    assert [(document.text, document.line) for document in documents] == [("good", 1), ("good", 4)]
+    assert len(faults) == 1
+    assert faults[0].startswith(f"a.jsonl:3: {reason}")
+
+
+def test_escaped_surrogate_pairs_are_characters(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.jsonl", '{"text": "\\ud83d\\ude00"}\n')
+    assert [document.text for document in documents] == ["😀"]
+    assert faults == []
+
+
+@pytest.mark.parametrize("value", ["null", '""', '"  "'])
+def test_a_missing_or_empty_id_is_none(
+    read_file: Callable[..., tuple[list[Document], list[str]]], value: str
+) -> None:
+    documents, _ = read_file(
+        "a.jsonl", f'{{"text": "a", "id": "1"}}\n{{"text": "a", "id": {value}}}\n{GOOD}\n'
+    )
+    assert [document.id for document in documents] == ["1", None, None]
+
+
+def test_numbers_are_titles(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
+    documents, _ = read_file(
+        "a.jsonl", '{"text": "a", "title": 1984}\n{"text": "b", "title": null}', title="title"
+    )
+    assert [document.title for document in documents] == ["1984", ""]
+
+
+def test_the_first_name_of_the_list_is_the_text_in_any_case(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, _ = read_file("a.jsonl", '{"abstract": "second", "Body": "first", "other": "third"}')
+    assert documents[0].text == "first"
+    assert documents[0].metadata == {"abstract": "second", "other": "third"}
+
+
+def test_the_only_string_field_is_the_text(write: Callable[[str, str | bytes], str]) -> None:
+    reading = read([write("a.jsonl", '{"_id": "x", "words": "hello", "n": 1}\n')])
+    assert [document.text for document in reading] == ["hello"]
+    assert reading.notes == ["a.jsonl: text = 'words' (guessed), id = '_id', title = none, metadata = n"]
+
+
+def test_two_string_fields_that_nobody_knows_are_refused_with_their_names(
+    write: Callable[[str, str | bytes], str],
+) -> None:
+    name = write("a.jsonl", '{"words": "hello", "others": "there"}\n')
+    with pytest.raises(
+        BadInputError, match=r"a\.jsonl: cannot tell .* words, others\. Name it: --text FIELD"
+    ):
+        list(read([name]))
+
+
+@pytest.mark.parametrize("option", ["text", "id", "title", "metadata"])
+def test_a_field_that_no_row_has_is_refused_with_the_names_there_are(
+    write: Callable[[str, str | bytes], str], option: str
+) -> None:
+    name = write("a.jsonl", f"{GOOD}\n" * 3)
+    value = ("nope",) if option == "metadata" else "nope"
+    with pytest.raises(BadInputError, match=rf"no field 'nope'; its fields are text\. .*--{option} FIELD"):
+        list(read([name], ReadOptions(**{option: value})))
+
+
+def test_fields_are_found_in_the_first_hundred_good_rows_and_none_of_these_is_lost(
+    write: Callable[[str, str | bytes], str],
+) -> None:
+    lines = ["bad"] * 3 + ['{"body": "b"}'] * 99 + ['{"body": "b", "late": "x"}'] + ['{"body": "b"}'] * 50
+    items = list(read([write("a.jsonl", "\n".join(lines))], ReadOptions(text="body", metadata=("late",))))
+    assert [isinstance(item, Fault) for item in items] == [True] * 3 + [False] * 150
+    assert [item.line for item in items] == list(range(1, 154))
+    assert items[102].metadata == {"late": "x"}
+    lines.insert(3, '{"body": "b"}')
+    with pytest.raises(BadInputError, match="no field 'late'"):
+        list(read([write("b.jsonl", "\n".join(lines))], ReadOptions(text="body", metadata=("late",))))
+
+
+def test_chosen_metadata_alone_is_kept_and_none_when_none_is_chosen(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    row = '{"text": "a", "x": 1, "y": 2}'
+    assert read_file("a.jsonl", row, metadata=("y",))[0][0].metadata == {"y": 2}
+    assert read_file("a.jsonl", row, metadata=())[0][0].metadata == {}
+
+
+def test_a_field_called_metadata_is_spread_beside_the_others(
+    write: Callable[[str, str | bytes], str],
+) -> None:
+    row = '{"_id": "1", "title": "t", "text": "a", "metadata": {"year": 2019, "x": "inner"}, "x": "outer"}'
+    reading = read([write("a.jsonl", row)])
+    (document,) = reading
+    assert document.metadata == {"year": 2019, "x": "outer"}
+    assert reading.notes == [
+        "a.jsonl: text = 'text' (guessed), id = '_id', title = 'title', metadata = x, year"
+    ]
+
+
+@pytest.mark.parametrize(("name", "key"), [("year", "year"), ("metadata.year", "metadata.year")])
+def test_fields_inside_metadata_can_be_chosen(
+    read_file: Callable[..., tuple[list[Document], list[str]]], name: str, key: str
+) -> None:
+    row = '{"text": "a", "metadata": {"year": 2019, "x": 1}}'
+    assert read_file("a.jsonl", row, metadata=(name,))[0][0].metadata == {key: 2019}
+
+
+def test_dotted_names_reach_into_objects(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
+    documents, _ = read_file(
+        "a.jsonl", '{"page": {"body": {"en": "hello"}}, "a.b": "x"}', text="page.body.en", id="a.b"
+    )
+    assert (documents[0].text, documents[0].id) == ("hello", "x")
+
+
+@pytest.mark.parametrize("content", ['[{"text": "a"}]', '\n[\n{"text": "a"}\n]', '{\n"text": "a"\n}'])
+def test_a_json_file_of_one_big_value_is_refused_with_the_way_to_convert_it(
+    write: Callable[[str, str | bytes], str], content: str
+) -> None:
+    with pytest.raises(BadInputError, match=r"jq -c '\.\[\]' a\.json > a\.jsonl"):
+        list(read([write("a.json", content)]))
+
+
+def test_a_json_file_of_lines_is_read(read_file: Callable[..., tuple[list[Document], list[str]]]) -> None:
+    documents, faults = read_file("a.json", f"{GOOD}\n{GOOD}\n")
+    assert (len(documents), faults) == (2, [])
+
+
+def test_a_file_without_any_good_row_gives_its_faults_and_an_empty_one_nothing(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    assert read_file("a.jsonl", "bad\n") == ([], ["a.jsonl:1: not JSON: Expecting value at column 1"])
+    assert read_file("b.jsonl", "\n\n") == ([], [])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+row_values = st.dictionaries(
+    st.sampled_from(["text", "id", "title", "metadata", "x"]) | st.text(), json_values
+)
+
+
+@given(st.lists(row_values.map(json.dumps) | json_values.map(json.dumps) | st.text(max_size=20), max_size=8))
+def test_any_lines_are_read_without_an_exception_and_each_is_counted(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "a.jsonl"
+    lines = [line.replace("\n", " ").replace("\r", " ").encode("utf-8", "surrogatepass") for line in lines]
+    path.write_bytes(b'{"text": "first"}\n' + b"\n".join(lines))
+    items = list(read([path]))
+    seen = [item.line for item in items]
+    blank = [number for number, line in enumerate(lines, 2) if not _readable(line).strip()]
+    assert seen == [number for number in range(1, len(lines) + 2) if number not in blank]
+    for item in items:
+        if isinstance(item, Document):
+            json.dumps([item.text, item.id, item.title, dict(item.metadata)], allow_nan=False).encode()
+            assert item.text.strip()
+
+
+def _readable(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return "a fault"

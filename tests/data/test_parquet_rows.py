@@ -1,0 +1,134 @@
+"""Reading Parquet files."""
+
+import datetime as dt
+import decimal
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.reading import ReadOptions, read
+
+
+def write_parquet(path: str, columns: dict[str, object], **options: int) -> str:
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+def test_parquet_rows_become_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    when = dt.datetime(2024, 3, 1, 12, 30, tzinfo=dt.UTC)
+    columns = {
+        "id": pa.array([1.0, None]),
+        "Title": pa.array(["t", None]),
+        "abstract": pa.array(["one", "two"]).dictionary_encode(),
+        "day": pa.array([dt.date(2024, 3, 1), None]),
+        "at": pa.array([when, None], pa.timestamp("ns", "UTC")),
+        "price": pa.array([decimal.Decimal("1.50"), None]),
+        "score": pa.array([float("nan"), 0.5]),
+        "tags": pa.array([["a"], []]),
+        "picture": pa.array([b"x", b"y"]),
+        "metadata": pa.array([{"year": 2019}, {"year": None}]),
+    }
+    reading = read([write_parquet("a.parquet", columns)])
+    source = (tmp_path / "a.parquet").as_posix()
+    first = {
+        "day": "2024-03-01",
+        "at": "2024-03-01T12:30:00+00:00",
+        "price": 1.5,
+        "tags": ["a"],
+        "year": 2019,
+    }
+    assert list(reading) == [
+        Document("one", "1", "t", first, source, 1),
+        Document("two", None, "", {"score": 0.5, "tags": []}, source, 2),
+    ]
+    assert reading.bytes_read == reading.bytes_total
+    assert reading.notes == [
+        "a.parquet: columns of bytes or durations are left out: picture",
+        (
+            "a.parquet: text = 'abstract' (guessed), id = 'id', title = 'Title', "
+            "metadata = day, at, price, score, tags, year"
+        ),
+    ]
+
+
+def test_parquet_columns_can_be_chosen(tmp_path: Path) -> None:
+    columns = {
+        "a.b": ["x"],
+        "s": [{"t": "inner"}],
+        "metadata": [{"year": 1, "n": 2}],
+        "k": [uuid.UUID(int=5).hex],
+    }
+    path = write_parquet(str(tmp_path / "a.parquet"), columns)
+    (document,) = read([path], ReadOptions(text="s.t", id="a.b", metadata=("year", "metadata.n")))
+    assert (document.text, document.id, document.metadata) == ("inner", "x", {"year": 1, "metadata.n": 2})
+
+
+def test_parquet_faults_have_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    columns = {"text": ["one", None, " ", "a\0", "x" * 50], "n": pa.array([1, 2, 3, 4, 5])}
+    items = list(read([write_parquet("a.parquet", columns)], ReadOptions(max_text_bytes=40)))
+    assert [str(item) for item in items[1:]] == [
+        "a.parquet:2: no text: the field 'text' is null",
+        "a.parquet:3: the text field 'text' is empty",
+        "a.parquet:4: the text holds a NUL character",
+        "a.parquet:5: the text is longer than 40 bytes; raise --max-text-bytes to take it",
+    ]
+
+
+def test_a_parquet_value_that_cannot_be_read_costs_its_row_alone(tmp_path: Path) -> None:
+    bad = pa.Array.from_buffers(
+        pa.string(),
+        3,
+        [None, pa.py_buffer(b"\0\0\0\0\3\0\0\0\5\0\0\0\7\0\0\0"), pa.py_buffer(b"one\xff\xfftw")],
+    )
+    path = write_parquet(str(tmp_path / "a.parquet"), {"text": bad})
+    items = list(read([path]))
+    assert [type(item) for item in items] == [Document, Fault, Document]
+    assert items[1].line == 2
+
+
+def test_many_parquet_rows_are_all_read_and_counted(tmp_path: Path) -> None:
+    path = write_parquet(
+        str(tmp_path / "a.parquet"), {"text": [f"t{n}" for n in range(3000)]}, row_group_size=700
+    )
+    reading = read([path])
+    assert [document.line for document in reading] == list(range(1, 3001))
+    assert reading.bytes_read == reading.bytes_total
+
+
+def test_damaged_parquet_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.parquet").write_bytes(b"no parquet")
+    (fault,) = read(["a.parquet"])
+    assert str(fault).startswith("a.parquet: damaged Parquet file: ")
+    write_parquet("b.parquet", {"text": [f"some text {n}" for n in range(5000)]}, compression="snappy")
+    data = bytearray((tmp_path / "b.parquet").read_bytes())
+    data[200:2000] = bytes(1800)
+    (tmp_path / "b.parquet").write_bytes(data)
+    items = list(read(["b.parquet"]))
+    assert isinstance(items[-1], Fault)
+    assert "damaged Parquet file" in items[-1].reason
+
+
+def test_parquet_fields_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    path = write_parquet(str(tmp_path / "a.parquet"), {"n": [1], "words": ["x"], "more": ["y"]})
+    with pytest.raises(
+        BadInputError, match="cannot tell which field is the text; the fields are n, words, more"
+    ):
+        list(read([path]))
+    with pytest.raises(BadInputError, match="no field 'body'"):
+        list(read([path], ReadOptions(text="body")))
+
+
+def test_two_parquet_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(BadInputError, match="two columns 'text'"):
+        list(read([tmp_path / "a.parquet"]))

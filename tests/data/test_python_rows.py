@@ -1,0 +1,94 @@
+"""Reading Python values, and the options of all reading."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.reading import Format, ReadOptions, rows
+
+
+def test_python_values_are_read_like_rows() -> None:
+    given = Document("kept", id="d", metadata={"x": (1, 2)}, line=None)
+    reading = rows(
+        ["one", given, {"body": "two", "id": 2, "title": None, "year": float("nan"), "n": 1}], ReadOptions()
+    )
+    assert list(reading) == [
+        Document("one", line=1),
+        Document("kept", id="d", metadata={"x": [1, 2]}),
+        Document("two", "2", "", {"n": 1}, line=3),
+    ]
+    assert reading.notes == [
+        "<rows>: text = 'body' (guessed), id = 'id', title = none, metadata = title, year, n"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (7, "of type int, not a text, a document or a mapping"),
+        (b"x", "of type bytes, not a text, a document or a mapping"),
+        (" ", "the text field 'text' is empty"),
+        ("a\0", "the text holds a NUL character"),
+        ("\ud800", "the text holds a lone surrogate, which is no character"),
+        ("x" * 101, "the text is longer than 100 bytes; raise --max-text-bytes to take it"),
+        ({"text": float("nan")}, "no text: the field 'text' is null"),
+        ({}, "no text: the field 'text' is missing"),
+        ({1: "x"}, "a key of the mapping is not a string"),
+        ({"text": "a", "s": {1}}, "the field 's' is of type set, which is no JSON value"),
+        ({"text": "a", "s": b"x"}, "the field 's' is of type bytes, which is no JSON value"),
+        (Document(""), "the text field 'text' is empty"),
+        (Document("a", id="\0"), "the id holds a NUL character"),
+        (Document("a", id="x" * 513), "the id is longer than 512 characters"),
+        (Document("a", title="\ud800"), "the title holds a lone surrogate, which is no character"),
+        (Document("a", metadata={"k": "\0"}), "the metadata holds a NUL character"),
+    ],
+)
+def test_python_values_that_cannot_be_used_are_faults_with_their_number(item: object, reason: str) -> None:
+    items = list(rows([{"text": "good"}, item, "last"], ReadOptions(max_text_bytes=100)))
+    assert items[1] == Fault("<rows>", 2, reason)
+    assert [items[0].text, items[2].text] == ["good", "last"]
+
+
+def test_python_rows_are_streamed() -> None:
+    def endless() -> Iterator[dict[str, object]]:
+        number = 0
+        while True:
+            number += 1
+            yield {"text": str(number)}
+
+    found = iter(rows(endless()))
+    assert [next(found).text for _ in range(300)][-1] == "300"
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"text": ""}, "a field name is empty"),
+        ({"metadata": ("a", " ")}, "a field name is empty"),
+        ({"metadata": "year"}, "give a tuple"),
+        ({"format": "docx"}, "take one of txt, csv"),
+        ({"encoding": "nope"}, "no text encoding"),
+        ({"encoding": "base64"}, "no text encoding"),
+        ({"encoding": "unicode_escape"}, "no text encoding"),
+        ({"encoding": "idna"}, "no text encoding"),
+        ({"encoding": "a\0b"}, "no text encoding"),
+        ({"delimiter": ";;"}, "give one character"),
+        ({"delimiter": '"'}, "give one character"),
+        ({"max_text_bytes": 0}, "give 1 or more"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_the_remedy(options: dict[str, object], match: str) -> None:
+    with pytest.raises(BadInputError, match=match):
+        ReadOptions(**options)
+
+
+def test_options_take_plain_strings_and_lists() -> None:
+    options = ReadOptions(format="csv", metadata=["a"])
+    assert options.format is Format.CSV
+    assert options.metadata == ("a",)

@@ -1,0 +1,129 @@
+"""Encoders for the tests: tiny ones built on the spot, and the bundled one."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from transformers import BertConfig, BertModel, BertTokenizer
+
+from nearsay.training.sentence.encoder import EncodedWindow, Encoder, Precision, TextKind
+
+VOCABULARY = (
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    + [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    + [f"##{chr(code)}" for code in range(ord("a"), ord("z") + 1)]
+    + ["the", "cat", "dog", "sat", "mat", "query", "passage", ":", ".", "##ing"]
+)
+MODULES = ("models.Transformer", "models.Pooling", "models.Normalize")
+
+
+def write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def build_tiny_encoder(
+    folder: Path,
+    *,
+    seed: int = 0,
+    pooling: str = "mean",
+    max_seq_length: int = 16,
+    prompts: Mapping[str, str] | None = None,
+    modules: Sequence[str] = MODULES,
+    include_prompt: bool = True,
+) -> Path:
+    """A BERT of one layer and 32 dimensions with random weights, as sentence-transformers saves it."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+    )
+    BertModel(config).save_pretrained(folder)
+    BertTokenizer(vocab={token: number for number, token in enumerate(VOCABULARY)}).save_pretrained(folder)
+    write_json(
+        folder / "sentence_bert_config.json", {"max_seq_length": max_seq_length, "do_lower_case": False}
+    )
+    paths = ["", "1_Pooling", "2_Normalize"]
+    write_json(
+        folder / "modules.json",
+        [
+            {"idx": index, "name": str(index), "path": paths[index], "type": f"sentence_transformers.{name}"}
+            for index, name in enumerate(modules)
+        ],
+    )
+    write_json(
+        folder / "1_Pooling" / "config.json",
+        {"embedding_dimension": 32, "pooling_mode": pooling, "include_prompt": include_prompt},
+    )
+    write_json(folder / "config_sentence_transformers.json", {"prompts": dict(prompts or {})})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny encoder's folder that no test may change."""
+    return build_tiny_encoder(tmp_path_factory.mktemp("encoders") / "tiny")
+
+
+@pytest.fixture
+def make_folder(tmp_path: Path) -> Callable[..., Path]:
+    """Builds tiny encoders that a test may change."""
+
+    def make(name: str = "mine", **options: object) -> Path:
+        return build_tiny_encoder(tmp_path / name, **options)  # type: ignore[arg-type]  # passed through
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Path) -> Encoder:
+    return Encoder.load(tiny_folder, device="cpu", precision=Precision.FLOAT32)
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Encoder:
+    """The bundled encoder, exact."""
+    return Encoder.load(device="cpu", precision=Precision.FLOAT32)
+
+
+class TableEncoder:
+    """Gives each text the vector that a table holds for it."""
+
+    name = source = fingerprint = "table"
+    lineage = ("table",)
+    max_tokens = 100
+    normalised = False
+
+    def __init__(self, table: Mapping[str, Sequence[float]], *, truncated: Iterable[str] = ()) -> None:
+        self.table = {text: np.asarray(vector, dtype=np.float32) for text, vector in table.items()}
+        self.dimension = len(next(iter(self.table.values())))
+        self.truncated = set(truncated)
+        self.kinds: list[TextKind] = []
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        self.kinds.append(kind)
+        return np.array([self.table[text] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        for window in windows:
+            cut = sum(text in self.truncated for text in window)
+            yield EncodedWindow(self.encode(window, kind=kind), cut)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        return [np.empty((0, 2), dtype=np.int64) for _ in texts]
+
+
+@pytest.fixture
+def table_encoder() -> type[TableEncoder]:
+    return TableEncoder

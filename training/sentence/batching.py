@@ -1,0 +1,45 @@
+"""Which texts go through the model together."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["distinct", "token_batches"]
+
+
+def token_batches(
+    lengths: Sequence[int] | NDArray[np.int64], *, token_budget: int, max_texts: int
+) -> list[NDArray[np.int64]]:
+    """Group texts of like length so that little padding is computed.
+
+    lengths:      (texts,) tokens of each text
+    token_budget: most padded tokens in a batch (its longest text times its number of texts); a text that is
+                  longer than that is a batch of its own
+    max_texts:    most texts in a batch
+    returns:      arrays of indices into `lengths`, longest texts first, every index exactly once
+    """
+    if token_budget < 1 or max_texts < 1:
+        raise ValueError(f"token_budget {token_budget} and max_texts {max_texts} must be at least 1")
+    sizes = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-sizes, kind="stable")
+    batches: list[NDArray[np.int64]] = []
+    start = 0
+    while start < len(order):
+        longest = max(int(sizes[order[start]]), 1)
+        count = min(max(token_budget // longest, 1), max_texts)
+        batches.append(order[start : start + count])
+        start += count
+    return batches
+
+
+def distinct(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Give the different texts in order of appearance, and where each given text is among them.
+
+    returns: (different texts, (texts,) positions): `different[positions[i]] == texts[i]`
+    """
+    place: dict[str, int] = {}
+    positions = np.fromiter(
+        (place.setdefault(text, len(place)) for text in texts), dtype=np.int64, count=len(texts)
+    )
+    return list(place), positions

@@ -1,0 +1,164 @@
+"""The encoder that runs: texts in, vectors out."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.forward import ForwardPass
+from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.loading import gives_unit_vectors, length_limit, load_model
+from nearsay.training.sentence.precision import Precision, resolve_precision
+from nearsay.training.sentence.processor import Processor
+from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
+from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
+
+__all__ = ["EncodedWindow", "Encoder", "Precision", "TextEncoder", "TextKind"]
+
+logger = logging.getLogger("nearsay")
+
+_WINDOW_TEXTS = 4096  # texts that `encode` sorts by length together while the next ones are tokenized
+
+
+class Encoder:
+    """A pooled sentence encoder; may be used from several threads at once, whose batches take turns.
+
+    Make one with `Encoder.load`.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        source: EncoderSource,
+        *,
+        device: str,
+        precision: Precision,
+        weights: Mapping[str, str],
+    ) -> None:
+        """`precision`: a resolved one; `weights`: the hex sha256 of each weight file, by its path."""
+        self.name = source.name
+        self.source = source.source
+        self.lineage = lineage_of(source)
+        self.fingerprint = encoder_fingerprint(source.folder, weights)
+        self.weights_sha256 = combined_sha256(weights)
+        self.device = device
+        self.precision = precision
+        self.normalised = gives_unit_vectors(model)
+        self._tokens = TextTokenizer(model.tokenizer, length_limit(model, source.folder))
+        self._prompts = prompts_of(source.folder)
+        self._prompt_lengths = {
+            kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
+        }
+        self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
+        self._forward = ForwardPass(model, device=device, precision=precision)
+        self.dimension = self._forward.run(self._tokens.window(["a"]).token_ids).shape[1]
+
+    @classmethod
+    def load(
+        cls,
+        name_or_folder: str | Path = BUNDLED_NAME,
+        *,
+        device: str | None = None,
+        precision: Precision = Precision.AUTO,
+    ) -> "Encoder":
+        """Load the bundled encoder, one from a folder, or one from a hub.
+
+        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
+        Raises NearsayError when there is no such encoder, EncoderRefusedError when it carries code, and
+        BadInputError when the device is not there.
+        """
+        chosen = choose_device(device)
+        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        source = find_encoder(name_or_folder)
+        refuse_unsafe(source.folder)
+        weights = weight_hashes(source.folder)
+        if source.bundled:
+            check_bundled_weights(combined_sha256(weights))
+        model = load_model(source.folder, chosen)
+        return cls(model, source, device=chosen, precision=resolved, weights=weights)
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """Give the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
+
+        Raises NearsayError when the encoder gives a vector that is NaN, infinite or all zero.
+        """
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        start = truncated = 0
+        for window in self.stream(_slices(texts), kind=kind):
+            vectors[start : start + len(window.vectors)] = window.vectors
+            start += len(window.vectors)
+            truncated += window.truncated
+        if truncated:
+            logger.warning(
+                "%d of %d texts are longer than the %d tokens that %s takes; what is beyond was left out",
+                truncated,
+                len(texts),
+                self.max_tokens,
+                self.name,
+            )
+        return vectors
+
+    def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
+        """Give the vectors of one window, and how many of its texts were cut, on the calling thread alone."""
+        return self._encoded(self._tokenized(texts, kind), kind)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """Give one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
+
+        `windows` is read on the calling thread, one window ahead. What it raises comes out at once, before
+        the window in hand is given. A single window starts no thread; closing the generator ends the one
+        that it has.
+        """
+        source = iter(windows)
+        window = next(source, None)
+        if window is None:
+            return
+        following = next(source, None)
+        if following is None:
+            yield self.encode_window(window, kind=kind)
+            return
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-tokenizer") as tokenizer:
+            tokenized = self._tokenized(window, kind)
+            while following is not None:
+                ahead: Future[TokenizedWindow] = tokenizer.submit(self._tokenized, following, kind)
+                yield self._encoded(tokenized, kind)
+                following = next(source, None)
+                tokenized = ahead.result()
+            yield self._encoded(tokenized, kind)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
+        return self._tokens.offsets(texts)
+
+    def _tokenized(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow:
+        return self._tokens.window(texts, self._prompts[kind])
+
+    def _encoded(self, window: TokenizedWindow, kind: TextKind) -> EncodedWindow:
+        if not window.texts:
+            return EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
+        vectors = self._forward.run(window.token_ids, prompt_length=self._prompt_lengths[kind])
+        vectors = checked_vectors(vectors, window.texts, self.name)
+        if self.normalised and self.precision is not Precision.FLOAT32:
+            vectors = unit_vectors(vectors)
+        return EncodedWindow(vectors[window.positions], window.truncated)
+
+
+def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    if isinstance(texts, str):
+        raise TypeError("texts is one string; give a list of texts")
+    for start in range(0, len(texts), _WINDOW_TEXTS):
+        yield texts[start : start + _WINDOW_TEXTS]

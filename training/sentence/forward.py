@@ -1,0 +1,76 @@
+"""Token numbers through the model, in batches."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+
+from nearsay.training.sentence.batching import token_batches
+from nearsay.training.sentence.precision import Precision, computing_in, narrow_linear_weights
+
+__all__ = ["ForwardPass", "padded"]
+
+_BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
+_GPU_BATCH_TOKENS = 32_768
+_BATCH_TEXTS = 512
+
+
+class ForwardPass:
+    """Runs a model over tokenized texts; threads take turns."""
+
+    def __init__(self, model: SentenceTransformer, *, device: str, precision: Precision) -> None:
+        """`precision`: a resolved one; the model's weights are converted to it in place."""
+        narrow_linear_weights(model, precision)
+        tokenizer = model.tokenizer
+        self._model = model
+        self._device = device
+        self._precision = precision
+        self._pad_id = int(getattr(tokenizer, "pad_token_id", None) or 0)
+        self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
+        self._batch_tokens = _BATCH_TOKENS.get(device, _GPU_BATCH_TOKENS)
+        self._turn = threading.Lock()
+
+    def run(self, token_ids: Sequence[list[int]], *, prompt_length: int = 0) -> NDArray[np.float32]:
+        """Give the texts' vectors, (texts, dimension) float32, in the texts' order.
+
+        prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
+        """
+        lengths = [len(ids) for ids in token_ids]
+        batches = token_batches(lengths, token_budget=self._batch_tokens, max_texts=_BATCH_TEXTS)
+        with self._turn, computing_in(self._precision, self._device):
+            outputs = [self._batch([token_ids[index] for index in batch], prompt_length) for batch in batches]
+            in_batch_order = torch.cat(outputs).float().cpu().numpy()
+        vectors = np.empty_like(in_batch_order)
+        vectors[np.concatenate(batches)] = in_batch_order
+        return vectors
+
+    def _batch(self, token_ids: Sequence[list[int]], prompt_length: int) -> torch.Tensor:
+        numbers, mask = padded(token_ids, pad_id=self._pad_id, left=self._pad_left)
+        features: dict[str, torch.Tensor | int] = {
+            "input_ids": torch.from_numpy(numbers).to(self._device),
+            "attention_mask": torch.from_numpy(mask).to(self._device),
+        }
+        if prompt_length:
+            features["prompt_length"] = prompt_length
+        vectors: torch.Tensor = self._model(features)["sentence_embedding"]
+        return vectors[:, : self._model.truncate_dim]
+
+
+def padded(
+    token_ids: Sequence[list[int]], *, pad_id: int, left: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bring a batch's texts to one length.
+
+    returns: token numbers and mask, both (texts, longest) int64; in the mask 1 is a real token
+    """
+    width = max(*(len(ids) for ids in token_ids), 1)
+    numbers = np.full((len(token_ids), width), pad_id, dtype=np.int64)
+    mask = np.zeros((len(token_ids), width), dtype=np.int64)
+    for row, ids in enumerate(token_ids):
+        place = slice(width - len(ids), None) if left else slice(None, len(ids))
+        numbers[row, place] = ids
+        mask[row, place] = 1
+    return numbers, mask

@@ -1,0 +1,95 @@
+"""From an encoder's folder to a sentence-transformers model, ready to run."""
+
+import logging
+from typing import cast
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Normalize, Transformer
+
+from nearsay.data.errors import NearsayError
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.weights import require_complete
+
+__all__ = ["gives_unit_vectors", "length_limit", "load_model", "transformer_of"]
+
+logger = logging.getLogger("nearsay")
+
+_LONGEST_LIMIT = 1_000_000  # a tokenizer without a limit says 10**30
+_DEFAULT_LIMIT = 512
+
+
+def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
+    """Load the model in float32 for inference; nothing is fetched and no code of the folder's runs.
+
+    The folder must have passed `refuse_unsafe`. Raises NearsayError when it cannot be loaded, lacks weights,
+    or is of a kind that does not turn one text into one vector.
+    """
+    kind = folder.settings().get("model_type", "SentenceTransformer")
+    if kind != "SentenceTransformer":
+        raise NearsayError(
+            f"{folder.path} holds a {kind}, which does not give one vector a text. "
+            "Name a sentence encoder's folder"
+        )
+    if not folder.modules():
+        logger.warning(
+            "%s has no modules.json: its tokens are averaged (mean pooling) and its vectors not normalised",
+            folder.path,
+        )
+    try:
+        with quiet_libraries():
+            model = SentenceTransformer(
+                str(folder.path),
+                device=device,
+                local_files_only=True,
+                trust_remote_code=False,
+                # Else the weights' own format decides, and half-precision weights would be run as they are.
+                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+            )
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise NearsayError(
+            f"the encoder in {folder.path} cannot be loaded ({reason}). Save, copy or download it again"
+        ) from error
+    transformer = transformer_of(model, folder)
+    require_complete(folder, (name for name, _ in transformer.auto_model.named_parameters()))
+    return model.eval()
+
+
+def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transformer:
+    """Give the model's first module; raises NearsayError unless it is a transformer that takes plain text."""
+    first = model[0]
+    if not isinstance(first, Transformer):
+        raise NearsayError(
+            f"the encoder in {folder.path} begins with a {type(first).__name__} module. "
+            "nearsay runs encoders that begin with a Transformer"
+        )
+    if "text" not in first.modality_config or "message" in first.modality_config:
+        raise NearsayError(
+            f"the encoder in {folder.path} takes {', '.join(first.modality_config)}, not plain text alone. "
+            "Name an encoder of plain text"
+        )
+    return cast("Transformer", first)
+
+
+def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
+    """Give the most tokens of a text, special tokens included, that the model takes."""
+    limit = model.max_seq_length
+    if limit is not None and 0 < limit < _LONGEST_LIMIT:
+        return int(limit)
+    logger.warning(
+        "%s names no length limit, so texts are cut at %d tokens; max_seq_length in its "
+        "sentence_bert_config.json sets another",
+        folder.path,
+        _DEFAULT_LIMIT,
+    )
+    return _DEFAULT_LIMIT
+
+
+def gives_unit_vectors(model: SentenceTransformer) -> bool:
+    """Whether its vectors have length 1: the last module sees to it, and nothing is cut off afterwards."""
+    given = model.get_embedding_dimension()
+    with model.truncate_embeddings(None):
+        whole = model.get_embedding_dimension()
+    return given == whole and isinstance(model[-1], Normalize)

@@ -1,0 +1,66 @@
+"""Where an encoder comes from: the bundled one, a folder, or a hub."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearsay.data.errors import NearsayError
+from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
+from nearsay.training.sentence.folder import EncoderFolder
+
+__all__ = ["EncoderSource", "find_encoder"]
+
+# Weights as pickles and Python files are never fetched; nor are the copies for other runtimes.
+_FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
+_NOT_FETCHED = ["onnx/*", "openvino/*", "*.py", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl"]
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSource:
+    """An encoder that was found."""
+
+    name: str  # what people call it
+    source: str  # what finds it again: the bundled name, an absolute folder or a hub name
+    folder: EncoderFolder
+    bundled: bool = False
+
+
+def find_encoder(name_or_folder: str | Path) -> EncoderSource:
+    """Find an encoder by name or folder; the bundled name comes first, then a folder, then the hub.
+
+    Raises NearsayError, naming the three possibilities, when it is none of them.
+    """
+    asked = str(name_or_folder)
+    if is_bundled_name(asked):
+        return EncoderSource(BUNDLED_NAME, BUNDLED_NAME, EncoderFolder(bundled_folder()), bundled=True)
+    path = Path(asked).expanduser()
+    if path.is_dir():
+        absolute = path.resolve()
+        return EncoderSource(absolute.name, str(absolute), EncoderFolder(absolute))
+    if path.is_file():
+        raise NearsayError(f"{asked} is a file, and an encoder is a folder. Name the folder it is in")
+    if isinstance(name_or_folder, Path) or _looks_like_a_path(asked):
+        raise NearsayError(
+            f"there is no encoder folder {path.absolute()}. "
+            f"Name an existing folder, a hub name such as 'owner/name', or {BUNDLED_NAME}"
+        )
+    return EncoderSource(asked, asked, EncoderFolder(_fetch(asked)))
+
+
+def _looks_like_a_path(name: str) -> bool:
+    separators = name.count("/") + name.count(os.sep) * (os.sep != "/")
+    return name.startswith((".", "~", os.sep)) or separators > 1 or name.endswith(("/", os.sep)) or not name
+
+
+def _fetch(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    try:
+        return Path(snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise NearsayError(
+            f"there is no encoder {name!r}: it is not {BUNDLED_NAME}, the bundled one; "
+            f"not a folder in {Path.cwd()}; and the hub did not give it ({reason}). Name one of the three"
+        ) from error

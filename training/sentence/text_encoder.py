@@ -1,0 +1,69 @@
+"""What everything above asks of an encoder, without importing torch."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["EncodedWindow", "TextEncoder", "TextKind"]
+
+
+class TextKind(StrEnum):
+    """What a text is in a search; some encoders put another prompt before each kind."""
+
+    QUERY = "query"
+    PASSAGE = "passage"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedWindow:
+    """The vectors of one window of texts, in the window's order."""
+
+    vectors: NDArray[np.float32]  # (texts, dimension), C-contiguous
+    truncated: int  # texts that were cut at the encoder's length limit, repeated texts counted each time
+
+
+class TextEncoder(Protocol):
+    """Texts in, vectors out; `nearsay.training.sentence.encoder.Encoder` is the real one."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex sha256 of everything that decides a vector; equal fingerprints give comparable vectors."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens that a passage may have before it is cut; special tokens and prompt not counted."""
+
+    @property
+    def normalised(self) -> bool:
+        """Whether every vector has length 1, so that a dot product is a cosine."""
+
+    @property
+    def source(self) -> str:
+        """What `Encoder.load` takes to load it again: the bundled name, an absolute folder or a hub name."""
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Where it comes from, oldest first."""
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """Give the texts' vectors, (texts, dimension), C-contiguous."""
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """Give one `EncodedWindow` for each window, in order."""
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""

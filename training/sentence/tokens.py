@@ -1,0 +1,111 @@
+"""Texts to token numbers, for many threads at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.sentence.batching import distinct
+
+__all__ = ["TextTokenizer", "TokenizedWindow", "shortened"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedWindow:
+    """A window of texts, each different text once, ready for the model."""
+
+    texts: list[str]  # the different texts, without prompt
+    token_ids: list[list[int]]  # of each different text, special tokens included, cut at the limit
+    positions: NDArray[np.int64]  # for each given text, where it is among the different ones
+    truncated: int  # given texts that were cut
+
+
+class TextTokenizer:
+    """Cuts texts into an encoder's tokens.
+
+    It owns two copies of the encoder's tokenizer, one that cuts at the limit and one that does not. All
+    threads share a tokenizer's settings, so after they are set here nothing changes them again.
+    """
+
+    def __init__(self, tokenizer: object, limit: int) -> None:
+        """`tokenizer`: a transformers tokenizer; `limit`: most tokens of a text, special tokens included."""
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if not isinstance(backend, Tokenizer):
+            raise NearsayError(
+                f"the encoder's tokenizer is a {type(tokenizer).__name__}, which has no fast form. "
+                "Save a tokenizer.json beside its weights"
+            )
+        definition = backend.to_str()
+        self._whole = Tokenizer.from_str(definition)
+        self._whole.no_padding()
+        self._whole.no_truncation()
+        self.special_tokens = self._whole.num_special_tokens_to_add(is_pair=False)
+        if limit <= self.special_tokens:
+            raise NearsayError(
+                f"the encoder's length limit of {limit} tokens leaves no room beside its "
+                f"{self.special_tokens} special tokens. Raise max_seq_length in its sentence_bert_config.json"
+            )
+        self._cutting = Tokenizer.from_str(definition)
+        self._cutting.no_padding()
+        self._cutting.enable_truncation(limit)
+        self.limit = limit
+        if any(self._whole.encode("a").type_ids):
+            raise NearsayError("the encoder's tokenizer numbers segments, which nearsay does not pass on")
+
+    def window(self, texts: Sequence[str], prompt: str = "") -> TokenizedWindow:
+        """Tokenize a window, the prompt put before each text; raises BadInputError for broken Unicode."""
+        different, positions = distinct(_checked(texts))
+        encodings = _encoded(self._cutting, [prompt + text for text in different] if prompt else different)
+        cut = np.fromiter(
+            (bool(encoding.overflowing) for encoding in encodings), dtype=bool, count=len(encodings)
+        )
+        return TokenizedWindow(
+            texts=different,
+            token_ids=[encoding.ids for encoding in encodings],
+            positions=positions,
+            truncated=int(cut[positions].sum()),
+        )
+
+    def offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
+        encodings = self._whole.encode_batch(_checked(texts), add_special_tokens=False)
+        return [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in encodings]
+
+    def prompt_length(self, prompt: str) -> int:
+        """Give the tokens of a prompt, the special ones before it included and those after it not."""
+        encoding = self._whole.encode(prompt)
+        return len(encoding.ids) - encoding.special_tokens_mask[-1] if encoding.ids else 0
+
+    def room_after(self, prompt: str) -> int:
+        """Give the most tokens of a text that are left beside the special tokens and a prompt, at least 1."""
+        prompt_tokens = len(self._whole.encode(prompt, add_special_tokens=False).ids)
+        return max(self.limit - self.special_tokens - prompt_tokens, 1)
+
+
+def shortened(text: str, characters: int = 80) -> str:
+    """Give the text's start, quoted, for a message."""
+    return repr(text if len(text) <= characters else f"{text[:characters]}…")
+
+
+def _checked(texts: Sequence[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise TypeError("texts is one string; give a list of texts")
+    return texts
+
+
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
+    try:
+        return tokenizer.encode_batch_fast(texts)
+    except TypeError as error:
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(f"a text is a {type(text).__name__}, not a string") from error
+            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+                raise BadInputError(
+                    f"the text {shortened(text)} holds half a character (a lone surrogate). "
+                    "Read its file as UTF-8 again, or remove it"
+                ) from error
+        raise

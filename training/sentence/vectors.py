@@ -1,0 +1,36 @@
+"""Vectors that must not reach an index, and the last touch to those that may."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import NearsayError
+from nearsay.training.sentence.tokens import shortened
+
+__all__ = ["checked_vectors", "unit_vectors"]
+
+
+def checked_vectors(
+    vectors: NDArray[np.float32], texts: Sequence[str], encoder_name: str
+) -> NDArray[np.float32]:
+    """Give the vectors back when every row is finite and not all zero; raises NearsayError otherwise.
+
+    vectors: (texts, dimension); one bad row corrupts a graph index and is close to nothing, or to everything
+    """
+    # The sum of squares says all three at once: NaN, infinite or 0.
+    squares = np.einsum("td,td->t", vectors, vectors, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(squares) | (squares == 0))
+    if len(bad):
+        raise NearsayError(
+            f"encoder {encoder_name!r} gave {len(bad)} of {len(vectors)} different texts a vector that is "
+            f"NaN, infinite or all zero, the first to {shortened(texts[bad[0]])}. Its weights are damaged "
+            "or the precision is too narrow for them: try float32, then copy or train the encoder again"
+        )
+    return vectors
+
+
+def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale each row to length 1; rows must not be zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.ascontiguousarray(vectors / lengths, dtype=np.float32)
