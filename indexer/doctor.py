@@ -144,7 +144,7 @@ def _prove(collection: Collection) -> Iterator[Finding]:
     cosines = np.einsum("ij,ij->i", again, sample.vectors)
     yield Finding(
         subject,
-        f"{len(sample.texts)} passages encoded again: cosine to the stored vectors at least {cosines.min():.5f}",
+        f"{len(sample.texts)} passages encoded again: cosine to what is stored at least {cosines.min():.5f}",
         sound=bool(cosines.min() >= _LEAST_COSINE),
     )
     found = 0

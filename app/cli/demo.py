@@ -37,7 +37,7 @@ def demo(**place: Unpack[Place]) -> None:
         samples = library.collection(_COLLECTION)
         report = samples.add(folder() / "corpus.jsonl", progress=bar)
         click.echo(
-            f"{report.read} passages in the collection '{_COLLECTION}', {report.embedded} of them embedded now"
+            f"{report.read} passages in the collection '{_COLLECTION}', {report.embedded} embedded now"
         )
         for query, where in _SEARCHES:
             click.echo(

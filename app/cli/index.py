@@ -1,7 +1,7 @@
 """`nearsay index`: what goes into a library, and what becomes of it."""
 
 from pathlib import Path
-from typing import Unpack
+from typing import BinaryIO, Unpack
 
 import click
 
@@ -65,7 +65,7 @@ def add(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Add documents to COLLECTION from files, folders, globs or - (standard input); update those that changed.
+    """Add to COLLECTION the documents of files, folders, globs or - (standard input); update what changed.
 
     Rows without an id belong to their file: those that it no longer holds are removed. Stopped at any
     moment, the same command goes on where it was.
@@ -215,8 +215,8 @@ def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[
         print_json(report)
         return
     click.echo(
-        f"{report.segments_before} segments became {report.segments_after}; {report.vectors_dropped:,} removed "
-        f"vectors and {report.files_removed} files dropped, {report.bytes_freed / 1e6:,.1f} MB freed",
+        f"{report.segments_before} segments became {report.segments_after}; {report.vectors_dropped:,} "
+        f"removed vectors and {report.files_removed} files dropped, {report.bytes_freed / 1e6:,.1f} MB freed",
         err=True,
     )
 
@@ -240,7 +240,7 @@ def export(
     Example:
         nearsay index export papers --out papers.jsonl
     """
-    stream = click.get_binary_stream("stdout") if out is None else out
+    stream: Path | BinaryIO = click.get_binary_stream("stdout") if out is None else out
     with open_library(place) as library:
         count = library.collection(collection).export(stream, where=where, vectors=vectors)
     print_notes(

@@ -1,0 +1,46 @@
+"""What every test may use."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nearsay.indexer import Library
+
+_PATH = Path(__file__).parent / "words_encoder.py"
+_SPEC = importlib.util.spec_from_file_location("words_encoder", _PATH)
+assert _SPEC is not None
+assert _SPEC.loader is not None
+sys.modules["words_encoder"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(sys.modules["words_encoder"])
+
+from words_encoder import WordsEncoder  # noqa: E402 - importable only after the lines above
+
+
+@pytest.fixture
+def words() -> WordsEncoder:
+    """An encoder whose vectors can be worked out by hand."""
+    return WordsEncoder()
+
+
+@pytest.fixture
+def open_library(tmp_path: Path, words: WordsEncoder) -> Iterator[Callable[[], Library]]:
+    """Opens the test's library, as often as wanted; each one opened is a process's view of its own."""
+    opened: list[Library] = []
+    encoders = {"all-MiniLM-L6-v2": words, words.name: words}
+
+    def open_it() -> Library:
+        opened.append(Library.open(tmp_path / "library", load_encoder=lambda source: encoders[source]))
+        return opened[-1]
+
+    yield open_it
+    for library in opened:
+        library.close()
+
+
+@pytest.fixture
+def library(open_library: Callable[[], Library]) -> Library:
+    """A library of the words encoder."""
+    return open_library()
