@@ -10,9 +10,9 @@ from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.durable import TEMPORARY_PREFIX
 from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.segment import SegmentKind, open_vectors, write_vectors
+from nearsay.indexer.quarantine import open_all, remedy
+from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.store import Store
-from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["CompactReport", "compact"]
 
@@ -78,14 +78,10 @@ def _merge(store: Store, collection: CollectionRow, generation: GenerationRow, l
     if any(row.state is SegmentState.QUARANTINED for row in rows):
         raise DamagedSegmentError(
             f"generation {generation.number} of '{collection.name}' has a segment in quarantine. "
-            f"Mend it first: nearsay index rebuild {collection.name}"
+            f"{remedy(collection.name, generation)}"
         )
     rows = [row for row in rows if row.kind is SegmentKind.VECTORS]
-    opened = [
-        open_vectors(store.segment(collection.id, row.sha256), row.sha256, row.header(generation.encoder))
-        for row in rows
-    ]
-    vectors = VectorStore(opened, generation.encoder.dimension)
+    vectors = open_all(store, collection, generation, rows)
     positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
     gone = len(vectors) - positions.size
     if not gone and len(rows) <= max(1, -(-positions.size // _ROWS)):

@@ -14,6 +14,7 @@ from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.ivf import IvfIndex, faiss_is_installed
 from nearsay.indexer.library import Library
+from nearsay.indexer.quarantine import remedy
 from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vector_store import VectorStore, unit_length
 from nearsay.training.environment import Finding
@@ -23,6 +24,7 @@ __all__ = ["examine"]
 
 _SAMPLE = 50  # passages that are encoded again
 _LEAST_COSINE = 0.999  # between a stored vector and the same text encoded now, at any precision
+_NEAREST = 10  # passages that each of them is looked for among
 _SEED = 20190827
 
 
@@ -31,7 +33,7 @@ def examine(library: Library, *, prove: bool = False) -> list[Finding]:
 
     prove: also encode a sample of passages again, and search for each by its own vector
     """
-    findings = []
+    findings: list[Finding] = []
     for collection in library.collections():
         with library.store.database.reading() as connection:
             row = collections.find(connection, collection.name)
@@ -39,11 +41,11 @@ def examine(library: Library, *, prove: bool = False) -> list[Finding]:
         if row is None or not every:
             findings.append(Finding(collection.name, "empty", sound=True))
             continue
-        for generation in every:
-            findings += _examine_generation(library, row, generation)
-        findings.append(_orphans(library, row))
-        if prove and all(finding.sound for finding in findings):
-            findings += _prove(collection)
+        of_it = [finding for generation in every for finding in _examine_generation(library, row, generation)]
+        of_it.append(_orphans(library, row))
+        if prove and all(finding.sound for finding in of_it):
+            of_it += _prove(collection)
+        findings += of_it
     return findings
 
 
@@ -61,21 +63,23 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
             .all(),
             dtype=np.int64,
         )
-    remedy = f"Mend it: nearsay index rebuild {row.name}"
+    mending = remedy(row.name, generation)
     opened = []
     index_ids = None
+    through = 0
     for segment in segments:
         path = store.segment(row.id, segment.sha256)
         try:
             if segment.state is SegmentState.QUARANTINED:
-                yield Finding(subject, f"segment {path.name} is in quarantine. {remedy}", sound=False)
+                yield Finding(subject, f"segment {path.name} is in quarantine. {mending}", sound=False)
             elif segment.kind is SegmentKind.VECTORS:
                 opened.append(open_vectors(path, segment.sha256, segment.header(generation.encoder)))
             elif faiss_is_installed():
                 serialised = open_index_bytes(path, segment.sha256, segment.header(generation.encoder))
                 index_ids = IvfIndex.deserialise(serialised, segment.last_passage, segment.sha256).ids()
+                through = segment.last_passage
         except DamagedSegmentError as error:
-            yield Finding(subject, f"{error}. {remedy}", sound=False)
+            yield Finding(subject, f"{error}. {mending}", sound=False)
     if len(opened) < sum(segment.kind is SegmentKind.VECTORS for segment in segments):
         return
     vectors = VectorStore([segment for segment in opened if segment.ids.size], generation.encoder.dimension)
@@ -83,10 +87,11 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
     if index_ids is not None:
         # A compaction drops removed passages from the vectors first: those left in the index are harmless.
         stray = np.intersect1d(np.setdiff1d(index_ids, vectors.ids), in_sql).size
-        covered = vectors.ids[vectors.ids <= index_ids[-1]]
+        covered = vectors.ids[vectors.ids <= through]
         lacking = np.intersect1d(np.setdiff1d(covered, index_ids), in_sql).size
         detail = f"index of {index_ids.size:,} vectors; {stray} unknown, {lacking} lacking"
-        yield Finding(subject, detail, sound=stray == 0 and lacking == 0)
+        sound = stray == 0 and lacking == 0
+        yield Finding(subject, detail if sound else f"{detail}. {mending}", sound=sound)
 
 
 def _agreement(
@@ -107,9 +112,8 @@ def _agreement(
         f"hashes agree; {waiting:,} wait, {lacking} lack a vector, {unexplained} vectors of no passage"
     )
     sound = rising and lacking == 0 and unexplained == 0
-    yield Finding(
-        subject, detail if sound else f"{detail}. Re-embed it: nearsay index rebuild {name}", sound=sound
-    )
+    anew = _anew(name, generation)
+    yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
     norms = np.array(
         [
             np.abs(np.linalg.norm(segment.vectors, axis=1) - 1.0).max(initial=0.0)
@@ -117,7 +121,15 @@ def _agreement(
         ]
     )
     if norms.size and (not np.all(np.isfinite(norms)) or norms.max() > 1e-3):
-        yield Finding(subject, "vectors that are not of unit length", sound=False)
+        yield Finding(subject, f"vectors that are not of unit length. {anew}", sound=False)
+
+
+def _anew(name: str, generation: GenerationRow) -> str:
+    """The remedy for vectors whose file is sound but which are wrong."""
+    return (
+        f"Embed it anew: nearsay index rebuild {name} --encoder {generation.encoder.source}, "
+        f"then nearsay index promote {name}"
+    )
 
 
 def _orphans(library: Library, row: CollectionRow) -> Finding:
@@ -140,17 +152,23 @@ def _prove(collection: Collection) -> Iterator[Finding]:
     except NearsayError as error:
         yield Finding(subject, str(error), sound=False)
         return
+    if not sample.texts:
+        yield Finding(subject, "no passages to prove it with", sound=True)
+        return
+    anew = _anew(collection.name, sample.snapshot.generation)
     again = unit_length(sample.encoder.encode(sample.texts, kind=TextKind.PASSAGE))
     cosines = np.einsum("ij,ij->i", again, sample.vectors)
-    yield Finding(
-        subject,
-        f"{len(sample.texts)} passages encoded again: cosine to what is stored at least {cosines.min():.5f}",
-        sound=bool(cosines.min() >= _LEAST_COSINE),
+    sound = bool(cosines.min() >= _LEAST_COSINE)
+    detail = (
+        f"{len(sample.texts)} passages encoded again: cosine to what is stored at least {cosines.min():.5f}"
     )
+    yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
     found = 0
     for number, vector in zip(sample.numbers, sample.vectors, strict=True):
-        best = sample.snapshot.nearest(vector, 10)
+        best = sample.snapshot.nearest(vector, _NEAREST)
         ties = best.ids[best.scores >= best.scores[0] - 1e-6] if best.ids.size else best.ids
-        found += int(number in ties)  # copies of one text score the same
+        # Copies of one text score the same; there may be more of them than were asked for.
+        found += int(number in ties or ties.size == _NEAREST)
     detail = f"{found} of {len(sample.texts)} found themselves first"
-    yield Finding(subject, detail, sound=found == len(sample.texts))
+    sound = found == len(sample.texts)
+    yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)

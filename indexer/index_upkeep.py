@@ -7,9 +7,9 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
 from nearsay.indexer.ivf import build, faiss_is_installed
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
-from nearsay.indexer.segment import SegmentKind, open_vectors, write_index
+from nearsay.indexer.quarantine import open_all
+from nearsay.indexer.segment import SegmentKind, write_index
 from nearsay.indexer.store import Store
-from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["refresh_index"]
 
@@ -24,28 +24,24 @@ def refresh_index(
 ) -> Plan:
     """Build the generation's index if it is large and has none, or one that it has outgrown; its plan then.
 
-    Without FAISS nothing is built and search stays exact. The caller holds the writer lock.
+    Without FAISS nothing is built and search stays exact; nor is anything built while a segment of vectors is
+    in quarantine, since its passages would be missing for good. The caller holds the writer lock.
     """
     with store.database.reading() as connection:
-        rows = [
-            row
-            for row in generations.segments_of(connection, collection.id, generation.number)
-            if row.state is SegmentState.CURRENT
-        ]
+        rows = generations.segments_of(connection, collection.id, generation.number)
         every = {row.number: row for row in generations.all_of(connection, collection.id)}
         living = np.array(passages.passage_numbers(connection, collection.id), dtype=np.int64)
     plan = Plan.from_json(every[generation.number].plan)
     vector_rows = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
-    indexed = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
-    total = sum(row.count for row in vector_rows)
+    index_rows = [row for row in rows if row.kind is SegmentKind.INDEX]
+    indexed = next((row for row in index_rows if row.state is SegmentState.CURRENT), None)
+    total = min(sum(row.count for row in vector_rows), living.size)
     outgrown = indexed is None or total > REBUILD_AT * indexed.count or always
     if total <= exact_up_to or not outgrown or not faiss_is_installed():
         return plan
-    opened = [
-        open_vectors(store.segment(collection.id, row.sha256), row.sha256, row.header(generation.encoder))
-        for row in vector_rows
-    ]
-    vectors = VectorStore(opened, generation.encoder.dimension)
+    if any(row.state is SegmentState.QUARANTINED for row in vector_rows):
+        return plan
+    vectors = open_all(store, collection, generation, vector_rows)
     alive = np.zeros(int(vectors.ids[-1]) + 1, dtype=np.bool_)
     alive[living[living < alive.size]] = True
     through = int(vectors.ids[-1])
@@ -60,8 +56,8 @@ def refresh_index(
             generation.encoder.fingerprint,
         )
     with store.database.writing() as connection:
-        if indexed is not None:
-            generations.remove_segment(connection, indexed)
+        for row in index_rows:
+            generations.remove_segment(connection, row)
         if path is not None:
             span = int(vectors.ids[0]), through
             generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)

@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import BinaryIO
@@ -76,6 +76,11 @@ class _Tally:
         if len(self.faults) < _FAULTS_KEPT:
             self.faults.append(fault)
 
+    def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
+        for window in windows:
+            self.counts[name] += len(window.numbers)
+            yield window
+
 
 def check_strictly(reading: Reading) -> int:
     """Read everything and write nothing; how many documents there are. StrictError if there is any fault."""
@@ -115,13 +120,15 @@ def add(
     tally = _Tally()
     source = _Source(store, collection, encoder, reading, tally)
 
-    def fraction() -> float | None:
-        return reading.bytes_read / reading.bytes_total if reading.bytes_total else None
+    def total() -> int | None:
+        if not reading.bytes_total or not reading.bytes_read:
+            return None
+        return round(tally.counts["passages"] * reading.bytes_total / reading.bytes_read)
 
-    waiting = _counted(awaiting_windows(store, generation), tally)
-    ahead = read_ahead(chain(waiting, source.windows()))
+    waiting = tally.counted(awaiting_windows(store, generation), "resumed")
+    ahead = read_ahead(tally.counted(chain(waiting, source.windows()), "passages"))
     with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
-        embedded, truncated = embed(windows, encoder, writer, listener, fraction=fraction)
+        embedded, truncated = embed(windows, encoder, writer, listener, total=total)
     removed = source.remove_vanished()
     counts = tally.counts
     if counts["faults"] and not any(counts[name] for name in ("added", "updated", "relabelled", "unchanged")):
@@ -163,12 +170,6 @@ def _pieces(window: PassageWindow) -> Iterator[PassageWindow]:
         if characters >= _WINDOW_CHARACTERS or i == len(window.texts) - 1:
             yield PassageWindow(window.numbers[begin : i + 1], window.texts[begin : i + 1])
             begin, characters = i + 1, 0
-
-
-def _counted(windows: Iterator[PassageWindow], tally: _Tally) -> Iterator[PassageWindow]:
-    for window in windows:
-        tally.counts["resumed"] += len(window.numbers)
-        yield window
 
 
 class _Source:

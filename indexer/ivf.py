@@ -103,7 +103,8 @@ def build(vectors: VectorStore, alive: NDArray[np.bool_], through: int, plan: Pl
         some = ids[begin : begin + _ADD_BLOCK]
         index.add_with_ids(vectors.rows(vectors.positions(some)), some)
     built = IvfIndex(index, through)
-    queries = vectors.rows(np.sort(vectors.positions(generator.choice(ids, size=_QUERIES, replace=False))))
+    held_out = generator.choice(ids, size=min(ids.size, _QUERIES), replace=False)
+    queries = vectors.rows(np.sort(vectors.positions(held_out)))
     return built, _measured(built, vectors, queries, alive, plan.chosen(PlanKind.IVF, lists=lists))
 
 

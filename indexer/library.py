@@ -80,7 +80,9 @@ class Library:
                 if database is None
                 else f"the catalogue of {home} is the SQLite file inside it. Leave --database away"
             )
-        catalogue = Database(database or f"sqlite:///{home / 'catalogue.sqlite'}")
+        # Not a URL as text: a folder's name may hold '?' or '%'.
+        inside = sa.URL.create("sqlite", database=str(home / "catalogue.sqlite"))
+        catalogue = Database(database or inside)
         catalogue.migrate(create=not kept)
         _agree(catalogue, identity, kept, wanted)
         store = Store(home.resolve(), catalogue)

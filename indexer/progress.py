@@ -12,8 +12,7 @@ class Progress:
     """One look at the work under way."""
 
     done: int  # passages that have their vectors by now
-    total: int | None  # passages there will be, if that is known
-    fraction: float | None  # share of the input that was read, where it can be told: 0 to 1
+    total: int | None  # passages there will be, known or estimated from the share of the input that was read
 
 
 ProgressListener: TypeAlias = Callable[[Progress], None]

@@ -15,6 +15,7 @@ from nearsay.indexer.ingest import awaiting_windows
 from nearsay.indexer.passage import PassageWindow
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.quarantine import quarantine_damaged
 from nearsay.indexer.read_ahead import read_ahead
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.segment_writer import SegmentWriter, embed
@@ -108,14 +109,20 @@ def catch_up(
         return 0, 0
     ahead = read_ahead(awaiting_windows(store, generation))
     with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
-        return embed(windows, encoder, writer, listener, total=total)
+        return embed(windows, encoder, writer, listener, total=lambda: total)
 
 
 def mend(store: Store, collection: CollectionRow, generation: GenerationRow, encoder: TextEncoder) -> int:
-    """Make damaged segments anew: vectors from the catalogue's text; an index is left to `refresh_index`.
+    """Look for damaged segments and make them anew; how many.
 
-    The damaged file stays in quarantine. Returns how many segments were mended.
+    Vectors come from the catalogue's text; an index is left to `refresh_index`. The damaged files stay in
+    quarantine.
     """
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+    quarantine_damaged(
+        store, collection, generation, (row for row in rows if row.state is SegmentState.CURRENT)
+    )
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
     damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]

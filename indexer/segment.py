@@ -110,7 +110,10 @@ def _open(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray
         raise DamagedSegmentError(f"segment {path.name} cannot be read ({error.strerror})") from error
     if found != sha256:
         raise DamagedSegmentError(f"segment {path.name} is damaged: its content hashes to {found[:12]}…")
-    described, arrays = _map(path)
+    try:
+        described, arrays = _map(path)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedSegmentError(f"segment {path.name} is no segment file ({error})") from error
     wanted = _metadata(expected)
     wrong = [
         f"{key} is {described.get(key)}, not {value}"

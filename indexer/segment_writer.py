@@ -91,8 +91,7 @@ def embed(
     writer: SegmentWriter,
     listener: ProgressListener = unheard,
     *,
-    total: int | None = None,
-    fraction: Callable[[], float | None] = lambda: None,
+    total: Callable[[], int | None] = lambda: None,
 ) -> tuple[int, int]:
     """Encode windows of passages and write their vectors; how many passages, and how many were cut.
 
@@ -112,5 +111,5 @@ def embed(
         writer.add(current, encoded.vectors, encoded.truncated)
         embedded += len(current)
         truncated += encoded.truncated
-        listener(Progress(embedded, total, fraction()))
+        listener(Progress(embedded, total()))
     return embedded, truncated

@@ -182,7 +182,10 @@ def _alive(
         last = before.last_removal
         shared = min(size, before.alive.size)
         alive[:shared] &= before.alive[:shared] | ~_had_vector(before, shared)
-        statement = statement.where(removed_passages.c.sequence > last)
+        news = removed_passages.c.sequence > last
+        if size > before.alive.size:  # of passages that had no vector then, earlier removals count too
+            news |= removed_passages.c.passage >= before.alive.size
+        statement = statement.where(news)
     removals = connection.execute(statement.order_by(removed_passages.c.sequence)).all()
     if removals:
         last = max(last, removals[-1][0])

@@ -69,7 +69,7 @@ class VectorStore:
                 continue
             for begin in range(0, segment.ids.size, _BLOCK):
                 ids = segment.ids[begin : begin + _BLOCK]
-                scores = segment.vectors[begin : begin + _BLOCK] @ query
+                scores = _cosine_similarities(segment.vectors[begin : begin + _BLOCK], query)
                 keep = ids > after
                 if alive is not None:
                     keep &= alive[ids]
@@ -84,7 +84,7 @@ class VectorStore:
         parts: list[Candidates] = []
         for begin in range(0, positions.size, _BLOCK):
             some = positions[begin : begin + _BLOCK]
-            parts.append(Candidates(self.ids[some], self.rows(some) @ query))
+            parts.append(Candidates(self.ids[some], _cosine_similarities(self.rows(some), query)))
         return merge(parts, k)
 
 
@@ -100,6 +100,12 @@ def merge(parts: Sequence[Candidates], k: int) -> Candidates:
         ids, scores = ids[kept], scores[kept]
     order = np.lexsort((ids, -scores))[:k]
     return Candidates(ids[order], scores[order])
+
+
+def _cosine_similarities(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    # BLAS rounds a row by its place in the matrix, so copies of one text would not tie; this does not.
+    scores: NDArray[np.float32] = np.einsum("ij,j->i", vectors, query)
+    return scores
 
 
 def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -24,7 +24,9 @@ _SEARCHES = (
 @click.command()
 @library_options
 def demo(**place: Unpack[Place]) -> None:
-    """Index the sample corpus, search it three times, and say how to go on.
+    """Index the sample corpus and search it three times.
+
+    Run again it embeds nothing. Ends with how to go on.
 
     \b
     Example:

@@ -16,9 +16,10 @@ __all__ = ["doctor"]
 @json_option
 @library_options
 def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show versions, devices and precision, and check that every index is exactly what SQL says.
+    """Check the machine, and every index against SQL.
 
-    Exits with 1 if anything is wrong.
+    Shows versions, devices and the precision in use, then each collection's rows, vectors and index: hashes,
+    counts, ids. Exits with 1 if anything is wrong.
 
     \b
     Example:

@@ -19,7 +19,9 @@ __all__ = ["encode"]
 @click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
 @device_options
 def encode(file: str, out: Path, encoder: str, text: str | None, device: str | None, precision: str) -> None:
-    """Encode the texts of FILE into a NumPy array: a float32 row a text, in the file's order.
+    """Encode the texts of FILE into a NumPy array.
+
+    A float32 row a text, in the file's order. A row that cannot be used stops it and nothing is written.
 
     \b
     Example:

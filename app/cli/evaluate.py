@@ -30,7 +30,9 @@ def evaluate() -> None:
 @json_option
 @device_options
 def sts(file: Path, encoder: str, as_json: bool, device: str | None, precision: str) -> None:
-    """Correlate cosine similarity with the scores of FILE: columns score, sentence1, sentence2.
+    """Correlate cosine similarity with scored sentence pairs.
+
+    FILE: tsv, csv or jsonl with the columns score, sentence1 and sentence2.
 
     \b
     Example:
@@ -70,7 +72,9 @@ def sts(file: Path, encoder: str, as_json: bool, device: str | None, precision: 
 def retrieval(
     folder: Path, split: str, encoder: str, as_json: bool, device: str | None, precision: str
 ) -> None:
-    """Search a judged corpus in the BEIR layout: corpus.jsonl, queries.jsonl, qrels.
+    """Search a judged corpus: nDCG@10, MRR@10, recall@100.
+
+    FOLDER in the BEIR layout: corpus.jsonl, queries.jsonl (each also .gz) and qrels/SPLIT.tsv.
 
     \b
     Example:
@@ -87,9 +91,7 @@ def retrieval(
     print_notes(judged.notes)
     loaded = Encoder.load(encoder, device=device, precision=Precision(precision))
     with ProgressBar("encoding") as bar:
-        report = evaluate_retrieval(
-            loaded, judged, progress=lambda done, total: bar(Progress(done, total, None))
-        )
+        report = evaluate_retrieval(loaded, judged, progress=lambda done, total: bar(Progress(done, total)))
     if as_json:
         print_json(report)
     else:

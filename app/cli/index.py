@@ -1,5 +1,6 @@
 """`nearsay index`: what goes into a library, and what becomes of it."""
 
+import sys
 from pathlib import Path
 from typing import BinaryIO, Unpack
 
@@ -65,10 +66,13 @@ def add(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Add to COLLECTION the documents of files, folders, globs or - (standard input); update what changed.
+    """Add files to COLLECTION, or update what changed in them.
 
-    Rows without an id belong to their file: those that it no longer holds are removed. Stopped at any
-    moment, the same command goes on where it was.
+    FILE: files, folders, globs in quotes, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
+    .gz), parquet, markdown, html, pdf.
+
+    A row whose id is there already replaces it. Rows without an id belong to their file: those that it no
+    longer holds are removed. Stopped at any moment, the same command goes on where it was.
 
     \b
     Example:
@@ -111,7 +115,9 @@ def remove(
     yes: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Remove documents of COLLECTION by id or filter; searches miss them at once.
+    """Remove documents of COLLECTION by id or filter.
+
+    Searches miss them at once; `compact` frees their room.
 
     \b
     Example:
@@ -140,7 +146,10 @@ def remove(
 def rebuild(
     collection: str, encoder: str | None, promote_: bool, as_json: bool, **place: Unpack[Place]
 ) -> None:
-    """Embed COLLECTION by another encoder, or without --encoder mend what is damaged or missing.
+    """Embed COLLECTION by another encoder, or mend it.
+
+    With --encoder a new generation is made beside the live one, which goes on answering until `promote`.
+    Without, what is damaged or missing in the live one is made anew from the stored text.
 
     \b
     Example:
@@ -169,7 +178,7 @@ def rebuild(
 @click.option("--generation", type=int, metavar="N", help="The newest that is ready if left out.")
 @library_options
 def promote(collection: str, generation: int | None, **place: Unpack[Place]) -> None:
-    """Make a generation of COLLECTION that is ready the one that answers.
+    """Make a generation that is ready answer for COLLECTION.
 
     \b
     Example:
@@ -186,7 +195,7 @@ def promote(collection: str, generation: int | None, **place: Unpack[Place]) -> 
 @click.argument("collection")
 @library_options
 def rollback(collection: str, **place: Unpack[Place]) -> None:
-    """Go back to the generation of COLLECTION that was live before.
+    """Go back to the generation that was live before.
 
     \b
     Example:
@@ -203,7 +212,7 @@ def rollback(collection: str, **place: Unpack[Place]) -> None:
 @json_option
 @library_options
 def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[Place]) -> None:
-    """Merge the segments of COLLECTION, and free the room of what was removed.
+    """Merge segments and free the room of what was removed.
 
     \b
     Example:
@@ -234,13 +243,13 @@ def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[
 def export(
     collection: str, out: Path | None, where: str | None, vectors: bool, **place: Unpack[Place]
 ) -> None:
-    """Write COLLECTION as JSON lines that `index add` reads back.
+    """Write COLLECTION as JSON lines, for `index add` to read.
 
     \b
     Example:
         nearsay index export papers --out papers.jsonl
     """
-    stream: Path | BinaryIO = click.get_binary_stream("stdout") if out is None else out
+    stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
     with open_library(place) as library:
         count = library.collection(collection).export(stream, where=where, vectors=vectors)
     print_notes(

@@ -58,7 +58,7 @@ def list_(
 @json_option
 @library_options
 def show(collection: str, id_: str | None, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show what COLLECTION holds: sizes, fields, generations with their plans, segments.
+    """Show sizes, fields, generations and plans of COLLECTION.
 
     \b
     Example:

@@ -3,11 +3,12 @@
 import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
-from nearsay.indexer.progress import Progress
+if TYPE_CHECKING:
+    from nearsay.indexer.progress import Progress
 
 __all__ = ["ProgressBar"]
 
@@ -15,10 +16,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressBar:
-    """A listener that draws a bar with tqdm on a terminal, and writes a line every ten seconds elsewhere.
-
-    Where the total is not known it is estimated from the share of the input that was read.
-    """
+    """A listener that draws a bar with tqdm on a terminal, and writes a line every ten seconds elsewhere."""
 
     def __init__(self, what: str) -> None:
         """`what`: the work, in a word. Nothing is drawn before the first passage is done."""
@@ -39,11 +37,9 @@ class ProgressBar:
     ) -> None:
         self._bar.close()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: "Progress") -> None:
         """Show one look at the work."""
-        total = progress.total
-        if total is None and progress.fraction and progress.fraction > 0.01:
-            total = max(progress.done, round(progress.done / progress.fraction))
+        total = None if progress.total is None else max(progress.done, progress.total)
         if self._terminal:
             self._bar.total = total
             self._bar.update(progress.done - self._bar.n)

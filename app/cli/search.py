@@ -27,7 +27,7 @@ def search(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Find the passages of COLLECTION nearest in meaning to QUERY.
+    """Find passages of COLLECTION near in meaning to QUERY.
 
     \b
     Example:
@@ -55,7 +55,9 @@ def similar(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Find the passages of COLLECTION nearest in meaning to one of its documents.
+    """Find passages of COLLECTION near to a document of it.
+
+    The document is taken as the mean of its passages, and not found itself.
 
     \b
     Example:

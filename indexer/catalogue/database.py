@@ -6,13 +6,16 @@ out as `NearsayError`s that say what to do.
 """
 
 import contextlib
+import functools
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 from nearsay.indexer.errors import BusyError, CatalogueError, DiskFullError
@@ -21,12 +24,14 @@ __all__ = ["Database"]
 
 BUSY_SECONDS = 60.0
 _WRITING = "nearsay_writing"
+# Names of fields are stored as they are, so that SQLite's JSON paths find them.
+_to_json = functools.partial(json.dumps, ensure_ascii=False)
 
 
 class Database:
     """The catalogue behind a URL; safe to use from several threads."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str | sa.URL) -> None:
         """`url`: a SQLAlchemy URL of SQLite or PostgreSQL. Nothing is connected yet."""
         self.engine = _engine(url)
 
@@ -43,7 +48,10 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that commits as a whole when the block ends, and not at all when it raises."""
+        """A transaction that commits as a whole when the block ends, and not at all when it raises.
+
+        SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already.
+        """
         with self._translated(), self.engine.connect() as connection:
             writer = connection.execution_options(**{_WRITING: True})
             with writer.begin():
@@ -64,11 +72,13 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except IntegrityError:
+            raise
         except DBAPIError as error:
             raise _translate(error, self.engine.url.render_as_string(hide_password=True)) from error
 
 
-def _engine(url: str) -> sa.Engine:
+def _engine(url: str | sa.URL) -> sa.Engine:
     try:
         parsed = sa.make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):
@@ -82,11 +92,12 @@ def _engine(url: str) -> sa.Engine:
         if parsed.get_backend_name() == "postgresql":
             # A transaction sees one state from beginning to end, as in SQLite.
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
-        engine = sa.create_engine(parsed, **options)
-    except (ArgumentError, NoSuchModuleError) as error:
+        engine = sa.create_engine(parsed, json_serializer=_to_json, **options)
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        shown = re.sub(r":.*@", "://***@", url)  # it may hold a password: the cause names it, too
         raise BadInputError(
-            f"'{url}' is not a database URL. Give one such as postgresql://user@host/name"
-        ) from error
+            f"'{shown}' is not a database URL. Give one such as postgresql://user@host/name"
+        ) from None
     except ModuleNotFoundError as error:
         raise MissingExtraError("A PostgreSQL catalogue", "postgres") from error
     if engine.dialect.name == "sqlite":

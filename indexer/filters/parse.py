@@ -7,13 +7,12 @@ date >= 2021-03-05 and (level is missing or tags contains 'beginner')
 """
 
 import datetime as dt
-import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeGuard
 
-from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import VisitError
 
 from nearsay.indexer.errors import BadFilterError
@@ -34,31 +33,44 @@ from nearsay.indexer.filters.expression import (
 __all__ = ["Where", "parse"]
 
 Where: TypeAlias = str | Mapping[str, object]
-Part = TypeVar("Part")
 
 _LARGEST = 2**63 - 1
 _LONGEST = 100_000  # characters of an expression
-_DEEPEST = 100  # nested brackets: more is no filter but an attack on the parser's stack
+_DEEPEST = 15  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
+_DEEPEST_INPUT = 100  # before what stands inside one another is counted: Python's stack
 _HELP = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
 
 def parse(where: Where) -> Expression:
     """The expression that `where` says; BadFilterError with the place of what cannot be understood."""
     if isinstance(where, str):
-        return _parse_text(where)
-    if isinstance(where, Mapping):
-        return _from_mapping(where, 0)
-    raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {_HELP}")
+        expression = _parse_text(where)
+    elif isinstance(where, Mapping):
+        expression = _from_mapping(where, 0)
+    else:
+        raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {_HELP}")
+    pending = [(expression, 0)]
+    while pending:
+        part, depth = pending.pop()
+        if depth > _DEEPEST:
+            raise BadFilterError(_too_deep())
+        inner = (part.operand,) if isinstance(part, Not) else part.operands if _is_list(part) else ()
+        pending += [(operand, depth + 1) for operand in inner]
+    return expression
 
 
 def _parse_text(text: str) -> Expression:
-    if len(text) > _LONGEST or text.count("(") + text.lower().count("not") > _DEEPEST:
-        raise BadFilterError("the filter is too long or too deeply nested. Split it, or select by id")
+    if len(text) > _LONGEST:
+        raise BadFilterError(
+            f"the filter has {len(text):,} characters; {_LONGEST:,} can be read. Split it, or give a mapping"
+        )
     try:
         tree = _grammar().parse(text)
+        _check_depth(tree)
         return _Builder().transform(tree)
     except UnexpectedInput as error:
-        column = error.column if error.column > 0 else len(text) + 1
+        at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
         rest = text[column - 1 : column + 19].strip() or "the end"
         raise BadFilterError(
             f"the filter cannot be read at column {column}, near '{rest}'. {_HELP}"
@@ -67,6 +79,19 @@ def _parse_text(text: str) -> Expression:
         if isinstance(error.orig_exc, BadFilterError):
             raise error.orig_exc from None
         raise
+
+
+def _check_depth(tree: Tree[Token]) -> None:
+    pending = [(tree, 0)]
+    while pending:
+        part, depth = pending.pop()
+        if depth > _DEEPEST_INPUT:
+            raise BadFilterError(_too_deep())
+        pending += [(child, depth + 1) for child in part.children if isinstance(child, Tree)]
+
+
+def _too_deep() -> str:
+    return f"the filter has more than {_DEEPEST} of not, and, or inside one another. Write it flatter"
 
 
 @lru_cache(maxsize=1)
@@ -106,10 +131,11 @@ class _Builder(Transformer[Token, Expression]):
         return Present(field)
 
     def field(self, name: Token) -> Path:
-        return (name[1:-1],) if name.startswith("`") else tuple(name.split("."))
+        return (_name(str(name[1:-1])),) if name.startswith("`") else tuple(name.split("."))
 
     def number(self, token: Token) -> Scalar:
-        return _scalar(int(token) if token.lstrip("+-").isdigit() else float(token))
+        whole = token.lstrip("+-").isdigit() and len(token) <= 20  # more digits are out of range anyway
+        return _scalar(int(token) if whole else float(token))
 
     def string(self, token: Token) -> Scalar:
         quote = token[0]
@@ -126,19 +152,19 @@ class _Builder(Transformer[Token, Expression]):
 
 
 def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
-    if depth > _DEEPEST:
-        raise BadFilterError("the filter is too deeply nested. Split it, or select by id")
+    if depth > _DEEPEST_INPUT:
+        raise BadFilterError(_too_deep())
     operands: list[Expression] = []
     for key, condition in where.items():
-        if not isinstance(key, str) or not key or '"' in key or "\0" in key:
-            raise BadFilterError(f"{key!r} is not a field's name. {_HELP}")
+        if not isinstance(key, str):
+            raise BadFilterError(f"a field's name is text, not {type(key).__name__}. {_HELP}")
         if key in ("and", "or"):
             parts = tuple(_from_mapping(_mapping(part, key), depth + 1) for part in _list(condition, key))
             operands.append(And(parts) if key == "and" else Or(parts))
         elif key == "not":
             operands.append(Not(_from_mapping(_mapping(condition, key), depth + 1)))
         else:
-            operands.append(_condition(tuple(key.split(".")), condition))
+            operands.append(_condition(tuple(_name(key).split(".")), condition))
     return operands[0] if len(operands) == 1 else And(tuple(operands))
 
 
@@ -146,15 +172,20 @@ def _condition(field: Path, condition: object) -> Expression:
     if condition is None:
         return Not(Present(field))
     if isinstance(condition, Mapping):
-        return And(tuple(_operation(field, operator, value) for operator, value in condition.items()))
+        operations = [_operation(field, operator, value) for operator, value in condition.items()]
+        return operations[0] if len(operations) == 1 else And(tuple(operations))
     if isinstance(condition, list | tuple | set | frozenset):
         return _among(field, [_scalar(value) for value in condition])
     return _compare(field, "=", _scalar(condition))
 
 
 def _operation(field: Path, operator: object, value: object) -> Expression:
+    if not isinstance(operator, str):
+        raise BadFilterError(
+            f"{'.'.join(field)}: an operator is text, not {type(operator).__name__}. {_HELP}"
+        )
     if operator in ("in", "not in"):
-        among = _among(field, [_scalar(item) for item in _list(value, str(operator))])
+        among = _among(field, [_scalar(item) for item in _list(value, operator)])
         return among if operator == "in" else Not(among)
     if operator == "contains":
         return Contains(field, _scalar(value))
@@ -162,7 +193,7 @@ def _operation(field: Path, operator: object, value: object) -> Expression:
         return Not(Present(field)) if value else Present(field)
     if operator == "!=" and value is None:
         return Present(field)
-    return _compare(field, str(operator), _scalar(value))
+    return _compare(field, operator, _scalar(value))
 
 
 def _compare(field: Path, operator: str, value: Scalar) -> Expression:
@@ -195,10 +226,24 @@ def _scalar(value: object) -> Scalar:
             raise BadFilterError("a filter's text may hold no NUL and no lone surrogate. Remove it")
         return value
     if isinstance(value, int | float):
-        if not math.isfinite(value) or abs(value) > _LARGEST:
-            raise BadFilterError(f"{value} is out of range. Use a number below 2^63")
+        if not abs(value) <= _LARGEST:  # so that NaN is out, too
+            shown = value if isinstance(value, float) or value.bit_length() < 200 else "a number so large"
+            raise BadFilterError(f"{shown} is out of range. Use a number below 2^63")
         return value
-    raise BadFilterError(f"{value!r} is not a value for a filter. Use text, a number, true, false or a date")
+    raise BadFilterError(
+        f"a value of type {type(value).__name__} cannot be compared with. "
+        "Use text, a number, true, false or a date"
+    )
+
+
+def _name(name: str) -> str:
+    if not name or '"' in name or "\0" in name or not _encodable(name):
+        raise BadFilterError(f"{name[:50]!r} is not a field's name. {_HELP}")
+    return name
+
+
+def _is_list(part: Expression) -> TypeGuard[And | Or]:
+    return isinstance(part, And | Or)
 
 
 def _moment(text: str) -> Moment:

@@ -1,6 +1,8 @@
 """Brings a catalogue's schema to this version of nearsay, with Alembic."""
 
+import threading
 from pathlib import Path
+from zlib import crc32
 
 import sqlalchemy as sa
 from alembic import command
@@ -11,6 +13,8 @@ from alembic.script import ScriptDirectory
 from nearsay.indexer.errors import CatalogueError
 
 __all__ = ["upgrade"]
+
+_ONE_AT_A_TIME = threading.Lock()  # Alembic keeps what it works on in its module
 
 
 def upgrade(engine: sa.Engine, *, create: bool) -> None:
@@ -29,14 +33,20 @@ def upgrade(engine: sa.Engine, *, create: bool) -> None:
     place = engine.url.render_as_string(hide_password=True)
     if present is None and not create:
         raise CatalogueError(
-            f"{place} holds no nearsay catalogue. Make one: nearsay index add COLLECTION FILE"
+            f"{place} holds no nearsay catalogue, though the library was made with one. "
+            "Restore it from a backup, or name another folder for a new library"
         )
     if present is not None and present not in {script.revision for script in directory.walk_revisions()}:
         raise CatalogueError(
             f"{place} was written by a newer nearsay (schema {present}). Upgrade: pip install -U nearsay"
         )
-    with engine.connect() as connection:
+    with _ONE_AT_A_TIME, engine.connect() as connection:
         writer = connection.execution_options(nearsay_writing=True)
+        if engine.dialect.name == "postgresql":
+            # Each statement has to see what another process made while this one waited for the lock.
+            writer = writer.execution_options(isolation_level="READ COMMITTED")
         with writer.begin():
+            if engine.dialect.name == "postgresql":
+                writer.execute(sa.select(sa.func.pg_advisory_xact_lock(crc32(b"nearsay schema"))))
             scripts.attributes["connection"] = writer
             command.upgrade(scripts, "head")

@@ -1,0 +1,37 @@
+# Everything runs in a virtual environment of its own; PYTHON names the interpreter that makes it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint types bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/nearsay demo --library demo-library
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json
+
+clean:
+	rm -rf $(VENV) demo-library build *.egg-info
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nearsay needs Python 3.11 or newer; make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[cpu,documents]'
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@ $(VENV)/.installed

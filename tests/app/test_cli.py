@@ -1,0 +1,215 @@
+"""The command line: what goes where, and how it ends."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+from nearsay.indexer import Collection
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+    """Runs `nearsay …` in an empty folder, with the words encoder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
+
+    def run_it(*arguments: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(main, arguments, input=stdin)
+
+    return run_it
+
+
+@pytest.fixture
+def pets(run: Run, tmp_path: Path) -> Run:
+    """The same, with a collection of three documents."""
+    rows = [
+        {"id": "cat", "text": "a cat sat", "title": "", "legs": 4},
+        {"id": "dog", "text": "a dog ran far", "title": "", "legs": 4},
+        {"id": "bird", "text": "parrots whistle melodies", "title": "", "legs": 2},
+    ]
+    (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run("index", "add", "pets", "pets.jsonl").exit_code == 0
+    return run
+
+
+def lines(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_results_go_to_standard_output_and_remarks_to_standard_error(pets: Run) -> None:
+    result = pets("search", "pets", "a cow ate")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("  1. 1.000  cat\n     a cat sat\n")
+    assert "there are only 3 passages" in result.stderr
+    assert "there are only 3 passages" not in result.stdout
+
+
+def test_json_is_one_object_a_line_with_the_whole_hit(pets: Run) -> None:
+    hits = lines(pets("search", "pets", "a cow ate", "-k", "2", "--json"))
+    assert [hit["id"] for hit in hits] == ["cat", "dog"]
+    assert hits[0]["score"] == pytest.approx(1.0)
+    assert hits[0]["metadata"] == {"legs": 4}
+    assert hits[0]["lineage"] == {
+        "encoder": "words",
+        "fingerprint": WordsEncoder().fingerprint,
+        "generation": 1,
+        "plan": "exact",
+        "made_by": ["made for tests"],
+    }
+
+
+def test_a_filter_keeps_only_what_it_lets_through(pets: Run) -> None:
+    assert [hit["id"] for hit in lines(pets("search", "pets", "a cow", "--where", "legs < 4", "--json"))] == [
+        "bird"
+    ]
+
+
+def test_no_hits_is_not_a_failure(pets: Run) -> None:
+    result = pets("search", "pets", "a cow", "--where", "legs > 100")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "nothing found: no passage passes the filter\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search", "nope", "x"), "there is no collection 'nope' in library; there are: pets."),
+        (("search", "pets", "x", "--where", "legs >> 1"), "the filter cannot be read at column 7"),
+        (("search", "pets", "x", "-k", "0"), "k is 0. Ask for 1 to 10000 results"),
+        (("search", "pets", "   "), "the query is empty"),
+        (("search", "pets", "x", "--library", "elsewhere"), "there is no library in elsewhere"),
+        (("similar", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
+        (("index", "add", "pets", "nowhere.txt"), "nowhere.txt"),
+        (("index", "add", "pets/../x", "pets.jsonl"), "is not a name for a collection"),
+        (("index", "add", "a", "pets.jsonl", "--library", "new", "--database", "mysql://x"), "not 'mysql'"),
+        (("index", "promote", "pets"), "has no generation that is ready"),
+        (("index", "rollback", "pets"), "has no retired generation to go back to"),
+        (("index", "remove", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
+        (("index", "show", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
+        (("search", "pets", "x", "--database", "postgresql://x"), "is the SQLite file inside it"),
+    ],
+)
+def test_a_known_error_is_one_line_and_exit_status_one(
+    pets: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    result = pets(*arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("search", "pets"), ("index", "remove", "pets"), ("search", "pets", "x", "-k", "many"), ("frobnicate",)],
+)
+def test_wrong_usage_is_exit_status_two(pets: Run, arguments: tuple[str, ...]) -> None:
+    assert pets(*arguments).exit_code == 2
+
+
+def test_being_stopped_says_that_nothing_is_lost(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Collection, "add", stopped)
+    result = pets("index", "add", "pets", "pets.jsonl")
+    assert result.exit_code == 130
+    assert "the same command goes on from there" in result.stderr
+
+
+def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n{"id": 2, "body": ""}\n')
+    result = run("index", "add", "mixed", "mixed.jsonl")
+    assert result.exit_code == 0
+    assert "text = 'body' (guessed)" in result.stderr
+    assert "skipped mixed.jsonl:2: " in result.stderr
+    assert "skipped mixed.jsonl:3: " in result.stderr
+    assert "mixed: 1 added, 2 skipped; 1 passages embedded" in result.stderr
+
+
+def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n')
+    result = run("index", "add", "mixed", "mixed.jsonl", "--strict")
+    assert result.exit_code == 1
+    assert "mixed.jsonl:2" in result.stderr
+    assert lines(run("index", "list", "--json")) == []
+
+
+def test_standard_input_is_read_line_by_line(run: Run) -> None:
+    assert run("index", "add", "tickets", "-", stdin="the shop is shut\na cat sat\n").exit_code == 0
+    assert [hit["text"] for hit in lines(run("search", "tickets", "a cow ate", "-k", "1", "--json"))] == [
+        "a cat sat"
+    ]
+
+
+def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
+    assert "pets: 3 unchanged; 0 passages embedded" in pets("index", "add", "pets", "pets.jsonl").stderr
+
+
+def test_removed_documents_never_come_back(pets: Run) -> None:
+    assert "removed 1 documents" in pets("index", "remove", "pets", "--id", "cat").stderr
+    assert "removed 1 documents" in pets("index", "remove", "pets", "--where", "legs = 2").stderr
+    assert [hit["id"] for hit in lines(pets("search", "pets", "a cow ate", "--json"))] == ["dog"]
+
+
+def test_removing_a_whole_collection_asks_first(pets: Run) -> None:
+    assert pets("index", "remove", "pets", "--all", stdin="n\n").exit_code == 1
+    assert [row["name"] for row in lines(pets("index", "list", "--json"))] == ["pets"]
+    assert pets("index", "remove", "pets", "--all", "--yes").exit_code == 0
+    assert lines(pets("index", "list", "--json")) == []
+
+
+def test_what_is_exported_can_be_added_again(pets: Run, tmp_path: Path) -> None:
+    assert pets("index", "export", "pets", "--out", "copy.jsonl").exit_code == 0
+    assert pets("index", "add", "copies", "copy.jsonl").exit_code == 0
+    assert pets("index", "export", "copies").stdout == (tmp_path / "copy.jsonl").read_text()
+
+
+def test_control_characters_of_a_document_do_not_reach_the_terminal(run: Run) -> None:
+    run("index", "add", "evil", "-", stdin=json.dumps({"id": "x", "text": "red \x1b[31m alert"}) + "\n")
+    result = run("search", "evil", "red alert")
+    assert "alert" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_show_tells_sizes_generations_and_fields(pets: Run) -> None:
+    result = pets("index", "show", "pets")
+    assert "pets: 3 documents, 3 passages" in result.stdout
+    assert "fields: legs" in result.stdout
+    (shown,) = lines(pets("index", "show", "pets", "--json"))
+    assert shown["documents"] == 3
+    assert [(row["number"], row["state"]) for row in shown["generations"]] == [(1, "live")]  # type: ignore[attr-defined]
+
+
+def test_doctor_finds_everything_sound_and_exits_zero(pets: Run) -> None:
+    result = pets("doctor", "--prove")
+    assert result.exit_code == 0
+    assert "WRONG" not in result.stdout
+    assert "3 of 3 found themselves first" in result.stdout
+
+
+def test_doctor_exits_with_one_when_a_segment_is_damaged(pets: Run, tmp_path: Path) -> None:
+    (segment,) = (tmp_path / "library" / "segments").rglob("*.safetensors")
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    result = pets("doctor")
+    assert result.exit_code == 1
+    assert "WRONG pets, generation 1 (live): segment" in result.stdout
+    assert "Mend it: nearsay index rebuild pets" in result.stdout
+
+
+def test_the_library_is_named_by_the_environment_too(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEARSAY_LIBRARY", "nowhere")
+    assert pets("search", "pets", "a cow").exit_code == 1
+    monkeypatch.setenv("NEARSAY_LIBRARY", "library")
+    assert pets("search", "pets", "a cow").exit_code == 0

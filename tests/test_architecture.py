@@ -1,0 +1,119 @@
+"""The house keeps its shape."""
+
+import ast
+import importlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from nearsay.app.cli import main
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ("data", "training", "indexer", "app")  # each may import itself and those before it
+MODULES = sorted(
+    path.relative_to(ROOT)
+    for layer in LAYERS
+    for path in (ROOT / layer).rglob("*.py")
+    if ".venv" not in path.parts
+)
+
+
+def imported_layers(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    return {name.split(".")[1] for name in names if name.startswith("nearsay.")}
+
+
+def commands(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, group
+    if isinstance(group, click.Group):
+        for name, command in group.commands.items():
+            yield from commands(command, (*path, name))
+
+
+COMMANDS = list(commands(main, ("nearsay",)))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_point_from_app_down_to_data_only(module: Path) -> None:
+    layer = LAYERS.index(module.parts[0])
+    assert imported_layers(ROOT / module) <= set(LAYERS[: layer + 1])
+
+
+def test_every_package_on_disk_is_listed_for_installation() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    on_disk = {"nearsay." + ".".join(module.parent.parts) for module in MODULES}
+    assert set(listed) == on_disk
+    assert len(listed) == len(set(listed))
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    assert [
+        folder
+        for folder in {module.parent for module in MODULES}
+        if not (ROOT / folder / "__init__.py").exists()
+    ] == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_every_layer_is_typed_and_visible_to_the_type_checker(layer: str) -> None:
+    assert (ROOT / layer / "py.typed").exists()
+    assert (ROOT / ".dev" / "nearsay" / layer).resolve() == ROOT / layer
+
+
+def test_no_module_is_named_by_a_word_that_says_nothing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
+    assert [module for module in MODULES if vague & {*module.parts, module.stem}] == []
+
+
+def test_no_module_has_grown_past_five_hundred_lines() -> None:
+    lengths = {module: len((ROOT / module).read_text("utf-8").splitlines()) for module in MODULES}
+    assert {module: length for module, length in lengths.items() if length > 500} == {}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_every_name_that_a_module_offers_is_there(module: Path) -> None:
+    if "migrations" in module.parts:
+        return  # Alembic runs them with a context of its own
+    found = importlib.import_module(
+        "nearsay." + ".".join(module.with_suffix("").parts).removesuffix(".__init__")
+    )
+    names = getattr(found, "__all__", [])
+    assert [name for name in names if not hasattr(found, name)] == []
+    assert list(names) == sorted(
+        set(names), key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+    )
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
+def test_every_command_has_help_with_an_example_of_itself(
+    path: tuple[str, ...], command: click.Command
+) -> None:
+    text = command.help or ""
+    assert text.split("\n")[0].endswith(".")
+    assert " ".join(path) in text
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
+def test_every_option_says_what_it_does(path: tuple[str, ...], command: click.Command) -> None:
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    assert [option.name for option in options if not option.help] == []
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from nearsay.app.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert end.code == 0\n"
+        "heavy = {'torch', 'faiss', 'transformers', 'sentence_transformers', 'streamlit', 'sqlalchemy'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "search" in done.stdout

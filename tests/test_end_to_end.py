@@ -1,0 +1,90 @@
+"""From a fresh folder to answers, with the bundled encoder, as a user would."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from nearsay.app.cli import main
+from nearsay.data import samples
+from nearsay.indexer import Library
+
+pytestmark = pytest.mark.slow
+
+
+def run(*arguments: str) -> Result:
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("demo") / "library"
+    return folder, run("demo", "--library", str(folder))
+
+
+def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Result]) -> None:
+    said = demo[1].stdout
+    assert "660 passages in the collection 'samples', 660 embedded now" in said
+    assert said.count("  1. 0.") == 3
+    assert "nearsay index add notes my-notes/" in said
+
+
+def test_the_demo_embeds_nothing_the_second_time(demo: tuple[Path, Result]) -> None:
+    assert (
+        "660 passages in the collection 'samples', 0 embedded now"
+        in run("demo", "--library", str(demo[0])).stdout
+    )
+
+
+def test_a_question_in_other_words_finds_its_answer(demo: tuple[Path, Result]) -> None:
+    found = run(
+        "search",
+        "samples",
+        "why do people wait before slicing a joint of beef",
+        "-k",
+        "3",
+        "--json",
+        "--library",
+        str(demo[0]),
+    )
+    ids = [json.loads(line)["id"] for line in found.stdout.splitlines()]
+    assert {"cooking-01", "cooking-02"} & set(ids)
+
+
+def test_doctor_proves_the_demo_library(demo: tuple[Path, Result]) -> None:
+    said = run("doctor", "--prove", "--library", str(demo[0])).stdout
+    assert "50 of 50 found themselves first" in said
+    assert "WRONG" not in said
+
+
+def test_changing_one_passage_embeds_one_passage(demo: tuple[Path, Result], tmp_path: Path) -> None:
+    rows = (samples.folder() / "corpus.jsonl").read_text("utf-8").splitlines()
+    changed = json.loads(rows[100])
+    changed["text"] = "A sentence that nobody wrote before, about a lighthouse keeper who repairs accordions."
+    rows[100] = json.dumps(changed)
+    (tmp_path / "corpus.jsonl").write_text("\n".join(rows), "utf-8")
+    with Library.open(demo[0]) as library:
+        collection = library.collection("samples")
+        report = collection.add(tmp_path / "corpus.jsonl")
+        assert (report.updated, report.embedded, report.added) == (1, 1, 0)
+        hit = collection.search("someone at the lighthouse mends squeezeboxes", k=1)[0]
+        assert hit.id == changed["_id"]
+
+
+def test_encode_writes_the_vectors_of_a_file_in_order(tmp_path: Path) -> None:
+    import numpy as np
+
+    (tmp_path / "texts.txt").write_text("a cat sat\nthe stock market fell\na kitten was sitting\n")
+    run("encode", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "vectors.npy"))
+    vectors = np.load(tmp_path / "vectors.npy")
+    assert vectors.shape == (3, 384)
+    assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3
+
+
+def test_evaluate_retrieval_measures_the_samples() -> None:
+    report = json.loads(run("evaluate", "retrieval", str(samples.folder()), "--json").stdout)
+    assert report["queries"] == 140
+    assert report["ndcg_at_10"] == pytest.approx(0.613, abs=0.01)

@@ -1,0 +1,102 @@
+"""Every command and code block of the README is run, on real input with the real encoder."""
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nearsay.app.cli import main
+from nearsay.data import samples
+from nearsay.training.sentence.bundled import bundled_folder
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+COMMANDS = [
+    line.removeprefix("$ ")
+    for kind, block in BLOCKS
+    if kind == "console"
+    for line in block.splitlines()
+    if line[:2] == "$ "
+]
+MEASURED = re.findall(r"`(nearsay [^`]+)` \|$", README, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with everything that the README's commands name."""
+    folder = tmp_path_factory.mktemp("readme")
+    notes = folder / "my-notes"
+    notes.mkdir()
+    (notes / "meeting.md").write_text(
+        "# Meeting\n\nWe agreed that the office stays shut between the years.\n"
+    )
+    (notes / "ideas.txt").write_text("Plant beans along the fence.\nAsk Ada about the printer.\n")
+    papers = [
+        {"id": "P19-1001", "text": "Siamese networks compare two sentences.", "year": 2019, "venue": "acl"},
+        {
+            "id": "D20-1002",
+            "text": "A triplet objective for sentence vectors.",
+            "year": 2020,
+            "venue": "emnlp",
+        },
+        {"id": "C04-1003", "text": "A parser for Finnish.", "year": 2004, "venue": "coling"},
+    ]
+    (folder / "papers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in papers))
+    (folder / "stsb").mkdir()
+    pairs = "score\tsentence1\tsentence2\n5\ta cat sat\ta cat was sitting\n1\ta cat\tstocks fell\n3\ta dog\ta cat\n"
+    (folder / "stsb" / "test.tsv").write_text(pairs)
+    (folder / "test.tsv").write_text(pairs)
+    shutil.copytree(
+        samples.folder(), folder / "scifact", ignore=shutil.ignore_patterns("*.py", "__pycache__")
+    )
+    shutil.copytree(bundled_folder(), folder / "my-encoder")
+    (folder / "my-encoder" / "sentence_bert_config.json").write_text(
+        '{"max_seq_length": 64, "do_lower_case": false}'
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = CliRunner().invoke(main, ["index", "add", "papers", "papers.jsonl"])
+        assert done.exit_code == 0, done.output
+        yield folder
+
+
+def test_the_first_screen_has_the_two_commands_and_make_knows_them() -> None:
+    first_screen = "\n".join(README.splitlines()[:15])
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for target in ("demo", "test"):
+        assert f"$ make {target} " in first_screen
+        assert target in targets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [*COMMANDS, *MEASURED])
+def test_every_command_of_the_readme_does_what_it_says(command: str, home: Path) -> None:
+    words = shlex.split(command, comments=True)
+    if words[0] == "nearsay":
+        done = CliRunner().invoke(main, words[1:])
+        assert done.exit_code == 0, done.output
+    else:  # the ways to install, which making this environment has run already
+        assert words[0] == "make" or "pip install '.[cpu,documents]'" in command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [block for kind, block in BLOCKS if kind == "python"])
+def test_every_python_block_of_the_readme_runs(
+    block: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own README
+    said = capsys.readouterr().out.splitlines()
+    assert {line.split()[2] for line in said[:2]} == {"siamese", "triplet"}
+    assert said[2] == "1 removed"
+
+
+def test_there_are_commands_and_blocks_to_run() -> None:
+    assert len(COMMANDS) >= 12
+    assert len(MEASURED) == 2
+    assert sum(kind == "python" for kind, _ in BLOCKS) == 1
