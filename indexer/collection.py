@@ -40,6 +40,7 @@ from nearsay.indexer.rollout import (
     check_encoder,
     last_retired,
     mend,
+    promotable,
     promote,
     rebuild,
 )
@@ -178,7 +179,7 @@ class Collection:
         row = self._row()
         with self._locked(row, "rebuild"):
             if encoder is not None:
-                return rebuild(self._store, row, self.library.encoder(encoder), progress)
+                return rebuild(self._store, row, self.library.encoder(encoder, anew=True), progress)
             generation = self._live()
             loaded = self._encoder_of(generation)
             mended = mend(self._store, row, generation, loaded)
@@ -190,14 +191,9 @@ class Collection:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
         row = self._row()
         with self._locked(row, "promote"):
-            every = self.generations()
-            for candidate in every:
-                wanted = (
-                    candidate.number == generation if generation else candidate.state is GenerationState.READY
-                )
-                if wanted and candidate.state in (GenerationState.READY, GenerationState.RETIRED):
-                    self._bring_up(row, candidate, progress)
-            return promote(self._store, row, generation).number
+            chosen = promotable(self._store, row, generation)
+            self._bring_up(row, chosen, progress)
+            return promote(self._store, row, chosen.number).number
 
     def rollback(self, *, progress: ProgressListener = unheard) -> int:
         """Make the generation live again that was live before; its number."""
@@ -304,14 +300,25 @@ class Collection:
 
     def _add(self, reading: Reading, progress: ProgressListener) -> AddReport:
         encoder = self._writing_encoder()
+        is_new = not self.exists()
         row = self._make()
         with self._locked(row, "add"):
             with self._store.database.writing() as connection:
                 generation = live_or_begin(connection, row, encoder, Plan().to_json())
             check_encoder(self.name, generation, encoder)
-            report = add(self._store, row, generation, encoder, reading, progress)
+            try:
+                report = add(self._store, row, generation, encoder, reading, progress)
+            except BadInputError:
+                if is_new:  # a first try that failed settles neither encoder nor chunking
+                    self._forget_empty(row)
+                raise
             refresh_index(self._store, row, generation)
         return report
+
+    def _forget_empty(self, row: CollectionRow) -> None:
+        with self._store.database.writing() as connection:
+            if collections.size(connection, row.id) == (0, 0):
+                collections.delete(connection, row.id)
 
     def _row(self) -> CollectionRow:
         with self._store.database.reading() as connection:
@@ -333,7 +340,7 @@ class Collection:
                 with self._store.database.writing() as connection:
                     return collections.create(connection, self.name, chunking, now())
             except IntegrityError:  # made by another process in between
-                return self._row()
+                row = self._row()
         if self._chunking is not None and str(self._chunking) != row.chunking:
             raise BadInputError(
                 f"collection '{self.name}' is cut by '{row.chunking}', not '{self._chunking}'. "
@@ -376,13 +383,16 @@ class Collection:
             encoder = self.library.encoder(given)
             check_encoder(self.name, generation, encoder)
             return encoder
-        encoder = self.library.encoder(generation.encoder.source)
+        return self._loaded(generation)
+
+    def _loaded(self, generation: GenerationRow) -> TextEncoder:
+        made_by = generation.encoder
+        encoder = self.library.encoder(made_by.source, fingerprint=made_by.fingerprint)
         check_encoder(self.name, generation, encoder)
         return encoder
 
     def _bring_up(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> None:
-        encoder = self.library.encoder(generation.encoder.source)
-        check_encoder(self.name, generation, encoder)
+        encoder = self._loaded(generation)
         mend(self._store, row, generation, encoder)
         catch_up(self._store, generation, encoder, progress)
         refresh_index(self._store, row, generation)

@@ -17,10 +17,10 @@ from typing import BinaryIO
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.errors import DiskFullError
 
-__all__ = ["TEMPORARY_PREFIX", "file_sha256", "replacing", "write_by_hash"]
+__all__ = ["FULL", "TEMPORARY_PREFIX", "file_sha256", "replacing", "write_by_hash"]
 
 TEMPORARY_PREFIX = ".writing-"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what a disk without room says
 
 
 def file_sha256(path: Path) -> str:
@@ -40,6 +40,7 @@ def write_by_hash(folder: Path, parts: Sequence[bytes | memoryview], suffix: str
         digest.update(part)
     path = folder / f"{digest.hexdigest()}{suffix}"
     if path.exists() and file_sha256(path) == digest.hexdigest():
+        _synchronise_folder(folder)  # who wrote it may have been killed before doing so
         return path
     with replacing(path) as stream:
         for part in parts:
@@ -65,7 +66,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.replace(path)
         _synchronise_folder(path.parent)
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in FULL:
             raise DiskFullError(
                 f"no room left to write {path} ({error.strerror}); nothing half-written was kept. "
                 "Free some space and run the same command again: it goes on where it was"

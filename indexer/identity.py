@@ -6,6 +6,8 @@ from hashlib import blake2b
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
+from nearsay.data.python_rows import ROWS_NAME
+from nearsay.data.reading import Reading
 from nearsay.indexer.passage import content_hash
 
 __all__ = ["Names", "with_ids"]
@@ -40,9 +42,10 @@ class Names:
         return f"{name}-{self._copies[name] + 1}"
 
 
-def with_ids(items: Iterator[Document | Fault], names: Names) -> Iterator[tuple[str, Document] | Fault]:
+def with_ids(reading: Reading, names: Names) -> Iterator[tuple[str, Document] | Fault]:
     """Each document with its id; one whose id came before in this run is a fault, the first is kept."""
-    for item in items:
+    files = {source.document_source: source.name for source in reading.sources}  # as the user gave them
+    for item in reading:
         if isinstance(item, Fault):
             yield item
             continue
@@ -50,8 +53,8 @@ def with_ids(items: Iterator[Document | Fault], names: Names) -> Iterator[tuple[
         if names.meet(id_):
             yield id_, item
         else:
-            source = item.source or "<rows>"
-            yield Fault(source, item.line, f"id '{id_}' was used before in this input; the first is kept")
+            file = files.get(item.source, item.source or ROWS_NAME)
+            yield Fault(file, item.line, f"id '{id_}' was used before in this input; the first is kept")
 
 
 def _digest(id_: str) -> int:

@@ -19,7 +19,6 @@ from typing import BinaryIO
 import sqlalchemy as sa
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading
@@ -27,7 +26,7 @@ from nearsay.indexer.catalogue import collections, documents, generations, passa
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.errors import StrictError
+from nearsay.indexer.errors import DiskFullError, StrictError
 from nearsay.indexer.identity import Names, with_ids
 from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut, prepare
 from nearsay.indexer.progress import ProgressListener
@@ -85,7 +84,7 @@ class _Tally:
 def check_strictly(reading: Reading) -> int:
     """Read everything and write nothing; how many documents there are. StrictError if there is any fault."""
     tally = _Tally()
-    for item in with_ids(iter(reading), Names()):
+    for item in with_ids(reading, Names()):
         if isinstance(item, Fault):
             tally.fault(item)
         else:
@@ -103,8 +102,14 @@ def check_strictly(reading: Reading) -> int:
 def spooled(stdin: BinaryIO | None) -> Iterator[BinaryIO]:
     """Standard input kept in a temporary file, so that it can be read twice."""
     with tempfile.TemporaryFile() as kept:
-        shutil.copyfileobj(stdin or sys.stdin.buffer, kept)
-        kept.seek(0)
+        try:
+            shutil.copyfileobj(stdin or sys.stdin.buffer, kept)
+            kept.seek(0)
+        except OSError as error:
+            raise DiskFullError(
+                f"standard input could not be kept in {tempfile.gettempdir()} ({error.strerror}), and strict "
+                "reads it twice; nothing was written. Free some space, or set TMPDIR to another folder"
+            ) from error
         yield kept
 
 
@@ -185,17 +190,17 @@ class _Source:
         self._tally = tally
         self._chunking = Chunking.parse(collection.chunking)
         self._names = Names()
-        self._unnamed_sources: set[str] = set()
 
     def windows(self) -> Iterator[PassageWindow]:
         """Windows of new passages, rising in number, each entered in the catalogue already."""
         batch: list[PreparedDocument] = []
         window = PassageWindow([], [])
-        for item in with_ids(iter(self._reading), self._names):
+        for item in with_ids(self._reading, self._names):
             if isinstance(item, Fault):
                 self._tally.fault(item)
                 continue
-            batch.append(self._noted(*item))
+            id_, document = item
+            batch.append(prepare(document, id_))
             if len(batch) >= _ROWS:
                 self._enter(batch, window)
                 batch = []
@@ -210,21 +215,20 @@ class _Source:
         if self._tally.counts["faults"]:
             return 0
         removed = 0
-        for source in sorted(self._unnamed_sources):
+        for source in self._reading.sources:
+            if source.document_source is None:
+                continue
+            with self._store.database.reading() as connection:
+                stored = documents.of_source(connection, self._collection.id, source.document_source)
+            gone = [id_ for id_ in stored if id_ not in self._names]
+            if not gone:
+                continue
             with self._store.database.writing() as connection:
-                stored = documents.of_source(connection, self._collection.id, source)
-                gone = [id_ for id_ in stored if id_ not in self._names]
                 for begin in range(0, len(gone), _ROWS):
                     some = document_table.c.id.in_(gone[begin : begin + _ROWS])
                     removed += documents.remove(connection, self._collection.id, some)
-                if gone:
-                    collections.changed(connection, self._collection.id)
+                collections.changed(connection, self._collection.id)
         return removed
-
-    def _noted(self, id_: str, document: Document) -> PreparedDocument:
-        if document.id is None and document.source is not None:
-            self._unnamed_sources.add(document.source)
-        return prepare(document, id_)
 
     def _enter(self, batch: Sequence[PreparedDocument], window: PassageWindow) -> None:
         if not batch:

@@ -98,14 +98,21 @@ class Library:
         """Give the database connections back."""
         self.store.database.close()
 
-    def encoder(self, source: str | TextEncoder) -> TextEncoder:
-        """The encoder of a name or folder, loaded once; an encoder is given back as it is."""
+    def encoder(
+        self, source: str | TextEncoder, *, fingerprint: str | None = None, anew: bool = False
+    ) -> TextEncoder:
+        """The encoder of a name or folder, loaded once; an encoder is given back as it is.
+
+        fingerprint: what it has to be; one that was loaded before its folder changed is loaded again
+        anew:        load it again whatever was loaded before
+        """
         if not isinstance(source, str):
-            self._encoders.setdefault(source.source, source)
+            self._encoders[source.source] = source
             return source
-        if source not in self._encoders:
-            self._encoders[source] = self._load(source)
-        return self._encoders[source]
+        kept = self._encoders.get(source)
+        if kept is None or anew or (fingerprint is not None and kept.fingerprint != fingerprint):
+            kept = self._encoders[source] = self._load(source)
+        return kept
 
     def collection(
         self,

@@ -29,6 +29,7 @@ __all__ = [
     "check_encoder",
     "last_retired",
     "mend",
+    "promotable",
     "promote",
     "rebuild",
 ]
@@ -136,22 +137,30 @@ def mend(store: Store, collection: CollectionRow, generation: GenerationRow, enc
     return len(damaged)
 
 
-def promote(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:
-    """Make a ready generation the live one, in one transaction; the newest ready one unless numbered."""
+def promotable(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:
+    """The generation of that number, or the newest ready one; UnknownGenerationError if none can go live."""
+    with store.database.reading() as connection:
+        every = generations.all_of(connection, collection.id)
+    ready = [generation for generation in every if generation.state is GenerationState.READY]
+    if number is None and not ready:
+        raise UnknownGenerationError(
+            f"collection '{collection.name}' has no generation that is ready. "
+            f"Make one: nearsay index rebuild {collection.name} --encoder ENCODER"
+        )
+    chosen = ready[-1] if number is None else _numbered(every, number, collection.name)
+    if chosen.state not in (GenerationState.READY, GenerationState.RETIRED):
+        raise UnknownGenerationError(
+            f"generation {chosen.number} of '{collection.name}' is {chosen.state}, not ready. "
+            f"See: nearsay index show {collection.name}"
+        )
+    return chosen
+
+
+def promote(store: Store, collection: CollectionRow, number: int) -> GenerationRow:
+    """Make a generation that can go live the live one, in one transaction."""
+    chosen = promotable(store, collection, number)
     with store.database.writing() as connection:
         every = generations.all_of(connection, collection.id)
-        ready = [generation for generation in every if generation.state is GenerationState.READY]
-        if number is None and not ready:
-            raise UnknownGenerationError(
-                f"collection '{collection.name}' has no generation that is ready. "
-                f"Make one: nearsay index rebuild {collection.name} --encoder ENCODER"
-            )
-        chosen = ready[-1] if number is None else _numbered(every, number, collection.name)
-        if chosen.state not in (GenerationState.READY, GenerationState.RETIRED):
-            raise UnknownGenerationError(
-                f"generation {chosen.number} of '{collection.name}' is {chosen.state}, not ready. "
-                f"See: nearsay index show {collection.name}"
-            )
         for generation in every:
             if generation.state is GenerationState.LIVE:
                 generations.set_state(connection, generation, GenerationState.RETIRED)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from nearsay.indexer.durable import file_sha256, write_by_hash
 from nearsay.indexer.errors import DamagedSegmentError
@@ -34,6 +33,7 @@ __all__ = [
 SUFFIX = ".safetensors"
 METRIC = "cosine"
 _DTYPES: Mapping[str, np.dtype[Any]] = {"I64": np.dtype("<i8"), "F32": np.dtype("<f4"), "U8": np.dtype("u1")}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
 class SegmentKind(StrEnum):
@@ -73,13 +73,13 @@ def write_vectors(
         "ids": np.ascontiguousarray(ids),
         "vectors": np.ascontiguousarray(vectors),
     }
-    return write_by_hash(folder, [save(arrays, _metadata(header))], SUFFIX)
+    return write_by_hash(folder, _parts(arrays, header), SUFFIX)
 
 
 def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: int, fingerprint: str) -> Path:
     """Write FAISS's serialisation of an index over `count` vectors durably and return its path."""
     header = SegmentHeader(SegmentKind.INDEX, fingerprint, dimension, count)
-    return write_by_hash(folder, [save({"index": index}, _metadata(header))], SUFFIX)
+    return write_by_hash(folder, _parts({"index": np.ascontiguousarray(index)}, header), SUFFIX)
 
 
 def open_vectors(path: Path, sha256: str, expected: SegmentHeader) -> VectorSegment:
@@ -123,6 +123,23 @@ def _open(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray
     if wrong:
         raise DamagedSegmentError(f"segment {path.name} is not the catalogue's: {'; '.join(wrong)}")
     return arrays
+
+
+def _parts(arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> list[bytes | memoryview]:
+    """The file in the order of its bytes; the same arrays give the same bytes.
+
+    safetensors' own writer orders the metadata by chance, so that one content would have many hashes.
+    """
+    entries: dict[str, Any] = {"__metadata__": _metadata(header)}
+    begin = 0
+    for name, array in arrays.items():
+        end = begin + array.nbytes
+        entries[name] = {"dtype": _NAMES[array.dtype], "shape": array.shape, "data_offsets": [begin, end]}
+        begin = end
+    described = json.dumps(entries).encode()
+    described += b" " * (-len(described) % 8)
+    data = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
+    return [len(described).to_bytes(8, "little"), described, *data]
 
 
 def _map(path: Path) -> tuple[Mapping[str, str], dict[str, NDArray[Any]]]:

@@ -37,6 +37,7 @@ class Snapshot:
     generation: GenerationRow
     plan: Plan
     vectors: VectorStore
+    opened: Mapping[int, VectorSegment]  # its segments by their number in the catalogue
     index: IvfIndex | None
     alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
     waiting: int  # passages without a vector yet
@@ -88,21 +89,22 @@ def take(
     generation = generations.live(connection, collection.id)
     if generation is None:
         return None
+    if before is not None and before.collection.id != collection.id:
+        before = None  # deleted and made anew under the same name: its passages are numbered from 1 again
     rows = generations.segments_of(connection, collection.id, generation.number)
     damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
     if any(row in vectors for row in damaged):
         missing = sum(row.count for row in damaged if row in vectors)
         raise DamagedSegmentError(_refusal(collection.name, "a segment is in quarantine", missing))
-    open_before: Mapping[str, VectorSegment] = (
-        {segment.sha256: segment for segment in before.vectors.segments} if before is not None else {}
-    )
-    opened = [
-        open_before.get(row.sha256) or _open(store, collection, generation, row)
+    # Not by content: a segment that was mended has the content again, but what is mapped is the damaged file.
+    open_before: Mapping[int, VectorSegment] = before.opened if before is not None else {}
+    opened = {
+        row.id: open_before.get(row.id) or _open(store, collection, generation, row)
         for row in vectors
         if row.count
-    ]
-    vector_store = VectorStore(opened, generation.encoder.dimension)
+    }
+    vector_store = VectorStore(list(opened.values()), generation.encoder.dimension)
     alive, last_removal = _alive(connection, collection, generation, vector_store, before)
     plan = Plan.from_json(generation.plan)
     index, notes = _index(store, collection, generation, rows, plan, before)
@@ -111,6 +113,7 @@ def take(
         generation=generation,
         plan=plan,
         vectors=vector_store,
+        opened=opened,
         index=index,
         alive=alive,
         waiting=generations.unembedded(connection, generation),

@@ -10,9 +10,9 @@ from nearsay.indexer.segment import SUFFIX
 __all__ = ["Store", "now"]
 
 
-def now() -> str:
-    """This moment as the catalogue writes it: ISO 8601, UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def now(timespec: str = "seconds") -> str:
+    """This moment as the catalogue writes it: ISO 8601, UTC, to the second unless told otherwise."""
+    return datetime.now(UTC).isoformat(timespec=timespec)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from zlib import crc32
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.errors import BusyError
+from nearsay.indexer.durable import FULL
+from nearsay.indexer.errors import BusyError, DiskFullError
 
 __all__ = ["writer_lock"]
 
@@ -26,22 +28,43 @@ def writer_lock(
     A lock file covers the processes of this machine; with PostgreSQL an advisory lock covers every machine.
     `what`: the work, for the message that others get.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     holder = folder / f"{collection_id}.holder"
+    with contextlib.ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(FileLock(folder / f"{collection_id}.lock", timeout=0.0))
+            held.enter_context(_advisory_lock(database, folder, collection_id))
+        except Timeout:
+            raise BusyError(
+                f"collection '{collection}' is being written{_describe(holder)}. Wait for it, then try again"
+            ) from None
+        except OSError as error:
+            raise _refusal(folder, error) from error
+        held.enter_context(_told(holder, what))
+        yield
+
+
+@contextlib.contextmanager
+def _told(holder: Path, what: str) -> Iterator[None]:
+    """Tell others who holds the lock, as far as the disk allows."""
+    with contextlib.suppress(OSError):
+        holder.write_text(json.dumps({"process": os.getpid(), "work": what, "since": time.time()}))
     try:
-        with (
-            FileLock(folder / f"{collection_id}.lock", timeout=0.0),
-            _advisory_lock(database, folder, collection_id),
-        ):
-            holder.write_text(json.dumps({"process": os.getpid(), "work": what, "since": time.time()}))
-            try:
-                yield
-            finally:
-                holder.unlink(missing_ok=True)
-    except Timeout:
-        raise BusyError(
-            f"collection '{collection}' is being written{_describe(holder)}. Wait for it, then try again"
-        ) from None
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            holder.unlink()
+
+
+def _refusal(folder: Path, error: OSError) -> NearsayError:
+    if error.errno in FULL:
+        return DiskFullError(
+            f"no room left to lock a collection in {folder} ({error.strerror}); nothing was changed. "
+            "Free some space and run the same command again"
+        )
+    return NearsayError(
+        f"{folder} may not be written ({error.strerror}), so nothing was changed. Check the folder's rights"
+    )
 
 
 @contextlib.contextmanager

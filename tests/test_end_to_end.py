@@ -63,6 +63,7 @@ def test_doctor_proves_the_demo_library(demo: tuple[Path, Result]) -> None:
 def test_changing_one_passage_embeds_one_passage(demo: tuple[Path, Result], tmp_path: Path) -> None:
     rows = (samples.folder() / "corpus.jsonl").read_text("utf-8").splitlines()
     changed = json.loads(rows[100])
+    changed["title"] = "The accordion keeper"
     changed["text"] = "A sentence that nobody wrote before, about a lighthouse keeper who repairs accordions."
     rows[100] = json.dumps(changed)
     (tmp_path / "corpus.jsonl").write_text("\n".join(rows), "utf-8")

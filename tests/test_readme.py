@@ -49,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ]
     (folder / "papers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in papers))
     (folder / "stsb").mkdir()
-    pairs = "score\tsentence1\tsentence2\n5\ta cat sat\ta cat was sitting\n1\ta cat\tstocks fell\n3\ta dog\ta cat\n"
+    pairs = "score\tsentence1\tsentence2\n5\ta cat sat\ta cat lay\n1\ta cat\tstocks fell\n3\ta dog\ta cat\n"
     (folder / "stsb" / "test.tsv").write_text(pairs)
     (folder / "test.tsv").write_text(pairs)
     shutil.copytree(

@@ -40,7 +40,7 @@ def environment(device: str | None = None, precision: str = "auto") -> list[Find
         Finding("SQLite", sqlite3.sqlite_version, sound=sqlite3.sqlite_version_info >= (3, 38)),
         Finding(
             "FAISS",
-            ", ".join(faiss) or "not installed: large collections are searched exactly (pip install 'nearsay[cpu]')",
+            ", ".join(faiss) or "not installed: search is exact at any size (pip install 'nearsay[cpu]')",
             sound=True,
         ),
         Finding(

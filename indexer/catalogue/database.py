@@ -94,7 +94,7 @@ def _engine(url: str | sa.URL) -> sa.Engine:
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
         engine = sa.create_engine(parsed, json_serializer=_to_json, **options)
     except (ArgumentError, NoSuchModuleError, ValueError):
-        shown = re.sub(r":.*@", "://***@", url)  # it may hold a password: the cause names it, too
+        shown = re.sub(r":.*@", "://***@", str(url))  # it may hold a password: the cause names it, too
         raise BadInputError(
             f"'{shown}' is not a database URL. Give one such as postgresql://user@host/name"
         ) from None

@@ -167,7 +167,7 @@ def set_state(connection: sa.Connection, generation: GenerationRow, state: Gener
     """Move a generation to another state."""
     values: dict[str, Any] = {"state": state}
     if state is GenerationState.LIVE:
-        values["promoted_at"] = now()
+        values["promoted_at"] = now("microseconds")  # a roll-back goes by it
     connection.execute(generations.update().where(_is(generation)).values(values))
 
 

@@ -36,7 +36,8 @@ Where: TypeAlias = str | Mapping[str, object]
 
 _LARGEST = 2**63 - 1
 _LONGEST = 100_000  # characters of an expression
-_DEEPEST = 15  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
+_DEEPEST = 20  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
+_MOST = 500  # comparisons: SQLite's expressions are at most 1,000 deep, a level for each operand
 _DEEPEST_INPUT = 100  # before what stands inside one another is counted: Python's stack
 _HELP = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
@@ -49,13 +50,7 @@ def parse(where: Where) -> Expression:
         expression = _from_mapping(where, 0)
     else:
         raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {_HELP}")
-    pending = [(expression, 0)]
-    while pending:
-        part, depth = pending.pop()
-        if depth > _DEEPEST:
-            raise BadFilterError(_too_deep())
-        inner = (part.operand,) if isinstance(part, Not) else part.operands if _is_list(part) else ()
-        pending += [(operand, depth + 1) for operand in inner]
+    _check_size(expression)
     return expression
 
 
@@ -79,6 +74,29 @@ def _parse_text(text: str) -> Expression:
         if isinstance(error.orig_exc, BadFilterError):
             raise error.orig_exc from None
         raise
+
+
+def _check_size(expression: Expression) -> None:
+    pending = [(expression, 0)]
+    comparisons = 0
+    while pending:
+        part, depth = pending.pop()
+        if depth > _DEEPEST:
+            raise BadFilterError(_too_deep())
+        if isinstance(part, Not):
+            pending.append((part.operand, depth + 1))
+        elif isinstance(part, And):
+            pending += [(operand, depth + 1) for operand in part.operands]
+        elif isinstance(part, Or):
+            # Values that a field is equal to are one list in SQL, however many.
+            pending += [(operand, depth + 1) for operand in part.operands if not _is_listed(operand)]
+            comparisons += len({operand.field for operand in part.operands if _is_listed(operand)})
+        else:
+            comparisons += 1
+    if comparisons > _MOST:
+        raise BadFilterError(
+            f"the filter has {comparisons:,} comparisons; {_MOST} fit. Split it, or use: FIELD in (…)"
+        )
 
 
 def _check_depth(tree: Tree[Token]) -> None:
@@ -242,8 +260,10 @@ def _name(name: str) -> str:
     return name
 
 
-def _is_list(part: Expression) -> TypeGuard[And | Or]:
-    return isinstance(part, And | Or)
+def _is_listed(part: Expression) -> TypeGuard[Compare]:
+    if not isinstance(part, Compare):
+        return False
+    return part.operator is Operator.EQUAL and not isinstance(part.value, bool | Moment)
 
 
 def _moment(text: str) -> Moment:

@@ -35,14 +35,13 @@ __all__ = ["condition"]
 
 Condition = ColumnElement[bool]
 _COLUMNS = {name: documents.c[name] for name in ("id", "title", "text", "source")}
-_SOME = 200  # operands of one AND or OR: SQLite's expressions are at most 1,000 deep, a level for each
 _DIGITS = 18  # text of so many digits fits a 64-bit integer and counts as a number
 
 
 def condition(expression: Expression, dialect: str) -> Condition:
     """The expression as a condition for `SELECT … FROM documents`; `dialect`: sqlite or postgresql."""
     if isinstance(expression, And):
-        return _all_of([condition(part, dialect) for part in expression.operands])
+        return sa.and_(sa.true(), *(condition(part, dialect) for part in expression.operands))
     if isinstance(expression, Or):
         return _any_of(expression, dialect)
     if isinstance(expression, Not):
@@ -58,12 +57,6 @@ def condition(expression: Expression, dialect: str) -> Condition:
     return value.compared(test)
 
 
-def _all_of(parts: Sequence[Condition]) -> Condition:
-    while len(parts) > _SOME:
-        parts = [sa.and_(*parts[i : i + _SOME]).self_group() for i in range(0, len(parts), _SOME)]
-    return sa.and_(sa.true(), *parts)
-
-
 def _any_of(expression: Or, dialect: str) -> Condition:
     # `venue in (…)` with thousands of values is one parameter, not thousands of ORs.
     among: defaultdict[tuple[Path, _Kind], list[Scalar]] = defaultdict(list)
@@ -76,8 +69,6 @@ def _any_of(expression: Or, dialect: str) -> Condition:
     for (path, kind), values in among.items():
         value, test = _field(path, dialect), _among(values, kind, dialect)
         parts.append(sa.or_(value.compared(test), value.has(test)))
-    while len(parts) > _SOME:
-        parts = [sa.or_(*parts[i : i + _SOME]).self_group() for i in range(0, len(parts), _SOME)]
     return sa.or_(sa.false(), *parts)
 
 
@@ -242,7 +233,7 @@ def _sqlite_compared(kind: ColumnElement[str], value: ColumnElement[Any], test: 
         return sa.case((kind == "text", test.holds(value)), else_=sa.false())
     if test.kind is _Kind.NUMBER:
         return sa.case(
-            (kind.in_(("integer", "real")), test.holds(value)),
+            (sa.or_(kind == "integer", kind == "real"), test.holds(value)),
             (sa.and_(kind == "text", _sqlite_digits(value)), test.holds(sa.cast(value, sa.Integer))),
             else_=sa.false(),
         )

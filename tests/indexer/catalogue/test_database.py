@@ -1,0 +1,239 @@
+"""Transactions wait, see one state, and fail in one sentence that says what to do."""
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
+from nearsay.indexer.catalogue import collections, database
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.tables import libraries
+from nearsay.indexer.errors import BusyError, CatalogueError, DiskFullError
+
+
+def kept(connection: sa.Connection) -> set[str]:
+    return set(connection.execute(sa.select(libraries.c.id)).scalars())
+
+
+def keep(connection: sa.Connection, id_: str) -> None:
+    connection.execute(libraries.insert().values(id=id_, created_at=""))
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Database:
+    made = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    made.migrate(create=True)
+    return made
+
+
+def test_what_is_written_is_there_as_a_whole_or_not_at_all(catalogue: Database) -> None:
+    with catalogue.writing() as connection:
+        keep(connection, "a")
+
+    def fail_half_way() -> None:
+        with catalogue.writing() as connection:
+            keep(connection, "b")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_half_way()
+    with catalogue.reading() as connection:
+        assert kept(connection) == {"a"}
+
+
+def test_a_reader_sees_one_state_while_a_writer_commits(
+    catalogue: Database, open_database: Callable[[], Database]
+) -> None:
+    with catalogue.reading() as reader:
+        assert kept(reader) == set()
+        with open_database().writing() as writer:
+            keep(writer, "new")
+        assert kept(reader) == set()
+    with catalogue.reading() as reader:
+        assert kept(reader) == {"new"}
+
+
+def test_a_writer_on_sqlite_waits_for_another(sqlite: Database) -> None:
+    order: list[str] = []
+    begun = threading.Event()
+
+    def second() -> None:
+        begun.set()
+        with sqlite.writing() as connection:
+            order.append("second")
+            assert kept(connection) == {"first"}  # it began after the first had committed
+            keep(connection, "second")
+
+    with sqlite.writing() as connection:
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        assert begun.wait(10)
+        keep(connection, "first")
+        waiting.join(0.1)
+        assert waiting.is_alive()
+        order.append("first")
+    waiting.join(10)
+    assert order == ["first", "second"]
+    with sqlite.reading() as connection:
+        assert kept(connection) == {"first", "second"}
+    sqlite.close()
+
+
+def test_sqlite_is_durable_and_takes_its_write_lock_at_the_beginning(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite.reading() as connection:
+        settings = [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        ]
+    assert settings == ["wal", 2, 1, 60_000]
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.0)
+    impatient = Database(str(sqlite.engine.url))
+    with (
+        sqlite.writing(),
+        pytest.raises(BusyError, match=r"busy with another writer .* try again"),
+        impatient.writing(),
+    ):
+        pass
+    impatient.close()
+    sqlite.close()
+
+
+def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
+    def twice() -> None:
+        with catalogue.writing() as connection:
+            collections.create(connection, "papers", "none", "")
+            collections.create(connection, "papers", "none", "")
+
+    with pytest.raises(IntegrityError):
+        twice()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "remedy"),
+    [
+        ("database or disk is full", DiskFullError, "Free some space"),
+        ("could not extend file: No space left on device\nHINT: …", DiskFullError, "Free some space"),
+        ("disk I/O error", DiskFullError, "Free some space"),
+        ("database is locked", BusyError, "try again"),
+        ("could not serialize access due to concurrent update", BusyError, "try again"),
+        ("database disk image is malformed", CatalogueError, "Restore it from a backup"),
+        ("file is not a database", CatalogueError, "Restore it from a backup"),
+        ("permission denied for table documents", CatalogueError, "Check the address, the rights"),
+        ("", CatalogueError, "Check the address"),
+    ],
+)
+def test_each_failure_of_the_database_says_what_to_do(
+    sqlite: Database, said: str, kind: type[NearsayError], remedy: str
+) -> None:
+    def fail() -> None:
+        with sqlite.reading():
+            raise OperationalError("SELECT 1", {}, Exception(said))
+
+    with pytest.raises(kind) as caught:
+        fail()
+    assert type(caught.value) is kind
+    message = str(caught.value)
+    assert remedy in message
+    assert said.split("\n", maxsplit=1)[0] in message
+    assert "catalogue.sqlite" in message
+    assert "\n" not in message
+    assert "SELECT" not in message
+    sqlite.close()
+
+
+def test_a_full_disk_undoes_the_change(sqlite: Database) -> None:
+    def fill() -> None:
+        with sqlite.writing() as connection:
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+            for i in range(10_000):
+                keep(connection, f"{i:036}")
+
+    with pytest.raises(DiskFullError, match="the change was not made"):
+        fill()
+    with sqlite.reading() as connection:
+        assert kept(connection) == set()
+    sqlite.close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.sqlite"
+    path.write_bytes(b"this is no database at all" * 100)
+    with pytest.raises(CatalogueError, match=r"is damaged .* Restore it from a backup") as caught:
+        Database(f"sqlite:///{path}").migrate(create=True)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == b"this is no database at all" * 100
+
+
+def test_a_damaged_database_is_named(sqlite: Database, tmp_path: Path) -> None:
+    with sqlite.writing() as connection:
+        for i in range(1000):
+            keep(connection, f"{i:036}")
+    with sqlite.reading() as connection:
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    sqlite.close()
+    path = tmp_path / "catalogue.sqlite"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
+
+    def read() -> None:
+        with sqlite.reading() as connection:
+            kept(connection)
+
+    with pytest.raises(CatalogueError, match="Restore it from a backup"):
+        read()
+    sqlite.close()
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_the_catalogue(tmp_path: Path) -> None:
+    with pytest.raises(CatalogueError, match=r"unable to open database file. Check the address"):
+        Database(f"sqlite:///{tmp_path / 'no' / 'catalogue.sqlite'}").migrate(create=True)
+
+
+def test_a_server_that_does_not_answer_is_named_without_the_password() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(CatalogueError, match="Check the address") as caught:
+        Database("postgresql://someone:secret@127.0.0.1:1/papers").migrate(create=True)
+    assert "127.0.0.1:1/papers" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://someone:secret@host/papers",
+        "oracle://someone:secret@host/papers",
+        "postgresql+nosuch://someone:secret@host/papers",
+        "postgresql://someone:secret@host:port/papers",
+        "postgresql:/someone:secret@host",
+        "someone:sec@ret@host",
+        "papers",
+        "",
+    ],
+)
+def test_a_url_of_no_use_is_refused_without_the_password(url: str) -> None:
+    with pytest.raises(BadInputError, match="postgresql://user@host/name") as caught:
+        Database(url)
+    assert "sec" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert "ret" not in str(caught.value)
+
+
+def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'nearsay\[postgres\]'"):
+        Database("postgresql://someone@host/papers")
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_every_usual_way_to_write_postgresql_means_the_same_driver(scheme: str) -> None:
+    pytest.importorskip("psycopg")
+    assert Database(f"{scheme}://someone@host/papers").dialect == "postgresql"

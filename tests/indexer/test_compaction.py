@@ -1,0 +1,240 @@
+"""Compaction changes files and no answer."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.indexer import Collection, Library, compaction
+from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.snapshot import take
+
+_WORDS = ["a", "of", "the", "cats", "birds", "parrot", "whistle", "melodies"]
+
+
+@pytest.fixture
+def pets(library: Library) -> Collection:
+    """Twenty documents in five segments."""
+    collection = library.collection("pets")
+    for begin in range(0, 20, 4):
+        collection.add_rows({"id": f"d{n}", "text": _text(n)} for n in range(begin, begin + 4))
+    return collection
+
+
+def test_segments_are_merged_and_the_answer_stays(pets: Collection) -> None:
+    before = _answer(pets)
+    assert len(pets.overview().segments) == 5
+    report = pets.compact()
+    assert (report.segments_before, report.segments_after, report.vectors_dropped) == (5, 1, 0)
+    assert report.files_removed == 5
+    assert report.bytes_freed > 5 * 4 * 8 * 4
+    assert _answer(pets) == before
+    assert _files(pets) == _segments(pets)
+    _assert_sound(pets.library)
+
+
+def test_the_vectors_of_removed_passages_are_dropped(pets: Collection) -> None:
+    pets.remove([f"d{n}" for n in range(0, 20, 3)])
+    before = _answer(pets)
+    assert pets.overview().removed == 7
+    assert sum(row.count for row in pets.overview().segments) == 20
+    report = pets.compact()
+    assert report.vectors_dropped == 7
+    assert sum(row.count for row in pets.overview().segments) == 13
+    assert pets.overview().removed == 0
+    assert _answer(pets) == before
+    _assert_sound(pets.library)
+
+
+def test_a_compaction_again_finds_nothing_to_do(pets: Collection) -> None:
+    pets.compact()
+    files = _files(pets)
+    report = pets.compact()
+    assert (report.segments_before, report.segments_after) == (1, 1)
+    assert (report.vectors_dropped, report.files_removed, report.bytes_freed) == (0, 0, 0)
+    assert _files(pets) == files
+
+
+def test_a_merged_segment_has_no_more_rows_than_it_may(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_ROWS", 8)
+    before = _answer(pets)
+    pets.compact()
+    assert [row.count for row in pets.overview().segments] == [8, 8, 4]
+    assert [(row.first_passage, row.last_passage) for row in pets.overview().segments] == [
+        (1, 8),
+        (9, 16),
+        (17, 20),
+    ]
+    assert _answer(pets) == before
+
+
+def test_a_reader_with_an_old_snapshot_goes_on(pets: Collection) -> None:
+    store = pets.library.store
+    with store.database.reading() as connection:
+        row = collections.find(connection, "pets")
+        assert row is not None
+        snapshot = take(connection, store, row)
+    assert snapshot is not None
+    query = snapshot.vectors.rows(snapshot.vectors.positions(snapshot.vectors.ids[:1]))[0]
+    before = snapshot.nearest(query, 20)
+    pets.remove(["d0", "d5"])
+    pets.compact()
+    after = snapshot.nearest(query, 20)
+    assert after.ids.tolist() == before.ids.tolist()
+    assert after.scores.tolist() == before.scores.tolist()
+    assert len(after.ids) == 20
+
+
+def test_another_process_finds_the_same_before_and_after(
+    pets: Collection, open_library: Callable[[], Library]
+) -> None:
+    reader = open_library().collection("pets")
+    pets.remove(["d0", "d5"])
+    before = _answer(reader)
+    pets.compact()
+    assert _answer(reader) == before == _answer(pets)
+    pets.remove(["d7"])
+    assert _answer(reader) == [hit for hit in before if hit[0] != "d7"]
+    pets.add_rows([{"id": "d7", "text": _text(7)}])
+    assert len(_answer(reader)) == 18
+
+
+def test_searches_during_compactions_always_find_everything(
+    pets: Collection, open_library: Callable[[], Library]
+) -> None:
+    reader = open_library().collection("pets")
+    done = threading.Event()
+    found: list[object] = []
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                found.append(len(reader.search("a cat", k=100)))
+            except Exception as error:  # noqa: BLE001 - shown by the assertion below
+                found.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for number in range(10):
+        pets.add_rows([{"id": f"d{number}", "text": _text(100 + number)}])
+        pets.compact()
+    done.set()
+    thread.join()
+    # A changed document may be between its old and its new vector, never more than that.
+    assert found
+    assert set(found) <= {19, 20}
+
+
+def test_passage_numbers_are_never_given_twice(pets: Collection) -> None:
+    given = set(pets.vectors()[0].tolist())
+    for _ in range(3):
+        pets.remove(where="id != 'd0'")
+        pets.compact()
+        pets.add_rows({"id": f"d{n}", "text": _text(n)} for n in range(20))
+        new = set(pets.vectors()[0].tolist()) - {1}
+        assert len(new) == 19
+        assert given.isdisjoint(new)
+        given |= new
+
+
+def test_everything_can_be_removed_compacted_and_added_again(pets: Collection) -> None:
+    pets.remove([f"d{n}" for n in range(20)])
+    report = pets.compact()
+    assert (report.segments_after, report.vectors_dropped) == (0, 20)
+    assert _files(pets) == set()
+    assert len(pets.search("a cat")) == 0
+    _assert_sound(pets.library, proof=False)
+    pets.add_rows([{"id": "d0", "text": _text(0)}])
+    assert pets.vectors()[0].tolist() == [21]
+    assert [hit.id for hit in pets.search("a cat")] == ["d0"]
+    _assert_sound(pets.library)
+
+
+def test_files_that_nothing_points_to_are_removed(pets: Collection) -> None:
+    folder = pets.library.store.segments(1)
+    pets.compact()
+    (folder / ".writing-0123").write_bytes(b"half")
+    (folder / f"{'0' * 64}.safetensors").write_bytes(b"an orphan")
+    report = pets.compact()
+    assert (report.files_removed, report.bytes_freed) == (2, len(b"half") + len(b"an orphan"))
+    assert _files(pets) == _segments(pets)
+
+
+def test_retired_generations_are_kept_unless_dropping_them_is_asked_for(pets: Collection) -> None:
+    pets.rebuild(WordsEncoder("letters", dimension=4))
+    pets.promote()
+    pets.remove(["d0"])
+    report = pets.compact()
+    assert (report.generations_dropped, report.vectors_dropped) == (0, 2)  # one in each generation
+    assert pets.rollback() == 1
+    assert len(_answer(pets)) == 19
+    pets.rollback()
+    report = pets.compact(drop_retired=True)
+    assert report.generations_dropped == 1
+    assert [(row.number, row.state) for row in pets.generations()] == [(2, GenerationState.LIVE)]
+    assert _files(pets) == _segments(pets)
+    assert len(_answer(pets)) == 19
+    _assert_sound(pets.library)
+
+
+def test_a_generation_begun_after_a_dropped_one_has_a_number_of_its_own(pets: Collection) -> None:
+    pets.rebuild(WordsEncoder("letters", dimension=4))
+    pets.promote()
+    pets.compact(drop_retired=True)
+    assert pets.rebuild(WordsEncoder("third", dimension=5)).generation == 3
+
+
+def test_generations_that_share_a_file_do_not_lose_it(pets: Collection, words: WordsEncoder) -> None:
+    pets.compact()
+    pets.rebuild(words)  # the same encoder: the same vectors, so the same content and name
+    first, second = pets.overview().segments
+    assert first.sha256 == second.sha256
+    pets.promote()
+    before = _answer(pets)
+    assert pets.compact(drop_retired=True).files_removed == 0
+    assert _answer(pets) == before
+    _assert_sound(pets.library)
+
+
+def test_a_damaged_segment_stops_a_compaction_and_is_kept(pets: Collection) -> None:
+    damaged = min(pets.library.store.segments(1).iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(DamagedSegmentError, match="nearsay index rebuild pets"):
+        pets.compact()
+    assert (pets.library.store.quarantine / damaged.name).exists()
+    with pytest.raises(DamagedSegmentError, match="nearsay index rebuild pets"):
+        pets.compact()
+    assert pets.rebuild().mended == 1
+    assert pets.compact().segments_after == 1
+    assert len(_answer(pets)) == 20
+    assert (pets.library.store.quarantine / damaged.name).exists()
+
+
+def _text(number: int) -> str:
+    """Words of several lengths, other ones for each number below 256."""
+    return " ".join(word for bit, word in enumerate(_WORDS) if (number + 1) >> bit & 1)
+
+
+def _answer(pets: Collection) -> list[tuple[str, float]]:
+    return [(hit.id, hit.score) for hit in pets.search("the parrot", k=100)]
+
+
+def _files(pets: Collection) -> set[str]:
+    folder: Path = pets.library.store.folder / "segments"
+    return {path.stem for path in folder.rglob("*") if path.is_file()}
+
+
+def _segments(pets: Collection) -> set[str]:
+    return {row.sha256 for row in pets.overview().segments}
+
+
+def _assert_sound(library: Library, *, proof: bool = True) -> None:
+    findings = examine(library, prove=proof)
+    assert [finding for finding in findings if not finding.sound] == []

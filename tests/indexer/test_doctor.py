@@ -1,0 +1,258 @@
+"""Whether rows, vectors and indexes say the same."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from words_encoder import WordsEncoder
+
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.catalogue.tables import segments as segment_table
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.segment import SegmentKind, write_vectors
+from nearsay.training.environment import Finding
+
+OpenLibrary = Callable[[], Library]
+ANEW = "Embed it anew: nearsay index rebuild texts --encoder words, then nearsay index promote texts"
+SUBJECT = "texts, generation 1 (live)"
+
+
+@pytest.fixture
+def collection(library: Library) -> Collection:
+    """Passages 1 to 4 in a segment."""
+    collection = library.collection("texts")
+    collection.add_rows([{"id": f"d{i}", "text": "a " * i + "bb"} for i in range(4)])
+    return collection
+
+
+def replace_vectors(collection: Collection, ids: list[int], vectors: NDArray[np.float32]) -> None:
+    """Exchange the collection's segment for one that is sound in itself, catalogue and all."""
+    store, live = collection._store, collection._live()
+    path = write_vectors(
+        store.segments(live.collection_id), np.array(ids, dtype=np.int64), vectors, live.encoder.fingerprint
+    )
+    with store.database.writing() as connection:
+        for row in collection.overview().segments:
+            generations.remove_segment(connection, row)
+        generations.add_segment(connection, live, SegmentKind.VECTORS, path, len(ids), (min(ids), max(ids)))
+        collections.changed(connection, live.collection_id)
+
+
+def unsound(findings: list[Finding]) -> list[tuple[str, str]]:
+    return [(finding.subject, finding.detail) for finding in findings if not finding.sound]
+
+
+def counts(passages: int, vectors: int, wait: int = 0, lack: int = 0, of_none: int = 0) -> str:
+    return (
+        f"{passages} passages in SQL, {vectors} vectors in 1 segments, hashes agree; "
+        f"{wait} wait, {lack} lack a vector, {of_none} vectors of no passage"
+    )
+
+
+def test_a_good_library_is_sound_throughout(collection: Collection) -> None:
+    assert examine(collection.library) == [
+        Finding(SUBJECT, counts(4, 4), sound=True),
+        Finding("texts", "0 files that nothing points to", sound=True),
+    ]
+
+
+def test_a_good_library_proves_itself(collection: Collection, words: WordsEncoder) -> None:
+    words.encoded.clear()
+    findings = examine(collection.library, prove=True)
+    assert findings[2:] == [
+        Finding(
+            "texts, proof", "4 passages encoded again: cosine to what is stored at least 1.00000", sound=True
+        ),
+        Finding("texts, proof", "4 of 4 found themselves first", sound=True),
+    ]
+    assert words.encoded == ["bb", "a bb", "a a bb", "a a a bb"]
+
+
+def test_nothing_is_encoded_unless_a_proof_is_asked_for(collection: Collection, words: WordsEncoder) -> None:
+    words.encoded.clear()
+    examine(collection.library)
+    assert words.encoded == []
+
+
+def test_a_proof_takes_a_sample_of_a_large_collection(collection: Collection, words: WordsEncoder) -> None:
+    collection.add_rows(
+        [{"id": f"e{i}", "text": f"{'a ' * (i % 9)}{'b' * (i % 7 + 1)} ccc"} for i in range(200)]
+    )
+    words.encoded.clear()
+    findings = examine(collection.library, prove=True)
+    assert findings[-1].detail == "50 of 50 found themselves first"
+    assert len(words.encoded) == 50
+
+
+def test_an_empty_library_has_no_findings(library: Library) -> None:
+    assert examine(library, prove=True) == []
+
+
+def test_a_collection_that_holds_nothing_yet_is_empty_and_sound(library: Library) -> None:
+    library.collection("texts")._make()
+    assert examine(library, prove=True) == [Finding("texts", "empty", sound=True)]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_collection_of_which_everything_was_removed_is_sound(
+    collection: Collection, compacted: bool
+) -> None:
+    collection.remove(where={})
+    if compacted:
+        collection.compact()
+    findings = examine(collection.library, prove=True)
+    assert unsound(findings) == []
+    assert findings[-1] == Finding("texts, proof", "no passages to prove it with", sound=True)
+
+
+def test_many_copies_of_one_text_prove_themselves(collection: Collection) -> None:
+    collection.add_rows([{"id": f"copy{i}", "text": "dddd"} for i in range(40)])
+    findings = examine(collection.library, prove=True)
+    assert unsound(findings) == []
+    assert findings[-1].detail == "44 of 44 found themselves first"
+
+
+def test_removed_passages_that_are_still_in_a_segment_are_explained(collection: Collection) -> None:
+    collection.remove(["d1"])
+    assert examine(collection.library, prove=True)[0] == Finding(SUBJECT, counts(3, 4), sound=True)
+
+
+def test_a_passage_without_a_vector_is_found(collection: Collection) -> None:
+    replace_vectors(collection, [1, 2, 4], collection._taken().vectors.segments[0].vectors[[0, 1, 3]])
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 3, lack=1)}. {ANEW}")]
+
+
+def test_a_vector_of_no_passage_is_found(collection: Collection) -> None:
+    vectors = collection._taken().vectors.segments[0].vectors
+    replace_vectors(collection, [1, 2, 3, 4, 5], vectors[[0, 1, 2, 3, 3]])
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 5, of_none=1)}. {ANEW}")]
+
+
+def test_what_lacks_a_vector_is_sound_after_its_remedy(collection: Collection) -> None:
+    replace_vectors(collection, [1, 2, 4], collection._taken().vectors.segments[0].vectors[[0, 1, 3]])
+    collection.rebuild("words")
+    collection.promote()
+    collection.compact(drop_retired=True)
+    assert unsound(examine(collection.library, prove=True)) == []
+    assert [hit.id for hit in collection.search("bb", 4)] == ["d0", "d1", "d2", "d3"]
+
+
+def test_numbers_that_do_not_rise_are_found(collection: Collection) -> None:
+    replace_vectors(collection, [1, 3, 2, 4], collection._taken().vectors.segments[0].vectors[:])
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 4)}. {ANEW}")]
+
+
+@pytest.mark.parametrize("factor", [0.5, np.nan, np.inf])
+def test_vectors_that_are_not_of_unit_length_are_found(collection: Collection, factor: float) -> None:
+    vectors = collection._taken().vectors.segments[0].vectors.copy()
+    vectors[2, 0] *= factor
+    replace_vectors(collection, [1, 2, 3, 4], vectors)
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"vectors that are not of unit length. {ANEW}")]
+
+
+def test_passages_that_wait_are_counted_and_sound(collection: Collection) -> None:
+    with collection._store.database.writing() as connection:
+        connection.execute(passages.update().where(passages.c.number == 4).values(number=50))
+    findings = examine(collection.library)
+    # The old number of the passage that waits is a vector of no passage: nobody removed it.
+    assert findings[0].detail.startswith(counts(4, 4, wait=1, of_none=1))
+    replace_vectors(collection, [1, 2, 3], collection._taken().vectors.segments[0].vectors[:3])
+    assert examine(collection.library)[0] == Finding(SUBJECT, counts(4, 3, wait=1), sound=True)
+
+
+def test_a_damaged_segment_is_found_and_left_where_it_is(collection: Collection) -> None:
+    (row,) = collection.overview().segments
+    path = collection._store.segment(1, row.sha256)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    for _ in range(2):
+        ((subject, detail),) = unsound(examine(collection.library, prove=True))
+        assert subject == SUBJECT
+        assert detail.startswith(f"segment {path.name} is damaged: its content hashes to ")
+        assert detail.endswith(". Mend it: nearsay index rebuild texts")
+        assert path.exists()
+    assert collection.overview().segments[0].state is SegmentState.CURRENT
+
+
+def test_a_missing_segment_is_found(collection: Collection) -> None:
+    (row,) = collection.overview().segments
+    path = collection._store.segment(1, row.sha256)
+    path.unlink()
+    said = f"segment {path.name} is missing from {path.parent}. Mend it: nearsay index rebuild texts"
+    assert unsound(examine(collection.library, prove=True)) == [(SUBJECT, said)]
+
+
+def test_a_segment_in_quarantine_is_found(collection: Collection) -> None:
+    (row,) = collection.overview().segments
+    with collection._store.database.writing() as connection:
+        generations.set_segment_state(connection, row, SegmentState.QUARANTINED)
+    said = f"segment {row.sha256}.safetensors is in quarantine. Mend it: nearsay index rebuild texts"
+    assert unsound(examine(collection.library)) == [(SUBJECT, said)]
+
+
+def test_a_catalogue_that_counts_otherwise_than_its_segment_is_found(collection: Collection) -> None:
+    with collection._store.database.writing() as connection:
+        connection.execute(segment_table.update().values(count=5))
+    ((_, detail),) = unsound(examine(collection.library))
+    assert "is not the catalogue's: count is 4, not 5. Mend it" in detail
+
+
+def test_files_that_nothing_points_to_are_counted_and_sound(collection: Collection) -> None:
+    folder = collection._store.segments(1)
+    (folder / "left.safetensors").write_bytes(b"x" * 150_000)
+    (folder / ".writing-1").write_bytes(b"x" * 50_000)
+    findings = examine(collection.library)
+    assert findings[1] == Finding(
+        "texts", "2 files that nothing points to (0.2 MB; nearsay index compact texts)", sound=True
+    )
+    collection.compact()
+    assert examine(collection.library)[1].detail == "0 files that nothing points to"
+
+
+def test_every_generation_is_examined(collection: Collection) -> None:
+    collection.rebuild(WordsEncoder(name="wider", dimension=12))
+    subjects = [finding.subject for finding in examine(collection.library, prove=True)]
+    assert subjects == [
+        "texts, generation 1 (live)",
+        "texts, generation 2 (ready)",
+        "texts",
+        "texts, proof",
+        "texts, proof",
+    ]
+
+
+def test_damage_in_one_collection_does_not_keep_another_from_its_proof(
+    collection: Collection, library: Library
+) -> None:
+    library.collection("zebra").add_rows(["a", "bb"])
+    (row,) = collection.overview().segments
+    collection._store.segment(1, row.sha256).unlink()
+    findings = examine(library, prove=True)
+    assert [subject for subject, _ in unsound(findings)] == [SUBJECT]
+    assert [finding.subject for finding in findings if finding.subject.endswith("proof")] == [
+        "zebra, proof"
+    ] * 2
+
+
+def test_vectors_that_were_exchanged_consistently_are_caught_by_the_proof(collection: Collection) -> None:
+    vectors = collection._taken().vectors.segments[0].vectors
+    replace_vectors(collection, [1, 2, 3, 4], vectors[::-1])
+    assert unsound(examine(collection.library)) == []
+    ((subject, detail),) = unsound(examine(collection.library, prove=True))
+    # The farthest exchange is (0, 1) for "a a a bb", which is (3, 1)/√10: a cosine of 1/√10.
+    assert subject == "texts, proof"
+    assert detail == f"4 passages encoded again: cosine to what is stored at least 0.31623. {ANEW}"
+
+
+def test_an_encoder_that_has_changed_is_told_by_the_proof(
+    collection: Collection, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WordsEncoder, "fingerprint", property(lambda _: "0" * 64))
+    ((subject, detail),) = unsound(examine(library, prove=True))
+    assert subject == "texts, proof"
+    assert "'words' has changed" in detail

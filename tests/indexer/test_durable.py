@@ -1,0 +1,161 @@
+"""Files that are there whole or not at all."""
+
+import errno
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearsay.data.errors import NearsayError
+from nearsay.indexer import durable
+from nearsay.indexer.durable import TEMPORARY_PREFIX, file_sha256, replacing, write_by_hash
+from nearsay.indexer.errors import DiskFullError
+
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def failing(number: int) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def test_a_file_is_named_by_the_hash_of_its_parts_together(tmp_path: Path) -> None:
+    path = write_by_hash(tmp_path / "new" / "folder", [b"a", memoryview(b"b"), b"", b"c"], ".bin")
+    assert path == tmp_path / "new" / "folder" / f"{ABC}.bin"
+    assert path.read_bytes() == b"abc"
+    assert file_sha256(path) == ABC
+    assert names(path.parent) == [f"{ABC}.bin"]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_any_content_reads_back_under_its_hash(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes]
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    path = write_by_hash(folder, parts, ".bin")
+    assert path.read_bytes() == b"".join(parts)
+    assert path.stem == hashlib.sha256(b"".join(parts)).hexdigest()
+    assert names(folder) == [path.name]
+
+
+def test_the_same_content_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = write_by_hash(tmp_path, [b"abc"], ".bin")
+    before = first.stat()
+    monkeypatch.setattr(durable, "replacing", failing(errno.EIO))
+    assert write_by_hash(tmp_path, [b"ab", b"c"], ".bin") == first
+    assert (first.stat().st_ino, first.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_file_of_that_name_with_other_content_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / f"{ABC}.bin").write_bytes(b"ab")
+    assert write_by_hash(tmp_path, [b"abc"], ".bin").read_bytes() == b"abc"
+    assert names(tmp_path) == [f"{ABC}.bin"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_full_disk_leaves_nothing_and_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, number: int
+) -> None:
+    target: Any = os if step == "fsync" else Path
+    monkeypatch.setattr(target, step, failing(number))
+    with pytest.raises(DiskFullError, match=r"no room left to write .*; nothing half-written .* Free some"):
+        write_by_hash(tmp_path, [b"abc"], ".bin")
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    def write() -> None:
+        with replacing(tmp_path / "a.bin") as stream:
+            stream.write(b"half of ")
+            stream.flush()
+            failing(errno.ENOSPC)()
+
+    with pytest.raises(DiskFullError, match=r"a\.bin"):
+        write()
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_any_other_error_of_the_disk_comes_out_as_it_is_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    target: Any = os if step == "fsync" else Path
+    monkeypatch.setattr(target, step, failing(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        write_by_hash(tmp_path, [b"abc"], ".bin")
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "open", failing(errno.EACCES))
+    with pytest.raises(NearsayError, match=r"a\.bin may not be written .*Check the folder's rights"):
+        replacing(tmp_path / "a.bin").__enter__()
+    monkeypatch.undo()
+    assert names(tmp_path) == []
+
+
+def test_what_does_not_read_back_as_written_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "file_sha256", lambda _: "0" * 64)
+    with pytest.raises(NearsayError, match="does not read back as it was written: check the disk"):
+        write_by_hash(tmp_path, [b"abc"], ".bin")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("raised", [OSError(errno.EIO, "broken"), ValueError("no"), KeyboardInterrupt()])
+def test_an_error_while_replacing_keeps_the_old_file(tmp_path: Path, raised: BaseException) -> None:
+    path = tmp_path / "report.jsonl"
+    path.write_bytes(b"old")
+
+    def write() -> None:
+        with replacing(path) as stream:
+            stream.write(b"new, but not all")
+            raise raised
+
+    with pytest.raises(type(raised)):
+        write()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["report.jsonl"]
+
+
+def test_the_old_file_stands_until_the_new_one_is_flushed_to_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.jsonl"
+    path.write_bytes(b"old")
+    seen: list[tuple[bytes, list[bytes]]] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        under_way = [found.read_bytes() for found in tmp_path.glob(f"{TEMPORARY_PREFIX}*")]
+        seen.append((path.read_bytes(), under_way))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with replacing(path) as stream:
+        stream.write(b"new")
+    assert seen == [(b"old", [b"new"]), (b"new", [])]  # the file's content first, then the folder's entry
+    assert path.read_bytes() == b"new"
+
+
+def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    with replacing(path) as first, replacing(path) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert path.read_bytes() == b"first"  # the block that ended last
+    assert names(tmp_path) == ["a.bin"]

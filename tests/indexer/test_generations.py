@@ -1,0 +1,380 @@
+"""Rolling an encoder out over a live collection, and rolling it back."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.errors import EncoderMismatchError, UnknownCollectionError, UnknownGenerationError
+from nearsay.training.sentence.text_encoder import EncodedWindow
+
+_ROWS = [
+    {"id": "cat", "text": "a cat sat"},
+    {"id": "dog", "text": "the dog ran far"},
+    {"id": "bird", "text": "parrots whistle melodies"},
+]
+_BUILDING, _READY, _LIVE, _RETIRED = GenerationState
+
+
+@pytest.fixture
+def letters() -> WordsEncoder:
+    """Another encoder, of 4 dimensions."""
+    return WordsEncoder("letters", dimension=4)
+
+
+@pytest.fixture
+def open_it(tmp_path: Path, words: WordsEncoder, letters: WordsEncoder) -> Iterator[Callable[[], Library]]:
+    """Opens the library, which knows both encoders, as another process would."""
+    encoders = {"all-MiniLM-L6-v2": words, "words": words, "letters": letters}
+    opened: list[Library] = []
+
+    def open_one() -> Library:
+        opened.append(Library.open(tmp_path / "library", load_encoder=encoders.__getitem__))
+        return opened[-1]
+
+    yield open_one
+    for library in opened:
+        library.close()
+
+
+@pytest.fixture
+def pets(open_it: Callable[[], Library], words: WordsEncoder) -> Collection:
+    """Three documents under the words encoder."""
+    collection = open_it().collection("pets")
+    collection.add_rows(_ROWS)
+    words.encoded.clear()
+    return collection
+
+
+def test_a_rebuild_embeds_everything_beside_the_live_generation(
+    pets: Collection, words: WordsEncoder, letters: WordsEncoder
+) -> None:
+    report = pets.rebuild("letters")
+    assert (report.generation, report.state, report.embedded, report.mended) == (2, _READY, 3, 0)
+    assert letters.encoded == [row["text"] for row in _ROWS]
+    assert words.encoded == []
+    assert _states(pets) == [_LIVE, _READY]
+    assert pets.search("a cat", k=1)[0].lineage.generation == 1
+
+
+def test_the_old_generation_answers_while_the_new_one_is_built(
+    pets: Collection, open_it: Callable[[], Library]
+) -> None:
+    reader = open_it().collection("pets")
+    seen = []
+    pets.rebuild(
+        "letters", progress=lambda _: seen.append((reader.search("a cat")[0].lineage, _states(reader)))
+    )
+    assert len(seen) == 1
+    lineage, states = seen[0]
+    assert (lineage.generation, lineage.encoder) == (1, "words")
+    assert states == [_LIVE, _BUILDING]
+
+
+def test_a_promotion_changes_what_answers_and_the_lineage_says_so(
+    pets: Collection, letters: WordsEncoder
+) -> None:
+    pets.rebuild("letters")
+    assert pets.promote() == 2
+    assert _states(pets) == [_RETIRED, _LIVE]
+    (hit,) = pets.search("a cat sat", k=1)
+    assert hit.id == "cat"
+    assert hit.lineage.generation == 2
+    assert hit.lineage.encoder == "letters"
+    assert hit.lineage.fingerprint == letters.fingerprint
+    assert hit.lineage.made_by == ("made for tests",)
+    assert pets.vectors()[1].shape == (3, 4)
+
+
+def test_a_promotion_embeds_nothing_again(
+    pets: Collection, words: WordsEncoder, letters: WordsEncoder
+) -> None:
+    pets.rebuild("letters")
+    letters.encoded.clear()
+    pets.promote()
+    assert letters.encoded == words.encoded == []
+
+
+def test_what_is_added_after_a_rebuild_is_caught_up_at_the_promotion(
+    pets: Collection, words: WordsEncoder, letters: WordsEncoder
+) -> None:
+    pets.rebuild("letters")
+    pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+    pets.add_rows([{"id": "cat", "text": "the cat slept"}])
+    pets.remove(["dog"])
+    letters.encoded.clear()
+    pets.promote()
+    assert letters.encoded == ["a fish swam", "the cat slept"]
+    hits = pets.search("a fish", k=10)
+    assert sorted(hit.text for hit in hits) == ["a fish swam", "parrots whistle melodies", "the cat slept"]
+    assert {hit.lineage.generation for hit in hits} == {2}
+    assert pets.overview().waiting == 0
+    _assert_sound(pets.library)
+
+
+def test_a_rollback_makes_the_old_generation_live_again_with_all_that_came_since(
+    pets: Collection, words: WordsEncoder
+) -> None:
+    pets.rebuild("letters")
+    pets.promote()
+    pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+    pets.remove(["dog"])
+    assert words.encoded == []
+    assert pets.rollback() == 1
+    assert words.encoded == ["a fish swam"]
+    assert _states(pets) == [_LIVE, _RETIRED]
+    hits = pets.search("a fish", k=10)
+    assert sorted(hit.id for hit in hits) == ["bird", "cat", "fish"]
+    assert {hit.lineage.generation for hit in hits} == {1}
+    _assert_sound(pets.library)
+
+
+def test_a_rollback_is_rolled_back_by_another(pets: Collection) -> None:
+    pets.rebuild("letters")
+    pets.promote()
+    assert [pets.rollback(), pets.rollback(), pets.rollback()] == [1, 2, 1]
+
+
+@pytest.mark.parametrize("order", [[2, 3], [3, 2], [3, 2, 1], [2, 3, 1], [2, 1, 3]])
+def test_a_rollback_goes_to_the_generation_that_was_live_last(pets: Collection, order: list[int]) -> None:
+    pets.rebuild("letters")
+    pets.rebuild(WordsEncoder("third", dimension=5))
+    for number in order:  # within one second
+        pets.promote(number)
+    assert pets.rollback() == order[-2]
+
+
+def test_without_a_retired_generation_there_is_no_way_back(pets: Collection) -> None:
+    with pytest.raises(
+        UnknownGenerationError, match=r"'pets' has no retired generation to go back to\. See: .*show"
+    ):
+        pets.rollback()
+    pets.rebuild("letters")
+    with pytest.raises(UnknownGenerationError, match="no retired generation"):
+        pets.rollback()
+    pets.promote()
+    pets.compact(drop_retired=True)
+    with pytest.raises(UnknownGenerationError, match="no retired generation"):
+        pets.rollback()
+    assert pets.search("a cat", k=1)[0].lineage.generation == 2
+
+
+def test_without_a_ready_generation_there_is_nothing_to_promote(pets: Collection) -> None:
+    with pytest.raises(
+        UnknownGenerationError, match=r"no generation that is ready\. Make one: nearsay index rebuild"
+    ):
+        pets.promote()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (1, "generation 1 of 'pets' is live, not ready"),
+        (0, "no generation 0; there are: 1, 2"),
+        (9, "no generation 9"),
+    ],
+)
+def test_only_a_ready_or_retired_generation_can_be_promoted(
+    pets: Collection, number: int, reason: str
+) -> None:
+    pets.rebuild("letters")
+    with pytest.raises(UnknownGenerationError, match=reason):
+        pets.promote(number)
+    assert _states(pets) == [_LIVE, _READY]
+
+
+def test_an_unfinished_generation_cannot_be_promoted(pets: Collection, letters: WordsEncoder) -> None:
+    _interrupt_rebuild(pets, letters)
+    with pytest.raises(UnknownGenerationError, match="no generation that is ready"):
+        pets.promote()
+    with pytest.raises(UnknownGenerationError, match="generation 2 of 'pets' is building, not ready"):
+        pets.promote(2)
+    assert pets.search("a cat", k=1)[0].lineage.generation == 1
+
+
+def test_an_interrupted_rebuild_goes_on(
+    pets: Collection, letters: WordsEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 2)
+    monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 2)
+    _interrupt_rebuild(pets, letters, after=1)
+    assert _states(pets) == [_LIVE, _BUILDING]
+    letters.encoded.clear()
+    report = pets.rebuild("letters")
+    assert (report.generation, report.state, report.embedded) == (2, _READY, 1)
+    assert letters.encoded == ["parrots whistle melodies"]
+    pets.promote()
+    assert len(pets.search("a cat")) == 3
+
+
+def test_a_finished_rebuild_is_not_done_twice(pets: Collection, letters: WordsEncoder) -> None:
+    pets.rebuild("letters")
+    letters.encoded.clear()
+    assert pets.rebuild("letters").embedded == 0
+    assert letters.encoded == []
+    assert _states(pets) == [_LIVE, _READY]
+
+
+def test_of_several_ready_generations_only_the_promoted_one_is_caught_up(
+    pets: Collection, letters: WordsEncoder
+) -> None:
+    third = WordsEncoder("third", dimension=5)
+    pets.rebuild("letters")
+    pets.rebuild(third)
+    pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+    letters.encoded.clear()
+    assert pets.promote() == 3
+    assert third.encoded[-1] == "a fish swam"
+    assert letters.encoded == []
+    assert pets.promote(2) == 2
+    assert letters.encoded == ["a fish swam"]
+    assert _states(pets) == [_RETIRED, _LIVE, _RETIRED]
+
+
+def test_a_promotion_is_one_transaction(pets: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    pets.rebuild("letters")
+    set_state = generations.set_state
+
+    def fail_at_live(connection: object, generation: object, state: GenerationState) -> None:
+        if state is _LIVE:
+            raise ZeroDivisionError
+        set_state(connection, generation, state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(generations, "set_state", fail_at_live)
+    with pytest.raises(ZeroDivisionError):
+        pets.promote()
+    assert _states(pets) == [_LIVE, _READY]
+    assert pets.search("a cat", k=1)[0].lineage.generation == 1
+
+
+def test_a_reader_sees_promotion_addition_and_removal_at_its_next_search(
+    pets: Collection, open_it: Callable[[], Library]
+) -> None:
+    reader = open_it().collection("pets")
+    assert reader.search("a cat", k=1)[0].lineage.generation == 1
+    pets.rebuild("letters")
+    assert reader.search("a cat", k=1)[0].lineage.generation == 1
+    pets.promote()
+    assert reader.search("a cat", k=1)[0].lineage.generation == 2
+    pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+    assert "fish" in {hit.id for hit in reader.search("a cat")}
+    pets.remove(["fish"])
+    assert "fish" not in {hit.id for hit in reader.search("a cat")}
+    pets.rollback()
+    assert reader.search("a cat", k=1)[0].lineage.generation == 1
+    pets.compact(drop_retired=True)
+    assert len(reader.search("a cat")) == 3
+
+
+def test_a_reader_does_not_open_again_what_it_has_open(
+    pets: Collection, open_it: Callable[[], Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = open_it().collection("pets")
+    reader.search("a cat")
+    opened = []
+    from nearsay.indexer import snapshot
+
+    open_vectors = snapshot.open_vectors
+    monkeypatch.setattr(
+        snapshot, "open_vectors", lambda path, *rest: opened.append(path) or open_vectors(path, *rest)
+    )
+    reader.search("a dog")
+    assert opened == []
+    pets.add_rows(["a fish swam"])
+    assert len(reader.search("a cat")) == 4
+    assert len(opened) == 1
+
+
+def test_a_rebuild_without_an_encoder_embeds_what_waits(pets: Collection, words: WordsEncoder) -> None:
+    stream = words.stream
+    words.stream = _broken_after(stream, 0)  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+    words.stream = stream  # type: ignore[method-assign]
+    assert any("1 passages have no vector yet" in note for note in pets.search("a cat").notes)
+    report = pets.rebuild()
+    assert (report.generation, report.state, report.embedded) == (1, _LIVE, 1)
+    assert len(pets.search("a cat")) == 4
+
+
+def test_nothing_can_be_rebuilt_that_is_not_there(open_it: Callable[[], Library]) -> None:
+    with pytest.raises(UnknownCollectionError, match="no collection 'pets'"):
+        open_it().collection("pets").rebuild("letters")
+
+
+def test_an_empty_collection_can_be_rebuilt_and_promoted(pets: Collection) -> None:
+    pets.remove(["cat", "dog", "bird"])
+    assert pets.rebuild("letters").embedded == 0
+    assert pets.promote() == 2
+    pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+    assert [hit.lineage.generation for hit in pets.search("a cat")] == [2]
+
+
+def test_an_encoder_trained_on_in_its_place_is_rolled_out_without_opening_anything_again(
+    tmp_path: Path,
+) -> None:
+    on_disk = {"mine": WordsEncoder("mine", dimension=8)}
+    writer, reader = (Library.open(tmp_path / "library", load_encoder=on_disk.__getitem__) for _ in range(2))
+    with writer, reader:
+        writer.collection("pets", encoder="mine").add_rows(_ROWS)
+        pets, looking = writer.collection("pets"), reader.collection("pets")
+        old = looking.search("a cat", k=1)[0].lineage.fingerprint
+        on_disk["mine"] = WordsEncoder("mine", dimension=4)
+
+        assert pets.rebuild("mine").generation == 2
+        assert pets.promote() == 2
+
+        (hit,) = looking.search("a cat", k=1)
+        assert hit.lineage.generation == 2
+        assert hit.lineage.fingerprint == on_disk["mine"].fingerprint != old
+        with pytest.raises(EncoderMismatchError, match="holds vectors of mine as it was"):
+            pets.rollback()
+        assert pets.search("a cat", k=1)[0].lineage.generation == 2
+
+
+def test_a_collection_without_a_generation_is_empty(open_it: Callable[[], Library]) -> None:
+    pets = open_it().collection("pets")
+    with pytest.raises(
+        UnknownCollectionError, match=r"no collection 'pets' .*Make it: nearsay index add pets FILE"
+    ):
+        pets.search("a cat")
+    pets.add_rows([])
+    assert pets.search("a cat").notes == ("nothing found: no passage is there",)
+    with pytest.raises(BadInputError, match="the query is empty"):
+        pets.search(" ")
+
+
+def _states(pets: Collection) -> list[GenerationState]:
+    return [row.state for row in pets.generations()]
+
+
+def _interrupt_rebuild(pets: Collection, letters: WordsEncoder, after: int = 0) -> None:
+    stream = letters.stream
+    letters.stream = _broken_after(stream, after)  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        pets.rebuild("letters")
+    letters.stream = stream  # type: ignore[method-assign]
+
+
+def _broken_after(
+    stream: Callable[..., Iterator[EncodedWindow]], count: int
+) -> Callable[..., Iterator[EncodedWindow]]:
+    """An encoder's stream that raises after so many windows; what was read of its input stays read."""
+
+    def broken(windows: Iterable[list[str]], **options: object) -> Iterator[EncodedWindow]:
+        for number, window in enumerate(windows):
+            if number == count:
+                raise ZeroDivisionError
+            yield from stream([window], **options)
+
+    return broken
+
+
+def _assert_sound(library: Library) -> None:
+    assert [finding for finding in examine(library, prove=True) if not finding.sound] == []

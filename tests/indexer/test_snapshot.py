@@ -1,0 +1,186 @@
+"""What a reader sees."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from words_encoder import WordsEncoder
+
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.segment import SegmentKind, write_vectors
+from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
+
+OpenLibrary = Callable[[], Library]
+
+
+def living(snapshot: Snapshot) -> list[int]:
+    return np.flatnonzero(snapshot.alive).tolist()
+
+
+def afresh(collection: Collection) -> Snapshot:
+    with collection._store.database.reading() as connection:
+        found = take(connection, collection._store, collection._row())
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def collection(library: Library) -> Collection:
+    """Passages 1 to 4."""
+    collection = library.collection("texts")
+    collection.add_rows([{"id": f"d{i}", "text": "a" * i} for i in range(1, 5)])
+    return collection
+
+
+def test_a_snapshot_knows_which_passages_live(collection: Collection) -> None:
+    collection.remove(["d2"])
+    snapshot = collection._taken()
+    assert living(snapshot) == [1, 3, 4]
+    assert snapshot.searchable == 3
+    assert (snapshot.waiting, snapshot.notes, snapshot.index) == (0, (), None)
+
+
+def test_nothing_is_read_again_while_nothing_changes(collection: Collection) -> None:
+    assert collection._taken() is collection._taken()
+
+
+def test_every_change_gives_a_new_snapshot_over_the_segments_that_are_open(collection: Collection) -> None:
+    first = collection._taken()
+    collection.add_rows([{"id": "d5", "text": "aaaaa"}])
+    second = collection._taken()
+    assert second.vectors.segments[0] is first.vectors.segments[0]
+    assert living(second) == [1, 2, 3, 4, 5]
+    assert living(first) == [1, 2, 3, 4]
+
+
+def test_a_snapshot_is_not_changed_by_what_comes_after(collection: Collection) -> None:
+    first = collection._taken()
+    query = np.eye(8, dtype=np.float32)[0]
+    before = first.nearest(query, 4).ids.tolist()
+    collection.remove(["d1", "d2"])
+    collection.compact()
+    assert first.nearest(query, 4).ids.tolist() == before == [1, 2, 3, 4]
+    assert collection._taken().nearest(query, 4).ids.tolist() == [3, 4]
+
+
+def test_only_allowed_and_living_passages_are_found(collection: Collection) -> None:
+    collection.remove(["d2"])
+    snapshot = collection._taken()
+    query = np.eye(8, dtype=np.float32)[2]
+    assert snapshot.nearest(query, 9, np.array([2, 3, 4, 9, 1000])).ids.tolist() == [3, 4]
+    assert snapshot.nearest(query, 9, np.zeros(0, dtype=np.int64)).ids.tolist() == []
+
+
+def test_a_collection_without_a_live_generation_has_no_snapshot(library: Library) -> None:
+    row = library.collection("empty")._make()
+    with library.store.database.reading() as connection:
+        assert take(connection, library.store, row) is None
+
+
+def test_a_collection_whose_documents_are_all_gone_has_an_empty_snapshot(collection: Collection) -> None:
+    collection.remove(where={})
+    assert living(collection._taken()) == []
+    collection.compact()
+    snapshot = collection._taken()
+    assert (living(snapshot), len(snapshot.vectors), snapshot.searchable) == ([], 0, 0)
+    assert snapshot.nearest(np.eye(8, dtype=np.float32)[0], 3).ids.tolist() == []
+
+
+def test_a_passage_removed_before_its_vector_was_written_is_dead_when_the_vector_comes(
+    collection: Collection, open_library: OpenLibrary
+) -> None:
+    """A killed run left it waiting; the next embeds it though its document was removed meanwhile."""
+    reader = open_library().collection("texts")
+    collection.remove(["d4"])
+    with collection._store.database.writing() as connection:  # passage 4 as if it had never got its vector
+        (row,) = generations.segments_of(connection, 1)
+        generations.remove_segment(connection, row)
+        folder, live = collection._store.segments(1), collection._live()
+        vectors, fingerprint = np.eye(8, dtype=np.float32), live.encoder.fingerprint
+        path = write_vectors(folder, np.arange(1, 4), vectors[:3], fingerprint)
+        generations.add_segment(connection, live, SegmentKind.VECTORS, path, 3, (1, 3))
+        collections.changed(connection, 1)
+    assert living(reader._taken()) == [1, 2, 3]
+    path = write_vectors(folder, np.array([4]), vectors[3:4], fingerprint)
+    with collection._store.database.writing() as connection:
+        generations.add_segment(connection, live, SegmentKind.VECTORS, path, 1, (4, 4))
+        collections.changed(connection, 1)
+    assert living(afresh(reader)) == [1, 2, 3]
+    assert living(reader._taken()) == [1, 2, 3]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "change", "remove", "compact", "rebuild", "look"]), st.integers(0, 7)),
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(STEPS)
+def test_a_snapshot_taken_from_the_last_one_equals_one_taken_afresh(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("steps") / "library"
+    encoder = WordsEncoder()
+    with (
+        Library.open(folder, load_encoder=lambda _: encoder) as writer,
+        Library.open(folder, load_encoder=lambda _: encoder) as other,
+    ):
+        collection, reader = writer.collection("texts"), other.collection("texts")
+        texts = {f"d{i}": "a" for i in range(4)}
+        collection.add_rows([{"id": id_, "text": text} for id_, text in texts.items()])
+        for at, (step, which) in enumerate(steps):
+            id_ = f"d{which}"
+            if step == "add" or (step == "change" and id_ in texts):
+                texts[id_] = "a " * at + "bb"
+                collection.add_rows([{"id": id_, "text": texts[id_]}])
+            elif step == "remove" and id_ in texts:
+                del texts[id_]
+                collection.remove([id_])
+            elif step == "compact":
+                collection.compact()
+            elif step == "rebuild":
+                collection.rebuild()
+            elif step == "look":
+                reader._taken()
+        kept, fresh = reader._taken(), afresh(reader)
+        assert living(kept) == living(fresh)
+        assert kept.searchable == len(texts)
+        assert kept.vectors.ids.tolist() == fresh.vectors.ids.tolist()
+        hits = reader.search("a", 20)
+        assert {hit.id: hit.text for hit in hits} == {id_: text.strip() for id_, text in texts.items()}
+
+
+def test_a_segment_that_a_compaction_replaced_while_it_was_opened_is_not_damaged(
+    collection: Collection, open_library: OpenLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = open_library().collection("texts")
+    collection.remove(["d1"])
+    real = generations.segments_of
+    calls: list[int] = []
+
+    def replaced_just_after(connection: object, collection_id: int, generation: int | None = None) -> object:
+        rows = real(connection, collection_id, generation)  # type: ignore[arg-type]
+        if not calls:
+            calls.append(1)
+            collection.compact()
+        return rows
+
+    monkeypatch.setattr(generations, "segments_of", replaced_just_after)
+    assert [hit.id for hit in reader.search("aa", 9)] == ["d2", "d3", "d4"]
+    assert not collection._store.quarantine.exists()
+
+
+def test_a_stale_snapshot_says_so(collection: Collection, open_library: OpenLibrary) -> None:
+    reader = open_library().collection("texts")
+    collection.remove(["d1"])
+    database = reader._store.database
+    with database.reading() as connection:
+        row = reader._row()
+        generations.segments_of(connection, row.id)  # the transaction has begun to see
+        collection.compact()
+        with pytest.raises(StaleSnapshotError):
+            take(connection, reader._store, row)

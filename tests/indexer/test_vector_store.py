@@ -1,0 +1,216 @@
+"""Exact search over the vectors of several segments."""
+
+from itertools import pairwise
+
+import faiss
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from nearsay.indexer import vector_store
+from nearsay.indexer.segment import VectorSegment
+from nearsay.indexer.vector_store import Candidates, VectorStore, merge, unit_length
+
+Ids = NDArray[np.int64]
+Vectors = NDArray[np.float32]
+
+
+def store_of(ids: Ids, vectors: Vectors, cuts: list[int]) -> VectorStore:
+    """The vectors in segments, cut at the given places, given in no order."""
+    bounds = [0, *sorted(cut for cut in set(cuts) if 0 < cut < ids.size), ids.size]
+    segments = [
+        VectorSegment(str(begin), ids[begin:end], vectors[begin:end])
+        for begin, end in pairwise(bounds)
+        if end > begin
+    ]
+    return VectorStore(segments[::-1], vectors.shape[1])
+
+
+def best_by_force(ids: Ids, vectors: Vectors, query: Vectors, k: int) -> list[int]:
+    """Every score worked out by itself, sorted as sentences say: higher first, then the lower number."""
+    scored = [(-float(np.dot(vector, query)), int(id_)) for id_, vector in zip(ids, vectors, strict=True)]
+    return [id_ for _, id_ in sorted(scored)[:k]]
+
+
+@pytest.fixture
+def corners() -> VectorStore:
+    """Five vectors of two numbers in two segments, with gaps between their numbers."""
+    return VectorStore(
+        [
+            VectorSegment("b", np.array([7, 9]), np.array([[0.6, 0.8], [-1, 0]], dtype=np.float32)),
+            VectorSegment("a", np.array([2, 3, 5]), np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32)),
+        ],
+        dimension=2,
+    )
+
+
+EAST = np.array([1, 0], dtype=np.float32)
+
+
+def test_the_nearest_come_by_falling_score_and_ties_by_rising_number(corners: VectorStore) -> None:
+    found = corners.nearest(EAST, 5)
+    assert found.ids.tolist() == [2, 5, 7, 3, 9]
+    np.testing.assert_allclose(found.scores, [1, 0.6, 0.6, 0, -1], atol=1e-7)
+
+
+@pytest.mark.parametrize(("k", "ids"), [(1, [2]), (2, [2, 5]), (3, [2, 5, 7]), (99, [2, 5, 7, 3, 9])])
+def test_no_more_come_than_are_asked_for_or_are_there(corners: VectorStore, k: int, ids: list[int]) -> None:
+    assert corners.nearest(EAST, k).ids.tolist() == ids
+    assert corners.nearest_among(EAST, k, np.array([2, 3, 5, 7, 9])).ids.tolist() == ids
+
+
+def test_only_living_passages_are_found(corners: VectorStore) -> None:
+    alive = np.zeros(10, dtype=np.bool_)
+    alive[[3, 7, 9]] = True
+    assert corners.nearest(EAST, 2, alive).ids.tolist() == [7, 3]
+    assert corners.nearest(EAST, 2, np.zeros(10, dtype=np.bool_)).ids.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("after", "ids"), [(0, [2, 5, 7, 3, 9]), (3, [5, 7, 9]), (5, [7, 9]), (8, [9]), (9, [])]
+)
+def test_only_passages_after_a_number_are_found(corners: VectorStore, after: int, ids: list[int]) -> None:
+    assert corners.nearest(EAST, 9, after=after).ids.tolist() == ids
+
+
+def test_among_some_passages_those_without_a_vector_are_left_out(corners: VectorStore) -> None:
+    found = corners.nearest_among(EAST, 9, np.array([1, 3, 4, 7, 8, 11, 2**40]))
+    assert found.ids.tolist() == [7, 3]
+    np.testing.assert_allclose(found.scores, [0.6, 0], atol=1e-7)
+    assert corners.nearest_among(EAST, 9, np.array([1, 4], dtype=np.int64)).ids.tolist() == []
+    assert corners.nearest_among(EAST, 9, np.zeros(0, dtype=np.int64)).ids.tolist() == []
+
+
+def test_positions_and_rows_reach_across_segments(corners: VectorStore) -> None:
+    assert len(corners) == 5
+    assert corners.ids.tolist() == [2, 3, 5, 7, 9]
+    positions = corners.positions(np.array([1, 3, 7, 8, 9, 10]))
+    assert positions.tolist() == [1, 3, 4]
+    np.testing.assert_array_equal(
+        corners.rows(positions), np.array([[0, 1], [0.6, 0.8], [-1, 0]], dtype=np.float32)
+    )
+
+
+def test_an_empty_store_finds_nothing() -> None:
+    empty = VectorStore([], dimension=2)
+    assert len(empty) == 0
+    assert empty.nearest(EAST, 3).ids.tolist() == []
+    assert empty.nearest_among(EAST, 3, np.array([1, 2])).ids.tolist() == []
+    assert empty.positions(np.array([1])).tolist() == []
+    assert empty.rows(np.zeros(0, dtype=np.int64)).shape == (0, 2)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 120),
+    dimension=st.sampled_from([1, 2, 3, 7, 64, 384]),
+    k=st.integers(1, 130),
+    cuts=st.lists(st.integers(1, 119), max_size=4),
+    after=st.integers(0, 200),
+    copies=st.booleans(),
+    block=st.sampled_from([1, 3, 16, 65_536]),
+)
+def test_every_way_to_search_equals_brute_force(
+    *, seed: int, count: int, dimension: int, k: int, cuts: list[int], after: int, copies: bool, block: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    ids = np.cumsum(generator.integers(1, 4, count), dtype=np.int64)
+    # Eighths of small whole numbers: every sum of their products is exact, so ties are true ties.
+    vectors = (generator.integers(-4, 5, (count, dimension)) / 8).astype(np.float32)
+    if copies:
+        vectors = vectors[generator.integers(0, 1 + count // 8, count)]
+    query = (generator.integers(-4, 5, dimension) / 8).astype(np.float32)
+    alive = generator.random(int(ids[-1]) + 1) < 0.7
+    stored = store_of(ids, vectors, cuts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vector_store, "_BLOCK", block)
+        everything = stored.nearest(query, k)
+        some = stored.nearest(query, k, alive, after)
+        among = stored.nearest_among(query, k, np.flatnonzero(alive))
+    assert everything.ids.tolist() == best_by_force(ids, vectors, query, k)
+    np.testing.assert_array_equal(everything.scores, vectors[np.searchsorted(ids, everything.ids)] @ query)
+    kept = alive[ids]
+    assert among.ids.tolist() == best_by_force(ids[kept], vectors[kept], query, k)
+    kept &= ids > after
+    assert some.ids.tolist() == best_by_force(ids[kept], vectors[kept], query, k)
+
+
+def test_exact_search_equals_faiss() -> None:
+    generator = np.random.default_rng(1)
+    vectors = unit_length(generator.standard_normal((2000, 32)).astype(np.float32))
+    queries = unit_length(generator.standard_normal((20, 32)).astype(np.float32))
+    flat = faiss.IndexFlatIP(32)
+    flat.add(vectors)
+    scores, positions = flat.search(queries, 25)
+    ids = np.arange(1, 2001) * 3
+    stored = store_of(ids, vectors, [400, 401, 1999])
+    for query, expected, expected_scores in zip(queries, positions, scores, strict=True):
+        found = stored.nearest(query, 25)
+        assert found.ids.tolist() == ids[expected].tolist()
+        np.testing.assert_allclose(found.scores, expected_scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("dimension", [2, 100, 384, 768])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 7, 17, 1003])
+def test_copies_of_one_vector_score_the_same_to_the_bit_wherever_they_stand(
+    dimension: int, count: int
+) -> None:
+    generator = np.random.default_rng(dimension)
+    vector, query = unit_length(generator.standard_normal((2, dimension)).astype(np.float32))
+    ids = np.arange(1, count + 1)
+    stored = store_of(ids, np.tile(vector, (count, 1)), [1, 4, 400])
+    found = stored.nearest(query, count)
+    assert found.ids.tolist() == ids.tolist()
+    assert np.unique(found.scores).size == 1
+    some = stored.nearest_among(query, count, ids[count // 2 :])
+    assert some.ids.tolist() == ids[count // 2 :].tolist()
+    assert set(some.scores.tolist()) == set(found.scores.tolist())
+
+
+@given(
+    parts=st.lists(st.lists(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0]), max_size=30), max_size=4),
+    k=st.integers(1, 40),
+    order=st.randoms(use_true_random=False),
+)
+def test_merging_takes_the_best_whatever_the_order_of_the_parts(
+    parts: list[list[float]], k: int, order: object
+) -> None:
+    made: list[Candidates] = []
+    number = 0
+    for scores in parts:
+        ids = np.arange(number, number + len(scores), dtype=np.int64)
+        made.append(Candidates(ids, np.array(scores, dtype=np.float32)))
+        number += len(scores)
+    expected = sorted(
+        (-score, id_)
+        for part in made
+        for score, id_ in zip(part.scores.tolist(), part.ids.tolist(), strict=True)
+    )[:k]
+    order.shuffle(made)  # type: ignore[attr-defined]
+    merged = merge(made, k)
+    assert merged.ids.tolist() == [id_ for _, id_ in expected]
+    assert merged.scores.tolist() == [-negative for negative, _ in expected]
+
+
+def test_vectors_are_scaled_to_length_one() -> None:
+    scaled = unit_length(np.array([[3, 4], [0, -2], [1, 0]], dtype=np.float32))
+    np.testing.assert_allclose(scaled, [[0.6, 0.8], [0, -1], [1, 0]], atol=1e-7)
+    assert scaled.dtype == np.float32
+
+
+def test_vectors_of_length_one_are_left_as_they_are() -> None:
+    vectors = np.array([[0.6, 0.8], [1, 0]], dtype=np.float32)
+    assert unit_length(vectors) is vectors
+    assert unit_length(np.zeros((0, 3), dtype=np.float32)).shape == (0, 3)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1e3))
+def test_any_vectors_have_length_one_and_their_direction_afterwards(seed: int, scale: float) -> None:
+    generator = np.random.default_rng(seed)
+    vectors = (generator.standard_normal((5, 7)) * scale).astype(np.float32)
+    scaled = unit_length(vectors)
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
+    lengths = np.linalg.norm(vectors, axis=1)
+    np.testing.assert_allclose(scaled * lengths[:, None], vectors, rtol=1e-4, atol=1e-5 * scale)
