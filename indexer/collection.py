@@ -23,7 +23,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.compaction import CompactReport, compact
+from nearsay.indexer.compaction import CompactReport, compact, merge_small
 from nearsay.indexer.errors import UnknownCollectionError, UnknownDocumentError
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
 from nearsay.indexer.filters.parse import Where, parse
@@ -312,6 +312,7 @@ class Collection:
                 if is_new:  # a first try that failed settles neither encoder nor chunking
                     self._forget_empty(row)
                 raise
+            merge_small(self._store, row, generation)
             refresh_index(self._store, row, generation)
         return report
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -13,10 +14,13 @@ from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.quarantine import open_all, remedy
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["CompactReport", "compact"]
+__all__ = ["CompactReport", "compact", "merge_small"]
 
 _ROWS = 131_072  # passages in a merged segment
+_SMALL = 16_384  # passages: what one addition writes at once
+_MOST_SMALL = 32  # small segments at the end of a generation before they are merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +76,56 @@ def remove_orphans(store: Store, collection_id: int, rows: list[SegmentRow]) -> 
     return files, freed
 
 
-def _merge(store: Store, collection: CollectionRow, generation: GenerationRow, living: np.ndarray) -> int:
+def merge_small(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
+    """Merge the small segments that many little additions leave behind, once there are dozens of them.
+
+    Without it a thousand additions of one document would make a thousand files to open.
+    """
+    rows = _vector_rows(store, collection, generation)
+    small = rows
+    while small and max(row.count for row in small) >= _SMALL:
+        small = small[1:]
+    if len(small) <= _MOST_SMALL or any(row.state is SegmentState.QUARANTINED for row in small):
+        return
+    vectors = open_all(store, collection, generation, small)
+    _replace(store, collection, generation, small, vectors, np.arange(len(vectors)))
     with store.database.reading() as connection:
-        rows = generations.segments_of(connection, collection.id, generation.number)
+        named = generations.segments_of(connection, collection.id)
+    remove_orphans(store, collection.id, named)
+
+
+def _merge(
+    store: Store, collection: CollectionRow, generation: GenerationRow, living: NDArray[np.int64]
+) -> int:
+    rows = _vector_rows(store, collection, generation)
     if any(row.state is SegmentState.QUARANTINED for row in rows):
         raise DamagedSegmentError(
             f"generation {generation.number} of '{collection.name}' has a segment in quarantine. "
             f"{remedy(collection.name, generation)}"
         )
-    rows = [row for row in rows if row.kind is SegmentKind.VECTORS]
     vectors = open_all(store, collection, generation, rows)
     positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
     gone = len(vectors) - positions.size
-    if not gone and len(rows) <= max(1, -(-positions.size // _ROWS)):
-        return 0
+    if gone or len(rows) > max(1, -(-positions.size // _ROWS)):
+        _replace(store, collection, generation, rows, vectors, positions)
+    return gone
+
+
+def _vector_rows(store: Store, collection: CollectionRow, generation: GenerationRow) -> list[SegmentRow]:
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+    return [row for row in rows if row.kind is SegmentKind.VECTORS]
+
+
+def _replace(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: list[SegmentRow],
+    vectors: VectorStore,
+    positions: NDArray[np.int64],
+) -> None:
+    """Put segments with the vectors at the positions in the place of the rows, in one transaction."""
     written = []
     for begin in range(0, positions.size, _ROWS):
         some = positions[begin : begin + _ROWS]
@@ -101,4 +141,3 @@ def _merge(store: Store, collection: CollectionRow, generation: GenerationRow, l
             span = int(ids[0]), int(ids[-1])
             generations.add_segment(connection, generation, SegmentKind.VECTORS, path, ids.size, span)
         collections.changed(connection, collection.id)
-    return gone

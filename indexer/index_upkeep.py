@@ -1,5 +1,7 @@
 """When a generation gets an index, and when it gets a new one."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from nearsay.indexer.catalogue import collections, generations, passages
@@ -36,7 +38,10 @@ def refresh_index(
     index_rows = [row for row in rows if row.kind is SegmentKind.INDEX]
     indexed = next((row for row in index_rows if row.state is SegmentState.CURRENT), None)
     total = min(sum(row.count for row in vector_rows), living.size)
-    outgrown = indexed is None or total > REBUILD_AT * indexed.count or always
+    # A plan that was measured and stayed exact has no index, but a size that it was measured at.
+    measured = plan.measured_at if plan.kind is PlanKind.EXACT else 0
+    covered = indexed.count if indexed is not None else measured
+    outgrown = always or total > REBUILD_AT * covered
     if total <= exact_up_to or not outgrown or not faiss_is_installed():
         return plan
     if any(row.state is SegmentState.QUARANTINED for row in vector_rows):
@@ -45,7 +50,7 @@ def refresh_index(
     alive = np.zeros(int(vectors.ids[-1]) + 1, dtype=np.bool_)
     alive[living[living < alive.size]] = True
     through = int(vectors.ids[-1])
-    index, plan = build(vectors, alive, through, plan)
+    index, plan = build(vectors, alive, through, replace(plan, measured_at=total))
     path = None
     if plan.kind is not PlanKind.EXACT:
         path = write_index(

@@ -13,7 +13,7 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.tables import libraries
+from nearsay.indexer.catalogue.tables import libraries, segments
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.durable import replacing
 from nearsay.indexer.errors import CatalogueError, DiskFullError
@@ -83,8 +83,12 @@ class Library:
         # Not a URL as text: a folder's name may hold '?' or '%'.
         inside = sa.URL.create("sqlite", database=str(home / "catalogue.sqlite"))
         catalogue = Database(database or inside)
-        catalogue.migrate(create=not kept)
-        _agree(catalogue, identity, kept, wanted)
+        try:
+            catalogue.migrate(create=not kept)
+            _agree(catalogue, identity, kept, wanted)
+        except BaseException:
+            catalogue.close()
+            raise
         store = Store(home.resolve(), catalogue)
         return cls(store, load_encoder or _loader(device, precision))
 
@@ -158,8 +162,17 @@ def _agree(catalogue: Database, identity: Path, kept: dict[str, Any], wanted: st
     """The folder and the database have to belong together: segments of one make no sense beside the other."""
     with catalogue.reading() as connection:
         known = connection.execute(sa.select(libraries.c.id)).scalar_one_or_none()
+        used = connection.execute(sa.select(sa.exists().select_from(segments))).scalar_one()
+    if used and not kept and not (identity.parent / "segments").is_dir():
+        # Its segments lie elsewhere: here they would all look damaged.
+        raise CatalogueError(
+            f"the catalogue belongs to a library in another folder than {identity.parent}. "
+            "Name that folder, or another database"
+        )
     if known is None and not kept:
         with catalogue.writing() as connection:
+            if catalogue.dialect == "postgresql":  # SQLite has one writer as it is
+                connection.execute(sa.text("LOCK TABLE libraries IN EXCLUSIVE MODE"))
             known = connection.execute(sa.select(libraries.c.id)).scalar_one_or_none() or str(uuid.uuid4())
             connection.execute(libraries.delete())
             connection.execute(libraries.insert().values(id=known, created_at=now()))

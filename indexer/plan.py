@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from nearsay.indexer.errors import CatalogueError
+
 __all__ = ["EXACT_UP_TO", "Measured", "Plan", "PlanKind"]
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
@@ -37,6 +39,7 @@ class Plan:
     probes: int = 0  # IVF: lists that a query looks into
     recall_target: float = 0.95  # at 10
     report: tuple[Measured, ...] = ()
+    measured_at: int = 0  # passages there were when the report was made
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -45,8 +48,18 @@ class Plan:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "Plan":
-        """From what `to_json` gave; unknown fields of a later nearsay are left out."""
-        known = {name: kept[name] for name in ("lists", "probes", "recall_target", "note") if name in kept}
+        """From what `to_json` gave; CatalogueError for a kind that only a newer nearsay knows."""
+        unknown = {str(row.get("kind")) for row in (kept, *kept.get("report", ()))} - {*PlanKind, "None"}
+        if unknown:
+            raise CatalogueError(
+                f"a generation is searched by '{min(unknown)}', which this nearsay does not know. "
+                "Upgrade: pip install -U nearsay"
+            )
+        known = {
+            name: kept[name]
+            for name in ("lists", "probes", "recall_target", "measured_at", "note")
+            if name in kept
+        }
         report = tuple(
             Measured(
                 PlanKind(row["kind"]), row["parameters"], row["recall_at_10"], row["milliseconds_a_query"]

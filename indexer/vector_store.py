@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.segment import VectorSegment
 
 __all__ = ["Candidates", "VectorStore", "merge", "unit_length"]
@@ -109,6 +110,14 @@ def _cosine_similarities(vectors: NDArray[np.float32], query: NDArray[np.float32
 
 
 def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors (n, d) scaled to length 1, so that a dot product is their cosine similarity."""
+    """The vectors (n, d) scaled to length 1, so that a dot product is their cosine similarity.
+
+    NearsayError if one is zero, infinite or not a number: it has no direction.
+    """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    bad = int(np.count_nonzero(~np.isfinite(norms) | (norms == 0.0)))
+    if bad:
+        raise NearsayError(
+            f"the encoder gave {bad} vectors that are zero, infinite or not numbers. Use another encoder"
+        )
     return vectors if np.all(np.abs(norms - 1.0) < 1e-6) else (vectors / norms).astype(np.float32)

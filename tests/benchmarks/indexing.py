@@ -1,9 +1,9 @@
 """How fast is a file of texts turned into something that can be searched?
 
 nearsay's `add` (reads, tokenizes, encodes, writes the catalogue and durable segments) beside the shortest
-script on sentence-transformers (reads the lines, `encode` at its defaults, one `numpy.save`), on the same texts
-in the same run, in turn. Quality beside speed: cosine to sentence-transformers' float32 vectors, and how many
-of the ten nearest neighbours are the same.
+script on sentence-transformers (reads the lines, `encode` at its defaults, one `numpy.save`), on the same
+texts in the same run, in turn. Quality beside speed: cosine to sentence-transformers' float32 vectors, and
+how many of the ten nearest neighbours are the same.
 
     python tests/benchmarks/indexing.py [--texts FILE] [--limit N] [--rounds 5] [--out FILE.json]
 """

@@ -238,3 +238,18 @@ def _segments(pets: Collection) -> set[str]:
 def _assert_sound(library: Library, *, proof: bool = True) -> None:
     findings = examine(library, prove=proof)
     assert [finding for finding in findings if not finding.sound] == []
+
+
+def test_many_little_additions_do_not_leave_many_segments(library: Library) -> None:
+    collection = library.collection("notes")
+    for number in range(100):
+        collection.add_rows([{"id": str(number), "text": "a" * (number % 8 + 1) + f" b {number}"}])
+    before = [(hit.id, hit.score) for hit in collection.search("aaa b 7", k=100)]
+    shown = collection.overview()
+    assert len(shown.segments) <= 33
+    assert sum(segment.count for segment in shown.segments) == 100
+    folder = library.store.segments(1)
+    assert len(list(folder.iterdir())) == len(shown.segments)
+    collection.compact()
+    assert [(hit.id, hit.score) for hit in collection.search("aaa b 7", k=100)] == before
+    assert all(finding.sound for finding in examine(library, prove=True))

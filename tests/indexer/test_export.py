@@ -101,7 +101,7 @@ FIELDS = st.text(PLAIN, min_size=1, max_size=8).filter(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(
     st.lists(
         st.builds(

@@ -2,10 +2,17 @@
 
 import json
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from nearsay.indexer import Library
+from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.index_upkeep import refresh_index
 from nearsay.indexer.plan import Measured, Plan, PlanKind
+from nearsay.indexer.vector_store import VectorStore
 
 PLAN = Plan(
     kind=PlanKind.IVF,
@@ -71,3 +78,29 @@ def test_fields_of_a_later_nearsay_are_left_out() -> None:
 def test_a_choice_changes_nothing_else() -> None:
     chosen = Plan(recall_target=0.9).chosen(PlanKind.IVF, lists=128)
     assert chosen == Plan(PlanKind.IVF, lists=128, recall_target=0.9)
+
+
+def test_a_plan_of_a_newer_nearsay_is_refused_with_the_remedy() -> None:
+    with pytest.raises(CatalogueError, match="'teleport', which this nearsay does not know. Upgrade"):
+        Plan.from_json({"kind": "teleport"})
+
+
+def test_a_plan_that_was_measured_and_stayed_exact_is_not_measured_at_every_addition(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[int] = []
+
+    def build_nothing(
+        vectors: VectorStore, alive: NDArray[np.bool_], through: int, plan: Plan
+    ) -> tuple[None, Plan]:
+        built.append(len(vectors))
+        return None, plan.chosen(PlanKind.EXACT)
+
+    monkeypatch.setattr("nearsay.indexer.index_upkeep.build", build_nothing)
+    collection = library.collection("notes")
+    collection.add_rows([{"id": str(number), "text": "a" * (number % 8 + 1)} for number in range(20)])
+    for ids in (range(20, 22), range(22, 24), range(24, 40)):
+        collection.add_rows([{"id": str(number), "text": "a b"} for number in ids])
+        row, generation = collection._row(), collection._live()
+        refresh_index(library.store, row, generation, exact_up_to=10)
+    assert built == [22, 40]

@@ -205,7 +205,7 @@ def test_by_document_there_are_k_of_them_however_many_passages_one_has(library: 
         assert hits.notes == ()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12),
     k=st.integers(1, 15),

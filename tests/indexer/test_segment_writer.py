@@ -179,6 +179,8 @@ def test_what_is_written_is_read_back_and_safetensors_agrees(
     segment = open_vectors(path, path.stem, header)
     assert segment.ids.tolist() == numbers.tolist()
     assert segment.vectors.tolist() == vectors.tolist()
+    assert segment.ids.flags.aligned
+    assert segment.vectors.flags.aligned
     theirs = safetensors.numpy.load_file(path)
     assert theirs["ids"].tolist() == numbers.tolist()
     assert theirs["vectors"].tolist() == vectors.tolist()

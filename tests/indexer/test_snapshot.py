@@ -118,7 +118,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(STEPS)
 def test_a_snapshot_taken_from_the_last_one_equals_one_taken_afresh(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
