@@ -81,7 +81,7 @@ def test_a_choice_changes_nothing_else() -> None:
 
 
 def test_a_plan_of_a_newer_nearsay_is_refused_with_the_remedy() -> None:
-    with pytest.raises(CatalogueError, match="'teleport', which this nearsay does not know. Upgrade"):
+    with pytest.raises(CatalogueError, match=r"'teleport', which this nearsay does not know\. Upgrade"):
         Plan.from_json({"kind": "teleport"})
 
 
