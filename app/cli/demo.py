@@ -12,12 +12,9 @@ __all__ = ["demo"]
 
 _COLLECTION = "samples"
 _SEARCHES = (
-    ("my bread dough refuses to puff up", None),
-    (
-        "page loads fine for me but times out for everybody else",
-        "subject in ('databases', 'computer networking')",
-    ),
-    ("how to fall asleep when thoughts keep racing", "date >= 2020-01-01"),
+    ("walks are a tug of war, my arm is killing me", None),
+    ("program stops misbehaving the moment I try to inspect it", "subject = 'software debugging'"),
+    ("ceiling gadget keeps beeping though nothing is burning", "date >= 2018-01-01 and kind != 'log'"),
 )
 
 
