@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.exc import IntegrityError
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
@@ -24,13 +25,13 @@ from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.compaction import CompactReport, compact, merge_small
-from nearsay.indexer.errors import UnknownCollectionError, UnknownDocumentError
+from nearsay.indexer.errors import BusyError, UnknownCollectionError, UnknownDocumentError
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.hit import Hits
 from nearsay.indexer.index_upkeep import refresh_index
-from nearsay.indexer.ingest import AddReport, add, check_strictly, live_or_begin, spooled
+from nearsay.indexer.ingest import AddReport, add, live_or_begin
 from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.progress import ProgressListener, unheard
@@ -48,6 +49,7 @@ from nearsay.indexer.sample import Sample
 from nearsay.indexer.search import SearchRequest, search
 from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
 from nearsay.indexer.store import now
+from nearsay.indexer.strict import check_strictly, checked_files
 from nearsay.indexer.vector_store import unit_length
 from nearsay.indexer.writer_lock import writer_lock
 from nearsay.training.sentence.bundled import BUNDLED_NAME
@@ -110,14 +112,10 @@ class Collection:
             title=options.title if title is None else title,
             metadata=options.metadata if metadata is None else tuple(metadata),
         )
-        with contextlib.ExitStack() as stack:
-            if strict and "-" in sources:
-                stdin = stack.enter_context(spooled(stdin))
-            if strict:
-                check_strictly(read(sources, chosen, stdin=stdin))
-                if stdin is not None:
-                    stdin.seek(0)
-            return self._add(read(sources, chosen, stdin=stdin), progress)
+        if strict:
+            with checked_files(sources, chosen, stdin) as again:
+                return self._add(read(sources, chosen, stdin=again), progress)
+        return self._add(read(sources, chosen, stdin=stdin), progress)
 
     def add_rows(
         self,
@@ -178,10 +176,14 @@ class Collection:
         """
         row = self._row()
         with self._locked(row, "rebuild"):
-            if encoder is not None:
-                return rebuild(self._store, row, self.library.encoder(encoder, anew=True), progress)
             generation = self._live()
-            loaded = self._encoder_of(generation)
+            loaded = (
+                self._encoder_of(generation) if encoder is None else self.library.encoder(encoder, anew=True)
+            )
+            if loaded.fingerprint != generation.encoder.fingerprint:
+                return rebuild(self._store, row, loaded, progress)
+            with self._store.database.writing() as connection:
+                generations.register_encoder(connection, loaded)  # it may have moved
             mended = mend(self._store, row, generation, loaded)
             embedded, truncated = catch_up(self._store, generation, loaded, progress)
             refresh_index(self._store, row, generation, always=True)
@@ -302,19 +304,28 @@ class Collection:
         encoder = self._writing_encoder()
         is_new = not self.exists()
         row = self._make()
+        done = False
         with self._locked(row, "add"):
-            with self._store.database.writing() as connection:
-                generation = live_or_begin(connection, row, encoder, Plan().to_json())
-            check_encoder(self.name, generation, encoder)
             try:
+                with self._store.database.writing() as connection:
+                    self._require(connection, row)
+                    generation = live_or_begin(connection, row, encoder, Plan().to_json())
+                    check_encoder(self.name, generation, encoder)
+                    generations.register_encoder(connection, encoder)  # it may have moved
                 report = add(self._store, row, generation, encoder, reading, progress)
-            except BadInputError:
-                if is_new:  # a first try that failed settles neither encoder nor chunking
-                    self._forget_empty(row)
-                raise
+                done = True
+            finally:
+                if is_new and not done:  # a first try that failed settles neither encoder nor chunking
+                    with contextlib.suppress(NearsayError):  # what went wrong first is what is told
+                        self._forget_empty(row)
             merge_small(self._store, row, generation)
             refresh_index(self._store, row, generation)
         return report
+
+    def _require(self, connection: sa.Connection, row: CollectionRow) -> None:
+        found = collections.find(connection, self.name)
+        if found is None or found.id != row.id:
+            raise BusyError(f"collection '{self.name}' was removed by another process. Run the command again")
 
     def _forget_empty(self, row: CollectionRow) -> None:
         with self._store.database.writing() as connection:
@@ -349,6 +360,11 @@ class Collection:
             )
         return row
 
+    def _empty(self) -> BadInputError:
+        return BadInputError(
+            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
+        )
+
     def _no_document(self, id_: str) -> UnknownDocumentError:
         return UnknownDocumentError(
             f"collection '{self.name}' has no document '{id_}'. "
@@ -359,9 +375,7 @@ class Collection:
         for generation in self.generations():
             if generation.state is GenerationState.LIVE:
                 return generation
-        raise BadInputError(
-            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
-        )
+        raise self._empty()
 
     def _writing_encoder(self) -> TextEncoder:
         if self._encoder is not None:
@@ -413,11 +427,9 @@ class Collection:
                 except StaleSnapshotError:
                     continue
                 if self._snapshot is None:
-                    break
+                    raise self._empty()
                 return self._snapshot
-        raise BadInputError(
-            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
-        )
+        raise BusyError(f"collection '{self.name}' is being compacted again and again. Try again in a moment")
 
     @contextlib.contextmanager
     def _locked(self, row: CollectionRow, what: str) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Merging small segments, leaving out removed passages, clearing what nothing points to."""
 
+import shutil
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +53,7 @@ def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = Fal
             collections.changed(connection, collection.id)
     with store.database.reading() as connection:
         every = generations.all_of(connection, collection.id)
-        living = np.array(passages.passage_numbers(connection, collection.id), dtype=np.int64)
+        living = passages.passage_numbers(connection, collection.id)
     vectors_dropped = sum(_merge(store, collection, generation, living) for generation in every)
     with store.database.writing() as connection:
         connection.execute(removed_passages.delete().where(removed_passages.c.collection_id == collection.id))
@@ -60,7 +61,18 @@ def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = Fal
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id)
     files, freed = remove_orphans(store, collection.id, rows)
+    _remove_folders_of_the_deleted(store)
     return CompactReport(before, len(rows), vectors_dropped, dropped, files, freed)
+
+
+def _remove_folders_of_the_deleted(store: Store) -> None:
+    # Folders first: a collection is in the catalogue before it has one.
+    folders = sorted((store.folder / "segments").glob("[0-9]*"))
+    with store.database.reading() as connection:
+        known = {str(id_) for id_ in collections.ids(connection)}
+    for folder in folders:
+        if folder.name not in known:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_orphans(store: Store, collection_id: int, rows: list[SegmentRow]) -> tuple[int, int]:

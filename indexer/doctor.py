@@ -54,7 +54,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
     store = library.store
     with store.database.reading() as connection:
         segments = generations.segments_of(connection, row.id, generation.number)
-        in_sql = np.array(passages.passage_numbers(connection, row.id), dtype=np.int64)
+        in_sql = passages.passage_numbers(connection, row.id)
         removed = np.array(
             connection.execute(
                 sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == row.id)
@@ -139,7 +139,8 @@ def _orphans(library: Library, row: CollectionRow) -> Finding:
     orphans = [path for path in folder.iterdir() if path.stem not in named] if folder.is_dir() else []
     detail = f"{len(orphans)} files that nothing points to"
     if orphans:
-        megabytes = sum(path.stat().st_size for path in orphans) / 1e6
+        # A writer at work may take one away in between.
+        megabytes = sum(path.stat().st_size for path in orphans if path.exists()) / 1e6
         detail += f" ({megabytes:.1f} MB; nearsay index compact {row.name})"
     return Finding(row.name, detail, sound=True)
 

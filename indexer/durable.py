@@ -75,9 +75,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             raise NearsayError(
                 f"{path} may not be written ({error.strerror}). Check the folder's rights"
             ) from error
-        raise
+        raise NearsayError(f"{path} cannot be written ({error.strerror}). Name another place") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _synchronise_folder(folder: Path) -> None:

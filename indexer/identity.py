@@ -1,8 +1,9 @@
 """What a document is called, and whether one run meets the same name twice."""
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from hashlib import blake2b
+from typing import Self
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
@@ -14,20 +15,28 @@ __all__ = ["Names", "with_ids"]
 
 
 class Names:
-    """The ids met in one run, eight bytes of hash each: about 60 MB for a million."""
+    """The ids met in one run, in a temporary database that goes to disk when it outgrows 64 MB."""
 
     def __init__(self) -> None:
-        self._met: set[int] = set()
+        # An empty name is a private file that SQLite makes when it must and removes on closing.
+        self._met = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        for setting in ("cache_size = -65536", "journal_mode = OFF", "synchronous = OFF"):
+            self._met.execute(f"PRAGMA {setting}")
+        self._met.execute("CREATE TABLE met (id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._copies: Counter[str] = Counter()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._met.close()
+
     def __contains__(self, id_: str) -> bool:
-        return _digest(id_) in self._met
+        return self._met.execute("SELECT 1 FROM met WHERE id = ?", (id_,)).fetchone() is not None
 
     def meet(self, id_: str) -> bool:
         """Remember an id; whether it is new."""
-        before = len(self._met)
-        self._met.add(_digest(id_))
-        return len(self._met) > before
+        return self._met.execute("INSERT OR IGNORE INTO met VALUES (?)", (id_,)).rowcount == 1
 
     def by_content(self, document: Document) -> str:
         """A name for a document whose source gave it none.
@@ -55,7 +64,3 @@ def with_ids(reading: Reading, names: Names) -> Iterator[tuple[str, Document] | 
         else:
             file = files.get(item.source, item.source or ROWS_NAME)
             yield Fault(file, item.line, f"id '{id_}' was used before in this input; the first is kept")
-
-
-def _digest(id_: str) -> int:
-    return int.from_bytes(blake2b(id_.encode(), digest_size=8).digest(), "little")

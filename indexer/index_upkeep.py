@@ -32,7 +32,7 @@ def refresh_index(
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
         every = {row.number: row for row in generations.all_of(connection, collection.id)}
-        living = np.array(passages.passage_numbers(connection, collection.id), dtype=np.int64)
+        living = passages.passage_numbers(connection, collection.id)
     plan = Plan.from_json(every[generation.number].plan)
     vector_rows = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
     index_rows = [row for row in rows if row.kind is SegmentKind.INDEX]

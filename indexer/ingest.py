@@ -7,14 +7,10 @@ unchanged rows cost a hash each.
 """
 
 import contextlib
-import shutil
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import BinaryIO
 
 import sqlalchemy as sa
 
@@ -26,7 +22,6 @@ from nearsay.indexer.catalogue import collections, documents, generations, passa
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.errors import DiskFullError, StrictError
 from nearsay.indexer.identity import Names, with_ids
 from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut, prepare
 from nearsay.indexer.progress import ProgressListener
@@ -35,10 +30,12 @@ from nearsay.indexer.segment_writer import SegmentWriter, embed
 from nearsay.indexer.store import Store, now
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["AddReport", "add", "awaiting_windows", "check_strictly", "live_or_begin", "spooled"]
+__all__ = ["AddReport", "Tally", "add", "awaiting_windows", "live_or_begin"]
 
 _ROWS = 1000  # rows in a transaction
+_BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
 _WINDOW = 4096  # passages that are sorted by length together
+_WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
 _WINDOW_CHARACTERS = 400_000
 _FAULTS_KEPT = 100
 
@@ -66,51 +63,25 @@ class AddReport:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
+    """Counts what a reading comes to."""
+
     counts: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
+    faulty: set[str] = field(default_factory=set)  # the files they are in
 
     def fault(self, fault: Fault) -> None:
+        """Take a row that cannot be used."""
         self.counts["faults"] += 1
+        self.faulty.add(fault.source)
         if len(self.faults) < _FAULTS_KEPT:
             self.faults.append(fault)
 
     def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
+        """Give the windows on, counting their passages."""
         for window in windows:
             self.counts[name] += len(window.numbers)
             yield window
-
-
-def check_strictly(reading: Reading) -> int:
-    """Read everything and write nothing; how many documents there are. StrictError if there is any fault."""
-    tally = _Tally()
-    for item in with_ids(reading, Names()):
-        if isinstance(item, Fault):
-            tally.fault(item)
-        else:
-            tally.counts["read"] += 1
-    if tally.faults:
-        shown = "; ".join(str(fault) for fault in tally.faults[:5])
-        raise StrictError(
-            f"{tally.counts['faults']} rows cannot be used and nothing was written: {shown}. "
-            "Mend them, or leave strict away to skip them"
-        )
-    return tally.counts["read"]
-
-
-@contextlib.contextmanager
-def spooled(stdin: BinaryIO | None) -> Iterator[BinaryIO]:
-    """Standard input kept in a temporary file, so that it can be read twice."""
-    with tempfile.TemporaryFile() as kept:
-        try:
-            shutil.copyfileobj(stdin or sys.stdin.buffer, kept)
-            kept.seek(0)
-        except OSError as error:
-            raise DiskFullError(
-                f"standard input could not be kept in {tempfile.gettempdir()} ({error.strerror}), and strict "
-                "reads it twice; nothing was written. Free some space, or set TMPDIR to another folder"
-            ) from error
-        yield kept
 
 
 def add(
@@ -122,8 +93,12 @@ def add(
     listener: ProgressListener,
 ) -> AddReport:
     """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
-    tally = _Tally()
-    source = _Source(store, collection, encoder, reading, tally)
+    with Names() as names:
+        return _add(_Source(store, collection, encoder, reading, names), generation, listener)
+
+
+def _add(source: "_Source", generation: GenerationRow, listener: ProgressListener) -> AddReport:
+    store, reading, tally = source.store, source.reading, source.tally
 
     def total() -> int | None:
         if not reading.bytes_total or not reading.bytes_read:
@@ -133,7 +108,7 @@ def add(
     waiting = tally.counted(awaiting_windows(store, generation), "resumed")
     ahead = read_ahead(tally.counted(chain(waiting, source.windows()), "passages"))
     with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
-        embedded, truncated = embed(windows, encoder, writer, listener, total=total)
+        embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
     removed = source.remove_vanished()
     counts = tally.counts
     if counts["faults"] and not any(counts[name] for name in ("added", "updated", "relabelled", "unchanged")):
@@ -160,7 +135,7 @@ def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[Passag
     after = generation.embedded_through
     while True:
         with store.database.reading() as connection:
-            window = passages.awaiting(connection, generation.collection_id, after, _WINDOW)
+            window = passages.awaiting(connection, generation.collection_id, after, _WINDOW_ROWS)
         if not window.numbers:
             return
         after = window.numbers[-1]
@@ -181,49 +156,51 @@ class _Source:
     """Enters the rows of a reading and gives out the passages that need vectors."""
 
     def __init__(
-        self, store: Store, collection: CollectionRow, encoder: TextEncoder, reading: Reading, tally: _Tally
+        self, store: Store, collection: CollectionRow, encoder: TextEncoder, reading: Reading, names: Names
     ) -> None:
-        self._store = store
+        self.store = store
         self._collection = collection
-        self._encoder = encoder
-        self._reading = reading
-        self._tally = tally
+        self.encoder = encoder
+        self.reading = reading
+        self.tally = Tally()
         self._chunking = Chunking.parse(collection.chunking)
-        self._names = Names()
+        self._names = names
 
     def windows(self) -> Iterator[PassageWindow]:
         """Windows of new passages, rising in number, each entered in the catalogue already."""
         batch: list[PreparedDocument] = []
         window = PassageWindow([], [])
-        for item in with_ids(self._reading, self._names):
+        characters = waiting = 0  # of text in the batch, and in the window
+        for item in with_ids(self.reading, self._names):
             if isinstance(item, Fault):
-                self._tally.fault(item)
+                self.tally.fault(item)
                 continue
             id_, document = item
             batch.append(prepare(document, id_))
-            if len(batch) >= _ROWS:
+            characters += len(document.text)
+            if len(batch) >= _ROWS or characters >= _BATCH_CHARACTERS:
                 self._enter(batch, window)
-                batch = []
-            if len(window.numbers) >= _WINDOW:
+                waiting += characters
+                batch, characters = [], 0
+            if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
                 yield from _pieces(window)
+                waiting = 0
                 window = PassageWindow([], [])
         self._enter(batch, window)
         yield from _pieces(window)
 
     def remove_vanished(self) -> int:
         """Remove the unnamed documents that their file no longer holds; of a file with faults, none."""
-        if self._tally.counts["faults"]:
-            return 0
         removed = 0
-        for source in self._reading.sources:
-            if source.document_source is None:
+        for source in self.reading.sources:
+            if source.document_source is None or source.name in self.tally.faulty:
                 continue
-            with self._store.database.reading() as connection:
+            with self.store.database.reading() as connection:
                 stored = documents.of_source(connection, self._collection.id, source.document_source)
-            gone = [id_ for id_ in stored if id_ not in self._names]
+                gone = [id_ for id_ in stored if id_ not in self._names]
             if not gone:
                 continue
-            with self._store.database.writing() as connection:
+            with self.store.database.writing() as connection:
                 for begin in range(0, len(gone), _ROWS):
                     some = document_table.c.id.in_(gone[begin : begin + _ROWS])
                     removed += documents.remove(connection, self._collection.id, some)
@@ -233,7 +210,7 @@ class _Source:
     def _enter(self, batch: Sequence[PreparedDocument], window: PassageWindow) -> None:
         if not batch:
             return
-        database, collection_id, counts = self._store.database, self._collection.id, self._tally.counts
+        database, collection_id, counts = self.store.database, self._collection.id, self.tally.counts
         with database.reading() as connection:
             known = documents.known(connection, collection_id, [item.id for item in batch])
         new = [item for item in batch if item.id not in known]
@@ -248,7 +225,7 @@ class _Source:
             spans = cut(
                 [item.document for item in chain(new, (item for _, item in changed))],
                 self._chunking,
-                self._encoder,
+                self.encoder,
             )
             of_changed = zip(changed, spans[len(new) :], strict=True)
             moment = now()

@@ -6,7 +6,8 @@ whichever way a passage was found. Douze et al. 2024, https://arxiv.org/abs/2401
 
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,11 +112,12 @@ def build(vectors: VectorStore, alive: NDArray[np.bool_], through: int, plan: Pl
 def _measured(
     index: IvfIndex, vectors: VectorStore, queries: NDArray[np.float32], alive: NDArray[np.bool_], plan: Plan
 ) -> Plan:
-    truth, exact_ms = _timed(queries, lambda query: vectors.nearest(query, 11, alive))
+    truth, exact_ms = _timed(queries, partial(vectors.nearest, k=11, alive=alive))
     report = [Measured(PlanKind.EXACT, {}, 1.0, exact_ms)]
     probes = 4
     while probes <= plan.lists:
-        found, milliseconds = _timed(queries, lambda query: index.nearest(vectors, query, 11, probes, alive))  # noqa: B023
+        search = partial(index.nearest, vectors, k=11, probes=probes, alive=alive)
+        found, milliseconds = _timed(queries, search)
         recall = _recall_at_10(truth, found)
         report.append(Measured(PlanKind.IVF, {"lists": plan.lists, "probes": probes}, recall, milliseconds))
         if recall >= plan.recall_target:
@@ -125,7 +127,9 @@ def _measured(
     return plan.chosen(PlanKind.EXACT, lists=0, probes=0, report=tuple(report), note=note)
 
 
-def _timed(queries: NDArray[np.float32], search: Any) -> tuple[list[Candidates], float]:  # noqa: ANN401
+def _timed(
+    queries: NDArray[np.float32], search: Callable[[NDArray[np.float32]], Candidates]
+) -> tuple[list[Candidates], float]:
     found, seconds = [], []
     for query in queries:
         begin = time.perf_counter()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ class Library:
         self.store = store
         self._load = load_encoder
         self._encoders: dict[str, TextEncoder] = {}
+        self._loading = threading.Lock()
 
     @classmethod
     def open(
@@ -113,9 +115,10 @@ class Library:
         if not isinstance(source, str):
             self._encoders[source.source] = source
             return source
-        kept = self._encoders.get(source)
-        if kept is None or anew or (fingerprint is not None and kept.fingerprint != fingerprint):
-            kept = self._encoders[source] = self._load(source)
+        with self._loading:
+            kept = self._encoders.get(source)
+            if kept is None or anew or (fingerprint is not None and kept.fingerprint != fingerprint):
+                kept = self._encoders[source] = self._load(source)
         return kept
 
     def collection(

@@ -64,8 +64,8 @@ def cut(
 ) -> list[list[tuple[int, int]]]:
     """The character spans of each document's passages.
 
-    A text of at most as many characters as there is room in tokens is one passage without being tokenized:
-    no WordPiece token is shorter than a character.
+    A text of at most as many bytes in UTF-8 as there is room in tokens is one passage without being
+    tokenized: a token covers a byte or more (a character can be several tokens, as Hangul is in BERT).
     """
     titles = [document.title for document in documents]
     title_tokens = (
@@ -77,7 +77,7 @@ def cut(
     for i, document in enumerate(documents):
         room = max(_LEAST_ROOM, encoder.max_tokens - title_tokens[i])
         window = min(room, chunking.tokens) if chunking.tokens else room
-        fits = chunking.method is ChunkingMethod.TOKENS and len(document.text) <= window
+        fits = chunking.method is ChunkingMethod.TOKENS and len(document.text.encode()) <= window
         if chunking.method is not ChunkingMethod.NONE and not fits:
             long.append(i)
             rooms.append(room)

@@ -64,7 +64,7 @@ def _allowed(
     if chosen is None:
         ids = snapshot.vectors.ids
     else:
-        ids = np.array(passages.passage_numbers(connection, snapshot.collection.id, chosen), dtype=np.int64)
+        ids = passages.passage_numbers(connection, snapshot.collection.id, chosen)
     return np.setdiff1d(ids, np.array(sorted(without), dtype=np.int64)) if without else ids
 
 

@@ -63,15 +63,15 @@ def test_doctor_proves_the_demo_library(demo: tuple[Path, Result]) -> None:
 def test_changing_one_passage_embeds_one_passage(demo: tuple[Path, Result], tmp_path: Path) -> None:
     rows = (samples.folder() / "corpus.jsonl").read_text("utf-8").splitlines()
     changed = json.loads(rows[100])
-    changed["title"] = "The accordion keeper"
-    changed["text"] = "A sentence that nobody wrote before, about a lighthouse keeper who repairs accordions."
+    changed["title"] = "Wool for the walrus"
+    changed["text"] = "At the submarine museum nobody could knit a scarf long enough for the walrus."
     rows[100] = json.dumps(changed)
     (tmp_path / "corpus.jsonl").write_text("\n".join(rows), "utf-8")
     with Library.open(demo[0]) as library:
         collection = library.collection("samples")
         report = collection.add(tmp_path / "corpus.jsonl")
         assert (report.updated, report.embedded, report.added) == (1, 1, 0)
-        hit = collection.search("someone at the lighthouse mends squeezeboxes", k=1)[0]
+        hit = collection.search("knitwear for a walrus in a submarine", k=1)[0]
         assert hit.id == changed["_id"]
 
 

@@ -26,7 +26,7 @@ def rows() -> list[dict[str, object]]:
 
 
 def test_the_corpus_is_as_large_and_as_varied_as_promised(rows: list[dict[str, object]]) -> None:
-    subjects = Counter(row["metadata"]["subject"] for row in rows)  # type: ignore[index]
+    subjects = Counter(row["metadata"]["subject"] for row in rows)
     assert len(rows) >= 600
     assert len(subjects) >= 25
     assert min(subjects.values()) >= 20
@@ -36,7 +36,7 @@ def test_the_corpus_is_as_large_and_as_varied_as_promised(rows: list[dict[str, o
 def test_passages_are_short_and_carry_a_subject_and_a_real_date(rows: list[dict[str, object]]) -> None:
     for row in rows:
         assert 15 <= len(str(row["text"]).split()) <= 120, row["_id"]
-        assert date.fromisoformat(row["metadata"]["date"]) >= date(2016, 1, 1)  # type: ignore[index]
+        assert date.fromisoformat(row["metadata"]["date"]) >= date(2016, 1, 1)
 
 
 def test_passages_do_not_follow_a_template(rows: list[dict[str, object]]) -> None:

@@ -31,7 +31,7 @@ def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     from nearsay.training.environment import environment
 
     findings = [*environment(place["device"], place["precision"])]
-    if Path(place["library"]).is_dir():
+    if (Path(place["library"]) / "library.json").is_file():
         with open_library(place) as opened:
             findings += examine(opened, prove=prove)
     for finding in findings:

@@ -1,5 +1,6 @@
 """`nearsay index`: what goes into a library, and what becomes of it."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import BinaryIO, Unpack
@@ -82,6 +83,7 @@ def add(
     from nearsay.app.cli.add_report import print_report
     from nearsay.data.formats import Format
     from nearsay.data.read_options import ReadOptions
+    from nearsay.indexer.strict import checked_files
 
     options = ReadOptions(
         text=text,
@@ -94,9 +96,12 @@ def add(
         delimiter=delimiter,
         max_text_bytes=max_text_bytes,
     )
-    with open_library(place, create=True) as library, ProgressBar("embedding") as bar:
+    with contextlib.ExitStack() as stack:
+        stdin = stack.enter_context(checked_files(sources, options)) if strict else None
+        library = stack.enter_context(open_library(place, create=True))
+        bar = stack.enter_context(ProgressBar("embedding"))
         target = library.collection(collection, encoder=encoder, chunking=chunking)
-        report = target.add(*sources, options=options, strict=strict, progress=bar)
+        report = target.add(*sources, options=options, progress=bar, stdin=stdin)
     print_report(collection, report, as_json=as_json)
 
 
@@ -123,8 +128,8 @@ def remove(
     Example:
         nearsay index remove papers --where "year < 1990"
     """
-    if not (ids or where or everything):
-        raise click.UsageError("name what to remove: --id, --where or --all")
+    if everything == bool(ids or where):
+        raise click.UsageError("name what to remove: --id and --where, or --all alone")
     with open_library(place) as library:
         target = library.collection(collection)
         if everything:
@@ -158,12 +163,12 @@ def rebuild(
     with open_library(place) as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
         report = target.rebuild(encoder, progress=bar)
-        if encoder and promote_:
+        if promote_ and report.state == "ready":
             target.promote(report.generation)
     if as_json:
         print_json(report)
         return
-    state = "live" if promote_ else report.state
+    state = "live" if promote_ else str(report.state)
     click.echo(
         f"generation {report.generation} is {state}: {report.embedded:,} passages embedded, "
         f"{report.truncated:,} cut, {report.mended} damaged segments mended",

@@ -15,7 +15,9 @@ __all__ = ["list_", "show"]
 @click.command("list")
 @click.argument("collection", required=False)
 @where_option
-@click.option("-n", "--limit", default=50, show_default=True, help="The most documents to list.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most documents to list."
+)
 @json_option
 @library_options
 def list_(
@@ -88,7 +90,7 @@ def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, w
     click.echo(
         f"{found.name}: {found.documents:,} documents, {found.passages:,} passages, made {found.created_at}"
     )
-    click.echo(f"cut by {found.chunking}; fields: {', '.join(found.fields) or 'none'}")
+    click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
     if found.waiting:
         click.echo(f"{found.waiting:,} passages have no vector yet: nearsay index rebuild {found.name}")
     if found.removed:
@@ -98,7 +100,7 @@ def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, w
         row.number: [s for s in found.segments if s.generation == row.number] for row in found.generations
     }
     print_table(
-        ["generation", "state", "encoder", "numbers", "plan", "segments", "MB", "cut"],
+        ["generation", "state", "encoder", "numbers", "plan", "segments", "MB", "cut so far"],
         [
             [
                 row.number,

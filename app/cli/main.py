@@ -15,6 +15,7 @@ from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.encode import encode
 from nearsay.app.cli.evaluate import evaluate
 from nearsay.app.cli.index import index
+from nearsay.app.cli.printing import visible
 from nearsay.app.cli.search import search, similar
 from nearsay.data.errors import NearsayError
 
@@ -28,7 +29,7 @@ class _Root(click.Group):
         try:
             return super().invoke(ctx)
         except NearsayError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
+            raise click.ClickException(visible(" ".join(str(error).split()))) from error
         except KeyboardInterrupt:
             click.echo("\nStopped. What was written is kept: the same command goes on from there.", err=True)
             sys.exit(130)

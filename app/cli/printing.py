@@ -1,6 +1,7 @@
 """What the commands print: for people, or as JSON lines."""
 
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -15,19 +16,22 @@ if TYPE_CHECKING:
 
 __all__ = ["print_hits", "print_json", "print_notes", "print_table", "visible"]
 
+_CONTROLS = re.compile("[\x7f-\x9f]")
 _PREVIEW = 400  # characters of a passage shown to a person
 
 
 def print_json(row: object) -> None:
     """One object as one line of JSON on standard output."""
     value = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    line = json.dumps(value, ensure_ascii=False, default=str)
+    # JSON lets DEL and the C1 controls stand as they are; a terminal obeys them.
+    click.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line))
 
 
 def print_notes(notes: Iterable[str]) -> None:
     """Plain sentences on standard error, beside the results."""
     for note in notes:
-        click.echo(note, err=True)
+        click.echo(visible(note), err=True)
 
 
 def print_hits(hits: "Hits", *, as_json: bool) -> None:
@@ -47,7 +51,7 @@ def print_hits(hits: "Hits", *, as_json: bool) -> None:
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table of left-aligned words and right-aligned numbers."""
-    table = [[_shown(cell) for cell in row] for row in rows]
+    table = [[visible(_shown(cell)) for cell in row] for row in rows]
     numeric = [
         bool(table) and all(row[i].replace(",", "").replace(".", "").lstrip("-").isdigit() for row in table)
         for i in range(len(headers))

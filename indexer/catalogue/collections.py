@@ -13,7 +13,7 @@ from nearsay.indexer.catalogue.tables import (
     segments,
 )
 
-__all__ = ["CollectionRow", "changed", "create", "delete", "find", "names", "size", "take_numbers"]
+__all__ = ["CollectionRow", "changed", "create", "delete", "find", "ids", "names", "size", "take_numbers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,11 @@ def find(connection: sa.Connection, name: str) -> CollectionRow | None:
 def names(connection: sa.Connection) -> list[str]:
     """Every collection's name, in order."""
     return list(connection.execute(sa.select(collections.c.name).order_by(collections.c.name)).scalars())
+
+
+def ids(connection: sa.Connection) -> list[int]:
+    """Every collection's number in the catalogue."""
+    return list(connection.execute(sa.select(collections.c.id)).scalars())
 
 
 def create(connection: sa.Connection, name: str, chunking: str, created_at: str) -> CollectionRow:
@@ -82,13 +87,17 @@ def take_numbers(
     connection: sa.Connection, collection_id: int, documents: int, passages: int
 ) -> tuple[int, int]:
     """Reserve numbers for so many new documents and passages; the first of each. None is given twice."""
-    where = collections.c.id == collection_id
-    row = connection.execute(
-        sa.select(collections.c.next_document, collections.c.next_passage).where(where)
-    ).one()
-    values = {"next_document": row.next_document + documents, "next_passage": row.next_passage + passages}
-    connection.execute(collections.update().where(where).values(values))
-    return row.next_document, row.next_passage
+    statement = (
+        collections.update()
+        .where(collections.c.id == collection_id)
+        .values(
+            next_document=collections.c.next_document + documents,
+            next_passage=collections.c.next_passage + passages,
+        )
+        .returning(collections.c.next_document, collections.c.next_passage)
+    )
+    row = connection.execute(statement).one()
+    return row.next_document - documents, row.next_passage - passages
 
 
 def size(connection: sa.Connection, collection_id: int) -> tuple[int, int]:

@@ -53,7 +53,9 @@ class Database:
         SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already.
         """
         with self._translated(), self.engine.connect() as connection:
-            writer = connection.execution_options(**{_WRITING: True})
+            # Writers of one row wait for each other; a writing transaction needs no fixed view.
+            level = {"isolation_level": "READ COMMITTED"} if self.dialect == "postgresql" else {}
+            writer = connection.execution_options(**{_WRITING: True}, **level)
             with writer.begin():
                 yield writer
 

@@ -173,14 +173,15 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
     return len(numbers)
 
 
-def of_source(connection: sa.Connection, collection_id: int, source: str) -> list[str]:
-    """The ids of the documents that a source holds without having named them."""
+def of_source(connection: sa.Connection, collection_id: int, source: str) -> Iterator[str]:
+    """The ids of the documents that a source holds without naming them, to be read in the transaction."""
     where = (
         (documents.c.collection_id == collection_id)
         & (documents.c.source == source)
         & documents.c.named_by_content
     )
-    return list(connection.execute(sa.select(documents.c.id).where(where)).scalars())
+    streamed = connection.execution_options(yield_per=10_000)
+    return iter(streamed.execute(sa.select(documents.c.id).where(where)).scalars())
 
 
 def count(

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
@@ -71,12 +73,13 @@ def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequen
 
 def passage_numbers(
     connection: sa.Connection, collection_id: int, condition: ColumnElement[bool] | None = None
-) -> list[int]:
-    """The numbers of the passages whose document the condition holds for, rising."""
+) -> NDArray[np.int64]:
+    """The numbers of the passages whose document the condition holds for, rising; 8 bytes each."""
     statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
     if condition is not None:
         statement = statement.join(documents, same_document()).where(condition)
-    return list(connection.execute(statement.order_by(passages.c.number)).scalars())
+    rows = connection.execution_options(yield_per=10_000).execute(statement.order_by(passages.c.number))
+    return np.fromiter(rows.scalars(), dtype=np.int64)
 
 
 def passage_numbers_of(connection: sa.Connection, collection_id: int, id_: str) -> list[int] | None:

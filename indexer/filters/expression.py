@@ -3,7 +3,8 @@
 The algebra is two-valued: every comparison is true or false, and `not` always gives the other. A comparison
 with a value that is missing, or of another kind (a number against text), is false; so `a != b` and
 `a not in (b)` are true there. Text of digits alone ("2019") counts as a number too. Text compares by code
-point, a day against the day part of an ISO date or timestamp, a value against a list by its elements (`=` and
+point, timestamps too (as they are written: keep them in one time zone), a day against the day part of an ISO
+date or timestamp, a value against a list by its elements (`=` and
 `in`: any element).
 """
 

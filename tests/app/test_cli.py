@@ -1,6 +1,7 @@
 """The command line: what goes where, and how it ends."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -141,7 +142,7 @@ def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Pat
     result = run("index", "add", "mixed", "mixed.jsonl", "--strict")
     assert result.exit_code == 1
     assert "mixed.jsonl:2" in result.stderr
-    assert lines(run("index", "list", "--json")) == []
+    assert not (tmp_path / "library").exists()
 
 
 def test_standard_input_is_read_line_by_line(run: Run) -> None:
@@ -187,7 +188,7 @@ def test_show_tells_sizes_generations_and_fields(pets: Run) -> None:
     assert "fields: legs" in result.stdout
     (shown,) = lines(pets("index", "show", "pets", "--json"))
     assert shown["documents"] == 3
-    assert [(row["number"], row["state"]) for row in shown["generations"]] == [(1, "live")]  # type: ignore[attr-defined]
+    assert [(row["number"], row["state"]) for row in shown["generations"]] == [(1, "live")]
 
 
 def test_doctor_finds_everything_sound_and_exits_zero(pets: Run) -> None:
@@ -213,3 +214,65 @@ def test_the_library_is_named_by_the_environment_too(pets: Run, monkeypatch: pyt
     assert pets("search", "pets", "a cow").exit_code == 1
     monkeypatch.setenv("NEARSAY_LIBRARY", "library")
     assert pets("search", "pets", "a cow").exit_code == 0
+
+
+@pytest.mark.parametrize("sign", ["\x1b[31m", "\x9b31m", "\x7f", "\x1b]0;title\x07"])
+def test_no_output_carries_what_a_terminal_obeys(run: Run, tmp_path: Path, sign: str) -> None:
+    row = {"id": f"i{sign}d", "title": f"t{sign}", "text": f"red {sign} alert", f"f{sign}": f"v{sign}"}
+    (tmp_path / "evil.jsonl").write_text(json.dumps(row) + "\nbroken\n")
+    results = [
+        run("index", "add", "evil", "evil.jsonl"),
+        run("search", "evil", "red alert"),
+        run("search", "evil", "red alert", "--json"),
+        run("search", "evil", "red", "--where", "nothing = 1"),
+        run("index", "show", "evil"),
+        run("index", "show", "evil", "--id", f"i{sign}d"),
+        run("index", "show", "evil", "--id", f"not{sign}there"),
+        run("index", "list", "evil"),
+        run("doctor"),
+    ]
+    obeyed = {"\x1b", "\x9b", "\x7f", "\x07"}
+    assert [result.output for result in results if obeyed & set(result.output)] == []
+    assert "alert" in results[1].stdout
+    assert json.loads(results[2].stdout)["text"] == f"red {sign} alert"
+
+
+def test_strict_makes_no_library_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n')
+    assert run("index", "add", "mixed", "mixed.jsonl", "--strict", "--library", "fresh").exit_code == 1
+    assert not (tmp_path / "fresh").exists()
+
+
+def test_strict_reads_standard_input_twice(run: Run) -> None:
+    assert run("index", "add", "tickets", "-", "--strict", stdin="a cat sat\n").exit_code == 0
+    assert [row["documents"] for row in lines(run("index", "list", "--json"))] == [1]
+
+
+def test_strict_refuses_a_pipe_that_it_could_read_only_once(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    result = run("index", "add", "tickets", "pipe.txt", "--strict")
+    assert result.exit_code == 1
+    assert "pipe.txt is a pipe and can be read once" in result.stderr
+
+
+def test_exporting_over_a_folder_is_a_known_error(pets: Run, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    result = pets("index", "export", "pets", "--out", "taken")
+    assert result.exit_code == 1
+    assert "taken cannot be written" in result.stderr
+
+
+def test_listing_takes_a_number_of_one_or_more(pets: Run) -> None:
+    assert pets("index", "list", "pets", "-n", "-3").exit_code == 2
+
+
+def test_doctor_looks_at_the_machine_where_there_is_no_library(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert "versions: Python" in result.stdout
+
+
+def test_everything_and_some_of_it_cannot_be_removed_at_once(pets: Run) -> None:
+    assert pets("index", "remove", "pets", "--all", "--yes", "--id", "cat").exit_code == 2
+    assert len(lines(pets("index", "list", "pets", "--json"))) == 3

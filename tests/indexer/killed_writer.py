@@ -102,9 +102,9 @@ def watch(reached: Reached) -> None:
             reached("before a file is removed")
         unlink(self, missing_ok=missing_ok)
 
-    Database.writing = watched_writing  # type: ignore[method-assign]
+    Database.writing = watched_writing
     durable.replacing = watched_replacing
-    pathlib.Path.unlink = watched_unlink  # type: ignore[method-assign]
+    pathlib.Path.unlink = watched_unlink
 
 
 def work(folder: str, action: str, sources: Sequence[str], point: str, count: int) -> None:

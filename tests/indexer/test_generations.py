@@ -244,7 +244,7 @@ def test_a_promotion_is_one_transaction(pets: Collection, monkeypatch: pytest.Mo
     def fail_at_live(connection: object, generation: object, state: GenerationState) -> None:
         if state is _LIVE:
             raise ZeroDivisionError
-        set_state(connection, generation, state)  # type: ignore[arg-type]
+        set_state(connection, generation, state)
 
     monkeypatch.setattr(generations, "set_state", fail_at_live)
     with pytest.raises(ZeroDivisionError):
@@ -293,10 +293,10 @@ def test_a_reader_does_not_open_again_what_it_has_open(
 
 def test_a_rebuild_without_an_encoder_embeds_what_waits(pets: Collection, words: WordsEncoder) -> None:
     stream = words.stream
-    words.stream = _broken_after(stream, 0)  # type: ignore[method-assign]
+    words.stream = _broken_after(stream, 0)
     with pytest.raises(ZeroDivisionError):
         pets.add_rows([{"id": "fish", "text": "a fish swam"}])
-    words.stream = stream  # type: ignore[method-assign]
+    words.stream = stream
     assert any("1 passages have no vector yet" in note for note in pets.search("a cat").notes)
     report = pets.rebuild()
     assert (report.generation, report.state, report.embedded) == (1, _LIVE, 1)
@@ -356,10 +356,10 @@ def _states(pets: Collection) -> list[GenerationState]:
 
 def _interrupt_rebuild(pets: Collection, letters: WordsEncoder, after: int = 0) -> None:
     stream = letters.stream
-    letters.stream = _broken_after(stream, after)  # type: ignore[method-assign]
+    letters.stream = _broken_after(stream, after)
     with pytest.raises(ZeroDivisionError):
         pets.rebuild("letters")
-    letters.stream = stream  # type: ignore[method-assign]
+    letters.stream = stream
 
 
 def _broken_after(

@@ -181,3 +181,17 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path, postgresql_url: str
     with writer_lock(tmp_path / "ours", "papers", 1, database, "go on"):
         pass
     database.close()
+
+
+def test_reading_and_writing_beside_each_other_do_not_get_in_each_others_way(
+    open_it: Callable[..., Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Segments are entered by one thread while the next rows are entered by another: both change one row.
+    monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 50)
+    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 50)
+    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 50)
+    library = open_it()
+    papers = library.collection("papers")
+    report = papers.add_rows({"id": str(number), "text": f"a word{number} ran"} for number in range(5_000))
+    assert (report.added, report.embedded) == (5_000, 5_000)
+    assert unsound(library) == []

@@ -60,7 +60,7 @@ def unlocked_search(collection: Collection, query: str, **request: object) -> li
     assert callable(behind)
     behind()
     vector = WordsEncoder().encode([query], kind=TextKind.QUERY)
-    found = search(collection._store, snapshot, unit_length(vector)[0], SearchRequest(**request))  # type: ignore[arg-type]
+    found = search(collection._store, snapshot, unit_length(vector)[0], SearchRequest(**request))
     return [hit.id for hit in found]
 
 

@@ -163,7 +163,7 @@ def test_a_segment_that_a_compaction_replaced_while_it_was_opened_is_not_damaged
     calls: list[int] = []
 
     def replaced_just_after(connection: object, collection_id: int, generation: int | None = None) -> object:
-        rows = real(connection, collection_id, generation)  # type: ignore[arg-type]
+        rows = real(connection, collection_id, generation)
         if not calls:
             calls.append(1)
             collection.compact()

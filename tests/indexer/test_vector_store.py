@@ -188,7 +188,7 @@ def test_merging_takes_the_best_whatever_the_order_of_the_parts(
         for part in made
         for score, id_ in zip(part.scores.tolist(), part.ids.tolist(), strict=True)
     )[:k]
-    order.shuffle(made)  # type: ignore[attr-defined]
+    order.shuffle(made)
     merged = merge(made, k)
     assert merged.ids.tolist() == [id_ for _, id_ in expected]
     assert merged.scores.tolist() == [-negative for negative, _ in expected]

@@ -35,7 +35,7 @@ def pieces(*texts: str, id_: str = "d", **more: object) -> tuple[PreparedDocumen
     for text in texts:
         begin = spans[-1][1] + 1 if spans else 0
         spans.append((begin, begin + len(text)))
-    return prepare(Document("|".join(texts), id=id_, **more), id_), spans  # type: ignore[arg-type]
+    return prepare(Document("|".join(texts), id=id_, **more), id_), spans
 
 
 def insert(
@@ -248,7 +248,7 @@ def test_only_one_generation_of_a_collection_is_live(catalogue: Database, papers
 def test_a_state_that_there_is_not_is_refused(catalogue: Database, papers: CollectionRow) -> None:
     def mistake() -> None:
         with catalogue.writing() as connection:
-            begun(connection, papers, "half-live")  # type: ignore[arg-type]
+            begun(connection, papers, "half-live")
 
     with pytest.raises(IntegrityError):
         mistake()
