@@ -172,7 +172,8 @@ class Collection:
         """Embed by another encoder beside the live generation, which goes on answering until `promote`.
 
         Without an encoder the live generation is mended: damaged segments are made anew from the catalogue's
-        text, passages that wait are embedded, the index is built again.
+        text, passages that wait are embedded, the index is built again. The same is done with the encoder
+        that the live generation was made by if it is named at a new place, which is remembered.
         """
         row = self._row()
         with self._locked(row, "rebuild"):
@@ -180,10 +181,12 @@ class Collection:
             loaded = (
                 self._encoder_of(generation) if encoder is None else self.library.encoder(encoder, anew=True)
             )
-            if loaded.fingerprint != generation.encoder.fingerprint:
+            moved = loaded.fingerprint == generation.encoder.fingerprint
+            moved = moved and loaded.source != generation.encoder.source
+            if encoder is not None and not moved:
                 return rebuild(self._store, row, loaded, progress)
             with self._store.database.writing() as connection:
-                generations.register_encoder(connection, loaded)  # it may have moved
+                generations.register_encoder(connection, loaded)
             mended = mend(self._store, row, generation, loaded)
             embedded, truncated = catch_up(self._store, generation, loaded, progress)
             refresh_index(self._store, row, generation, always=True)

@@ -11,24 +11,20 @@ how many of the ten nearest neighbours are the same.
 import argparse
 import hashlib
 import json
-import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import torch
+from machine import commit, machine
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data import samples
 from nearsay.indexer import Library
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.processor import Processor
 
 SEED = 1
 
@@ -62,24 +58,6 @@ def same_neighbours(ours: np.ndarray, theirs: np.ndarray, k: int = 10) -> float:
         ]
         shares.append(len(nearest[0] & nearest[1]) / k)
     return float(np.mean(shares))
-
-
-def machine() -> dict[str, object]:
-    processor = Processor.detect()
-    return {
-        "processor": processor.name,
-        "instruction_sets": processor.instruction_sets,
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "versions": {
-            name: version(name) for name in ("torch", "sentence-transformers", "transformers", "numpy")
-        },
-    }
-
-
-def commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
 
 
 def main() -> None:

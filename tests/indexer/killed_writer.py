@@ -64,6 +64,7 @@ def small_pieces() -> None:
     """Make transactions, windows and segments so small that thirty documents fill several."""
     ingest._ROWS = 5
     ingest._WINDOW = 8
+    ingest._WINDOW_ROWS = 8
     segment_writer.ROWS = 8
     compaction._ROWS = 8
 

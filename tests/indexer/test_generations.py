@@ -202,6 +202,7 @@ def test_an_interrupted_rebuild_goes_on(
     pets: Collection, letters: WordsEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 2)
+    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW_ROWS", 2)
     monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 2)
     _interrupt_rebuild(pets, letters, after=1)
     assert _states(pets) == [_LIVE, _BUILDING]

@@ -41,6 +41,7 @@ def small_pieces() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_ROWS", 5)
         patch.setattr(ingest, "_WINDOW", 8)
+        patch.setattr(ingest, "_WINDOW_ROWS", 8)
         patch.setattr(segment_writer, "ROWS", 8)
         patch.setattr(compaction, "_ROWS", 8)
         yield

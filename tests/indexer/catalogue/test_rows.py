@@ -157,7 +157,7 @@ def test_a_removal_by_condition_notes_the_passages_that_went(
         assert documents.remove(connection, papers.id, where) == 1100
         assert sorted(removed(connection)) == list(range(1, 2201))
         assert documents.count(connection, papers.id) == (100, 200)
-        assert passages.passage_numbers(connection, papers.id) == list(range(2201, 2401))
+        assert passages.passage_numbers(connection, papers.id).tolist() == list(range(2201, 2401))
         assert collections.size(connection, other.id) == (1, 1)
         assert documents.remove(connection, papers.id, where) == 0
         listed = documents.matching(connection, papers.id, None, after=1101, limit=2)
@@ -173,7 +173,7 @@ def test_the_documents_that_a_source_did_not_name_are_known(
         elsewhere = prepare(Document("c", source="/g"), "/g#1")
         spans = [[(0, 1)]] * 3
         documents.insert(connection, papers.id, [named, unnamed, elsewhere], spans, "t")
-        assert documents.of_source(connection, papers.id, "/f") == ["/f#1"]
+        assert list(documents.of_source(connection, papers.id, "/f")) == ["/f#1"]
 
 
 def test_deleting_a_collection_leaves_the_others_whole(catalogue: Database, papers: CollectionRow) -> None:

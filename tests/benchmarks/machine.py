@@ -1,0 +1,31 @@
+"""What a benchmark's figures depend on, for the JSON that they are kept in."""
+
+import platform
+import subprocess
+from importlib.metadata import version
+
+import torch
+
+from nearsay.training.sentence.processor import Processor
+
+__all__ = ["commit", "machine"]
+
+_PACKAGES = ("torch", "sentence-transformers", "transformers", "numpy")
+
+
+def machine() -> dict[str, object]:
+    """The processor, its threads, and the versions of what computes."""
+    processor = Processor.detect()
+    return {
+        "processor": processor.name,
+        "instruction_sets": processor.instruction_sets,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in _PACKAGES},
+    }
+
+
+def commit() -> str:
+    """The commit that is measured."""
+    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
