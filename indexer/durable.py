@@ -58,7 +58,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a stream to a temporary file that takes the place of `path` when the block ends well."""
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _synchronise_folder(path.parent.parent)
         with temporary.open("xb") as stream:
             yield stream
             stream.flush()

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
+from sqlalchemy.exc import DBAPIError
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.database import Database
@@ -82,8 +83,9 @@ def _advisory_lock(database: Database, folder: Path, collection_id: int) -> Iter
         try:
             yield
         finally:
-            connection.execute(sa.text("SELECT pg_advisory_unlock(:space, :key)"), keys)
-            connection.commit()
+            with contextlib.suppress(DBAPIError):  # a connection that broke took its lock along
+                connection.execute(sa.text("SELECT pg_advisory_unlock(:space, :key)"), keys)
+                connection.commit()
 
 
 def _describe(holder: Path) -> str:
