@@ -126,6 +126,8 @@ class Collection:
         progress: ProgressListener = unheard,
     ) -> AddReport:
         """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory."""
+        if isinstance(rows, str | Mapping | Document):
+            raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
         if strict:
             rows = list(rows)
             check_strictly(read_rows(rows, options))
@@ -137,6 +139,8 @@ class Collection:
         UnknownDocumentError if an id is not there; then nothing is removed.
         """
         row = self._row()
+        if isinstance(ids, str):
+            raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
         wanted = list(dict.fromkeys(ids))
         chosen = None if where is None else condition(parse(where), self._store.database.dialect)
         with self._locked(row, "remove"), self._store.database.writing() as connection:
@@ -187,10 +191,10 @@ class Collection:
                 return rebuild(self._store, row, loaded, progress)
             with self._store.database.writing() as connection:
                 generations.register_encoder(connection, loaded)
-            mended = mend(self._store, row, generation, loaded)
+            mended, again = mend(self._store, row, generation, loaded, progress)
             embedded, truncated = catch_up(self._store, generation, loaded, progress)
             refresh_index(self._store, row, generation, always=True)
-            return RebuildReport(generation.number, generation.state, embedded, truncated, mended)
+            return RebuildReport(generation.number, generation.state, embedded + again, truncated, mended)
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
@@ -220,8 +224,8 @@ class Collection:
         self, query: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
     ) -> Hits:
         """The k passages nearest in meaning to the query, best first; with `by_document` one a document."""
-        if not query.strip():
-            raise BadInputError("the query is empty. Write what you look for")
+        if not isinstance(query, str) or not query.strip():
+            raise BadInputError("the query is empty or no text. Write what you look for")
         request = SearchRequest(k=k, where=where, by_document=by_document)
         snapshot = self._taken()
         vector = self._encoder_of(snapshot.generation).encode([query], kind=TextKind.QUERY)
@@ -411,7 +415,7 @@ class Collection:
 
     def _bring_up(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> None:
         encoder = self._loaded(generation)
-        mend(self._store, row, generation, encoder)
+        mend(self._store, row, generation, encoder, progress)
         catch_up(self._store, generation, encoder, progress)
         refresh_index(self._store, row, generation)
 

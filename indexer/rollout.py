@@ -14,7 +14,7 @@ from nearsay.indexer.index_upkeep import refresh_index
 from nearsay.indexer.ingest import awaiting_windows
 from nearsay.indexer.passage import PassageWindow
 from nearsay.indexer.plan import Plan
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.quarantine import quarantine_damaged
 from nearsay.indexer.read_ahead import read_ahead
 from nearsay.indexer.segment import SegmentKind, write_vectors
@@ -88,13 +88,13 @@ def rebuild(
             )
             begun = _numbered(generations.all_of(connection, collection.id), number, collection.name)
         collections.changed(connection, collection.id)
-    mended = mend(store, collection, begun, encoder)
+    mended, again = mend(store, collection, begun, encoder, listener)
     embedded, truncated = catch_up(store, begun, encoder, listener)
     refresh_index(store, collection, begun)
     with store.database.writing() as connection:
         generations.set_state(connection, begun, GenerationState.READY)
         collections.changed(connection, collection.id)
-    return RebuildReport(begun.number, GenerationState.READY, embedded, truncated, mended)
+    return RebuildReport(begun.number, GenerationState.READY, embedded + again, truncated, mended)
 
 
 def catch_up(
@@ -113,8 +113,14 @@ def catch_up(
         return embed(windows, encoder, writer, listener, total=lambda: total)
 
 
-def mend(store: Store, collection: CollectionRow, generation: GenerationRow, encoder: TextEncoder) -> int:
-    """Look for damaged segments and make them anew; how many.
+def mend(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    encoder: TextEncoder,
+    listener: ProgressListener = unheard,
+) -> tuple[int, int]:
+    """Look for damaged segments and make them anew; how many segments, and how many passages in them.
 
     Vectors come from the catalogue's text; an index is left to `refresh_index`. The damaged files stay in
     quarantine.
@@ -127,14 +133,17 @@ def mend(store: Store, collection: CollectionRow, generation: GenerationRow, enc
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
     damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]
+    total = sum(row.count for row in damaged if row.kind is SegmentKind.VECTORS)
+    embedded = 0
     for row in damaged:
         if row.kind is SegmentKind.VECTORS:
-            _mend_vectors(store, collection, generation, row, encoder)
+            embedded += _mend_vectors(store, collection, generation, row, encoder)
+            listener(Progress(embedded, total))
         else:
             with store.database.writing() as connection:
                 generations.remove_segment(connection, row)
                 collections.changed(connection, collection.id)
-    return len(damaged)
+    return len(damaged), embedded
 
 
 def promotable(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:
@@ -196,7 +205,7 @@ def _mend_vectors(
     generation: GenerationRow,
     row: SegmentRow,
     encoder: TextEncoder,
-) -> None:
+) -> int:
     numbers: list[int] = []
 
     def windows() -> Iterator[PassageWindow]:
@@ -226,3 +235,4 @@ def _mend_vectors(
             span = row.first_passage, row.last_passage
             generations.add_segment(connection, generation, SegmentKind.VECTORS, path, len(numbers), span)
         collections.changed(connection, collection.id)
+    return len(numbers)

@@ -111,7 +111,7 @@ def _notes(
     if snapshot.waiting:
         notes.append(
             f"{snapshot.waiting} passages have no vector yet and were not searched. "
-            f"Finish the indexing: nearsay index rebuild {snapshot.collection.name}"
+            f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
         )
     return tuple(notes)
 

@@ -100,3 +100,11 @@ def test_there_are_commands_and_blocks_to_run() -> None:
     assert len(COMMANDS) >= 12
     assert len(MEASURED) == 2
     assert sum(kind == "python" for kind, _ in BLOCKS) == 1
+
+
+def test_the_quality_that_the_readme_tells_is_what_was_measured() -> None:
+    measured = json.loads((ROOT / "tests" / "benchmarks" / "results" / "quality.json").read_text())
+    spearman, ndcg = measured["stsb_test_spearman"]["nearsay"], measured["scifact_test_ndcg_at_10"]["nearsay"]
+    assert f"| STS Benchmark test, Spearman | {spearman:.2f} |" in README
+    assert f"| SciFact test, nDCG@10 | {ndcg:.3f} |".replace("0.", ".") in README
+    assert measured["precision"] == "float32"

@@ -1,5 +1,7 @@
 """`nearsay demo`: the main job on the sample corpus, in a minute."""
 
+import sys
+from pathlib import Path
 from typing import Unpack
 
 import click
@@ -49,10 +51,12 @@ def demo(**place: Unpack[Place]) -> None:
 def _say_how_to_go_on(library: str) -> None:
     click.echo(
         f"""
-Now yours (export NEARSAY_LIBRARY={library} saves naming the library each time):
+Now yours (where the shell does not find nearsay: export PATH="{Path(sys.executable).parent}:$PATH";
+export NEARSAY_LIBRARY={library} saves naming the library each time):
   nearsay search {_COLLECTION} "why is the sky dark at night" -k 5
+  nearsay search {_COLLECTION} "leash" --where "subject = 'pets' and date >= 2020-01-01"
   nearsay index add notes my-notes/                a folder of txt, md, html, pdf, csv, jsonl
-  nearsay search notes "what did we decide about holidays" --where "year >= 2024"
+  nearsay search notes "what did we decide about holidays"
   nearsay similar {_COLLECTION} --id cooking-01
   nearsay doctor --prove                           is every index exactly what it should be"""
     )

@@ -45,7 +45,9 @@ def print_hits(hits: "Hits", *, as_json: bool) -> None:
         click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}")
         preview = textwrap.shorten(visible(hit.text), _PREVIEW, placeholder=" …")
         click.echo(textwrap.fill(preview, _width(), initial_indent="     ", subsequent_indent="     "))
-        click.echo(click.style(f"     {visible(hit.id)}  {visible(facts)}".rstrip(), dim=True))
+        below = f"{hit.id}  {facts}".strip() if hit.title else facts  # without a title the id stands above
+        if below:
+            click.echo(click.style(f"     {visible(below)}", dim=True))
     print_notes(hits.notes)
 
 

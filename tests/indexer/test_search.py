@@ -323,7 +323,7 @@ def test_passages_that_wait_for_their_vectors_are_told(compass: Collection) -> N
     assert hits.notes == (
         (
             "1 passages have no vector yet and were not searched. "
-            "Finish the indexing: nearsay index rebuild compass"
+            "Unless an add is running, finish it: nearsay index rebuild compass"
         ),
     )
     assert compass.rebuild().embedded == 1
