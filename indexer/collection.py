@@ -224,8 +224,12 @@ class Collection:
         self, query: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
     ) -> Hits:
         """The k passages nearest in meaning to the query, best first; with `by_document` one a document."""
-        if not isinstance(query, str) or not query.strip():
-            raise BadInputError("the query is empty or no text. Write what you look for")
+        if not isinstance(query, str):
+            raise BadInputError(
+                f"the query is a {type(query).__name__}, not text. Search for one text at a time"
+            )
+        if not query.strip():
+            raise BadInputError("the query is empty. Write what you look for")
         request = SearchRequest(k=k, where=where, by_document=by_document)
         snapshot = self._taken()
         vector = self._encoder_of(snapshot.generation).encode([query], kind=TextKind.QUERY)

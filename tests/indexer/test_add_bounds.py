@@ -9,7 +9,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
-from nearsay.data.errors import MissingExtraError
+from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Library, collection
 from nearsay.indexer.errors import BusyError
 from nearsay.indexer.identity import Names
@@ -124,3 +124,16 @@ def test_names_count_the_copies_of_one_content() -> None:
             given.append(names.by_content(Document("a cat", source="/f.txt")))
             names.meet(given[-1])
     assert given[1:] == [f"{given[0]}-2", f"{given[0]}-3"]
+
+
+def test_one_thing_where_several_are_meant_is_refused_and_changes_nothing(library: Library) -> None:
+    notes = library.collection("notes")
+    notes.add_rows([{"id": "a", "text": "a cat"}, {"id": "b", "text": "a dog"}])
+    with pytest.raises(BadInputError, match="'ab' is one id, not a list of ids"):
+        notes.remove("ab")
+    for row in ({"id": "x", "text": "one"}, "one text", Document("one")):
+        with pytest.raises(BadInputError, match="is not a list of rows"):
+            notes.add_rows(row)
+    with pytest.raises(BadInputError, match="the query is a list, not text"):
+        notes.search(["a cat"])
+    assert [document.id for document in notes.documents()] == ["a", "b"]
