@@ -4,7 +4,7 @@ Each message names the values in play and ends with the remedy. The command line
 exits with 1; everything else that is raised is a defect of nearsay.
 """
 
-__all__ = ["BadInputError", "MissingExtraError", "NearsayError"]
+__all__ = ["BadInputError", "DiskFullError", "MissingExtraError", "NearsayError"]
 
 
 class NearsayError(Exception):
@@ -13,6 +13,10 @@ class NearsayError(Exception):
 
 class BadInputError(NearsayError):
     """What was given (a file, an option, a value) cannot be used as it is."""
+
+
+class DiskFullError(NearsayError):
+    """There is no room left for what has to be written; nothing half-written stays."""
 
 
 class MissingExtraError(NearsayError):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.durable import TEMPORARY_PREFIX
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.quarantine import open_all, remedy
 from nearsay.indexer.segment import SegmentKind, write_vectors

@@ -7,7 +7,6 @@ __all__ = [
     "BusyError",
     "CatalogueError",
     "DamagedSegmentError",
-    "DiskFullError",
     "EncoderMismatchError",
     "StrictError",
     "UnknownCollectionError",
@@ -30,10 +29,6 @@ class CatalogueError(NearsayError):
 
 class DamagedSegmentError(NearsayError):
     """A segment file is not what the catalogue says it is; it was quarantined and is not answered from."""
-
-
-class DiskFullError(NearsayError):
-    """There is no room left for what has to be written; nothing half-written stays."""
 
 
 class EncoderMismatchError(NearsayError):

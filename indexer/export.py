@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from nearsay.data.durable import replacing
 from nearsay.indexer.catalogue import documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.durable import replacing
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.snapshot import Snapshot

@@ -11,13 +11,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries, segments
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.durable import replacing
-from nearsay.indexer.errors import CatalogueError, DiskFullError
+from nearsay.indexer.errors import CatalogueError
 from nearsay.indexer.store import Store, now
 from nearsay.training.sentence.text_encoder import TextEncoder
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.durable import file_sha256, write_by_hash
+from nearsay.data.durable import file_sha256, write_by_hash
 from nearsay.indexer.errors import DamagedSegmentError
 
 __all__ = [

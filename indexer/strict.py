@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.faults import Fault
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
-from nearsay.indexer.errors import DiskFullError, StrictError
+from nearsay.indexer.errors import StrictError
 from nearsay.indexer.identity import Names, with_ids
 from nearsay.indexer.ingest import Tally
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from nearsay.data.document import Document
+from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import read
-from nearsay.indexer.durable import replacing
 
 __all__ = ["EncodeReport", "encode_file"]
 

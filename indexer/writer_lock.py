@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from filelock import FileLock, Timeout
 from sqlalchemy.exc import DBAPIError
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.durable import FULL
+from nearsay.data.errors import DiskFullError, NearsayError
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.durable import FULL
-from nearsay.indexer.errors import BusyError, DiskFullError
+from nearsay.indexer.errors import BusyError
 
 __all__ = ["writer_lock"]
 

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
-from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
-from nearsay.indexer.errors import BusyError, CatalogueError, DiskFullError
+from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
+from nearsay.indexer.errors import BusyError, CatalogueError
 
 __all__ = ["Database"]
 

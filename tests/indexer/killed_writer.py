@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Library, compaction, durable, ingest, segment_writer
+from nearsay.data import durable
+from nearsay.indexer import Library, compaction, ingest, segment_writer
 from nearsay.indexer.catalogue.database import Database
 from nearsay.training.sentence.text_encoder import TextKind
 

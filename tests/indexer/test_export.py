@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
+from nearsay.data.errors import DiskFullError
 from nearsay.indexer import Collection, Library, export
-from nearsay.indexer.errors import DiskFullError, UnknownCollectionError
+from nearsay.indexer.errors import UnknownCollectionError
 
 ROWS: list[dict[str, Any]] = [
     {"id": "d1", "title": "The title", "text": "a bb", "year": 2019, "tags": ["x", "y"]},

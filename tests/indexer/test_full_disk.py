@@ -13,11 +13,13 @@ import pytest
 import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library, durable
+from nearsay.data import durable
+from nearsay.data.durable import TEMPORARY_PREFIX, replacing
+from nearsay.data.errors import DiskFullError
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import database
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.durable import TEMPORARY_PREFIX, replacing
-from nearsay.indexer.errors import BusyError, CatalogueError, DiskFullError
+from nearsay.indexer.errors import BusyError, CatalogueError
 
 _ROWS = [{"id": f"d{number}", "text": f"{'a ' * (number % 7)}cat {'b' * number}"} for number in range(40)]
 
@@ -27,7 +29,7 @@ import json, resource, sys
 sys.path.insert(0, sys.argv[1])
 from words_encoder import WordsEncoder
 from nearsay.indexer import Library
-from nearsay.indexer.errors import DiskFullError
+from nearsay.data.errors import DiskFullError
 
 words = WordsEncoder(dimension=int(sys.argv[3]))
 with Library.open(sys.argv[2], load_encoder=lambda _: words) as library:

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.tables import libraries
-from nearsay.indexer.errors import CatalogueError, DiskFullError
+from nearsay.indexer.errors import CatalogueError
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 OpenLibrary = Callable[[], Library]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from nearsay.indexer.durable import file_sha256
+from nearsay.data.durable import file_sha256
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.segment import (
     SegmentHeader,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import BadInputError
-from nearsay.indexer.errors import DiskFullError
+from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.indexer.vector_file import EncodeReport, encode_file
 from nearsay.training.sentence.encoder import Encoder
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import DiskFullError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections
-from nearsay.indexer.errors import BusyError, DiskFullError
+from nearsay.indexer.errors import BusyError
 from nearsay.indexer.writer_lock import writer_lock
 
 _HOLDER = """

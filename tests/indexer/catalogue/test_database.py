@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
+from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
 from nearsay.indexer.catalogue import collections, database
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
-from nearsay.indexer.errors import BusyError, CatalogueError, DiskFullError
+from nearsay.indexer.errors import BusyError, CatalogueError
 
 
 def kept(connection: sa.Connection) -> set[str]:

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsay.data.errors import NearsayError
-from nearsay.indexer.errors import DiskFullError
+from nearsay.data.errors import DiskFullError, NearsayError
 
 __all__ = ["FULL", "TEMPORARY_PREFIX", "file_sha256", "replacing", "write_by_hash"]
 

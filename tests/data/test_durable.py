@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.data.errors import NearsayError
-from nearsay.indexer import durable
-from nearsay.indexer.durable import TEMPORARY_PREFIX, file_sha256, replacing, write_by_hash
-from nearsay.indexer.errors import DiskFullError
+from nearsay.data import durable
+from nearsay.data.durable import TEMPORARY_PREFIX, file_sha256, replacing, write_by_hash
+from nearsay.data.errors import DiskFullError, NearsayError
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
 
