@@ -1,0 +1,1 @@
+"""Pretraining examples: text to masked sentence pairs."""

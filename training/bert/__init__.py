@@ -1,0 +1,1 @@
+"""The BERT core: vocabulary, pretraining, features by layer, task heads."""

@@ -1,0 +1,1 @@
+"""Task heads on a BERT: classification, tagging, reading."""

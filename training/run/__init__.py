@@ -1,0 +1,1 @@
+"""A training run: optimisation, checkpoints, metrics, and what is kept of it."""
