@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,15 @@ from typing import BinaryIO
 
 from nearsay.data.errors import DiskFullError, NearsayError
 
-__all__ = ["FULL", "TEMPORARY_PREFIX", "file_sha256", "replacing", "write_by_hash"]
+__all__ = [
+    "FULL",
+    "TEMPORARY_PREFIX",
+    "file_sha256",
+    "new_folder",
+    "replacing",
+    "synchronise",
+    "write_by_hash",
+]
 
 TEMPORARY_PREFIX = ".writing-"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what a disk without room says
@@ -39,7 +48,7 @@ def write_by_hash(folder: Path, parts: Sequence[bytes | memoryview], suffix: str
         digest.update(part)
     path = folder / f"{digest.hexdigest()}{suffix}"
     if path.exists() and file_sha256(path) == digest.hexdigest():
-        _synchronise_folder(folder)  # who wrote it may have been killed before doing so
+        synchronise(folder)  # who wrote it may have been killed before doing so
         return path
     with replacing(path) as stream:
         for part in parts:
@@ -57,15 +66,41 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Give a stream to a temporary file that takes the place of `path` when the block ends well."""
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _synchronise_folder(path.parent.parent)
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-        _synchronise_folder(path.parent)
+        with _writing(path):
+            _make_parent(path)
+            with temporary.open("xb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+            synchronise(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder that becomes `path`, which must not be there yet, when the block ends well."""
+    temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    try:
+        with _writing(path):
+            _make_parent(path)
+            temporary.mkdir()
+            yield temporary
+            for place in (*temporary.rglob("*"), temporary):
+                synchronise(place)
+            temporary.rename(path)
+            synchronise(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn what the disk says into an error that names `path` and the remedy."""
+    try:
+        yield
     except OSError as error:
         if error.errno in FULL:
             raise DiskFullError(
@@ -77,13 +112,17 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
                 f"{path} may not be written ({error.strerror}). Check the folder's rights"
             ) from error
         raise NearsayError(f"{path} cannot be written ({error.strerror}). Name another place") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
-def _synchronise_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _make_parent(path: Path) -> None:
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        synchronise(path.parent.parent)
+
+
+def synchronise(place: Path) -> None:
+    """Make a file or folder survive a loss of power."""
+    descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,9 +1,11 @@
-"""Texts to a NumPy array file, without a library."""
+"""Texts to a file of NumPy arrays, without a library."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.document import Document
 from nearsay.data.durable import replacing
@@ -11,7 +13,9 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import read
 
-__all__ = ["EncodeReport", "encode_file"]
+__all__ = ["EncodeReport", "encode_features", "encode_file", "encode_tokens"]
+
+_WINDOW_TEXTS = 4096  # texts whose features are in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,8 @@ class EncodeReport:
 
     texts: int
     dimension: int
-    notes: tuple[str, ...]  # what was guessed, and rows that could not be used
+    notes: tuple[str, ...]  # what was guessed, rows that could not be used, and how many texts were cut
+    tokens: int | None = None  # token vectors that were written; None: one vector a text
 
 
 def encode_file(
@@ -40,6 +45,89 @@ def encode_file(
     from nearsay.training.sentence.encoder import Encoder
     from nearsay.training.sentence.precision import Precision
 
+    texts, notes = _texts(source, text)
+    vectors = Encoder.load(encoder, device=device, precision=Precision(precision)).encode(texts)
+    with replacing(out) as stream:
+        np.save(stream, vectors)
+    return EncodeReport(len(texts), int(vectors.shape[1]), notes)
+
+
+def encode_features(
+    source: str,
+    out: Path,
+    encoder: str,
+    *,
+    layers: str = "last",
+    pooling: str = "mean",
+    text: str | None = None,
+    device: str | None = None,
+    precision: str = "auto",
+) -> EncodeReport:
+    """Write what chosen layers of the encoder's BERT make of a file's texts, as `encode_file` writes.
+
+    layers:  last, second-to-last, sum-last-4, concat-last-4, sum-all, or a layer's number from 0
+    pooling: cls, mean or max
+
+    The vectors go to the disk window by window; the texts are held in memory. Raises as `encode_file` does.
+    """
+    from nearsay.training.bert.array_file import write_array
+    from nearsay.training.bert.features import FeatureExtractor
+    from nearsay.training.sentence.precision import Precision
+
+    texts, notes = _texts(source, text)
+    features = FeatureExtractor.load(
+        encoder, layers=layers, pooling=pooling, device=device, precision=Precision(precision)
+    )
+    truncated = 0
+
+    def windows() -> Iterator[NDArray[np.float32]]:
+        nonlocal truncated
+        slices = (texts[start : start + _WINDOW_TEXTS] for start in range(0, len(texts), _WINDOW_TEXTS))
+        for window in features.stream(slices):
+            truncated += window.truncated
+            yield window.vectors
+
+    with replacing(out) as stream:
+        write_array(stream, (len(texts), features.dimension), windows())
+    return EncodeReport(
+        len(texts), features.dimension, (*notes, *_cut(truncated, len(texts), features.max_tokens))
+    )
+
+
+def encode_tokens(
+    source: str,
+    out: Path,
+    encoder: str,
+    *,
+    layers: str = "last",
+    text: str | None = None,
+    device: str | None = None,
+    precision: str = "auto",
+) -> EncodeReport:
+    """Write a vector for each token of a file's texts, as `write_token_vectors` describes.
+
+    layers: last, second-to-last, sum-last-4, concat-last-4, sum-all, or a layer's number from 0
+
+    The vectors go to the disk block by block; texts and tokens are held in memory. Raises as `encode_file`
+    does, and for a file whose name does not end with .npz.
+    """
+    if out.suffix.lower() != ".npz":
+        raise BadInputError(f"token vectors are several arrays in one .npz file, and {out} does not end so. Name a file that does")
+    from nearsay.training.bert.features import FeatureExtractor
+    from nearsay.training.bert.token_vectors import write_token_vectors
+    from nearsay.training.sentence.precision import Precision
+
+    texts, notes = _texts(source, text)
+    features = FeatureExtractor.load(encoder, layers=layers, device=device, precision=Precision(precision))
+    tokens = features.tokenized(texts)
+    with replacing(out) as stream:
+        write_token_vectors(stream, tokens, features.token_blocks(tokens), features.dimension)
+    cut = _cut(tokens.truncated, len(texts), features.max_text_tokens)
+    return EncodeReport(len(texts), features.dimension, (*notes, *cut), tokens=tokens.tokens)
+
+
+def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
+    """The file's texts, and what is to be told of its reading."""
     reading = read([source], ReadOptions(text=text))
     texts: list[str] = []
     for item in reading:
@@ -48,7 +136,10 @@ def encode_file(
         texts.append(item.text)
     if not texts:
         raise BadInputError(f"{source} holds no texts. Name a file with at least one")
-    vectors = Encoder.load(encoder, device=device, precision=Precision(precision)).encode(texts)
-    with replacing(out) as stream:
-        np.save(stream, vectors)
-    return EncodeReport(len(texts), int(vectors.shape[1]), tuple(reading.notes))
+    return texts, tuple(reading.notes)
+
+
+def _cut(truncated: int, texts: int, room: int) -> Sequence[str]:
+    if not truncated:
+        return ()
+    return (f"{truncated:,} of {texts:,} texts are longer than {room} tokens; what is beyond was left out",)

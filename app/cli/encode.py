@@ -1,6 +1,7 @@
 """`nearsay encode`: texts to vectors, without a library."""
 
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import click
 
@@ -10,25 +11,78 @@ from nearsay.app.cli.printing import print_notes
 __all__ = ["encode"]
 
 
+class _Run(TypedDict):
+    """What every way of encoding takes."""
+
+    text: str | None
+    device: str | None
+    precision: str
+
+
 @click.command()
 @click.argument("file")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The .npy file to write.")
 @click.option(
-    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The .npy file to write; .npz with --tokens.",
+)
+@click.option(
+    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder or BERT."
 )
 @click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
+@click.option(
+    "--layers",
+    metavar="LAYERS",
+    help="Features of the encoder's BERT: last, second-to-last, sum-last-4, concat-last-4, sum-all, or a "
+    "layer's number, 0 for the embeddings. [last, when --pooling or --tokens asks for features]",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(["cls", "mean", "max"]),
+    help="What is made of the tokens' features; [CLS] and [SEP] count. [mean, when --layers is given]",
+)
+@click.option("--tokens", is_flag=True, help="A vector for each token, not for each text.")
 @device_options
-def encode(file: str, out: Path, encoder: str, text: str | None, device: str | None, precision: str) -> None:
+def encode(
+    file: str,
+    out: Path,
+    encoder: str,
+    layers: str | None,
+    pooling: str | None,
+    tokens: bool,
+    **run: Unpack[_Run],
+) -> None:
     """Encode the texts of FILE into a NumPy array.
 
     A float32 row a text, in the file's order. A row that cannot be used stops it and nothing is written.
 
+    With --layers or --pooling the rows are features of the encoder's BERT, not normalised, in place of the
+    encoder's own vectors.
+
+    With --tokens the file is an .npz with the arrays vectors (a row a token), offsets (text i has the tokens
+    offsets[i] to offsets[i+1]-1), token_ids, spans (the token's first character in its text, and the one
+    after its last) and special (true for [CLS] and [SEP]).
+
     \b
     Example:
         nearsay encode sentences.txt --out vectors.npy
+        nearsay encode sentences.txt --out features.npy --layers concat-last-4 --pooling mean
+        nearsay encode sentences.txt --out tokens.npz --tokens --layers second-to-last
     """
-    from nearsay.indexer.vector_file import encode_file
+    from nearsay.indexer.vector_file import encode_features, encode_file, encode_tokens
 
-    report = encode_file(file, out, encoder, text=text, device=device, precision=precision)
+    if tokens and pooling:
+        raise click.UsageError(
+            "--tokens gives every token a vector, and --pooling one to a text: take one of them"
+        )
+    if tokens:
+        report = encode_tokens(file, out, encoder, layers=layers or "last", **run)
+    elif layers or pooling:
+        report = encode_features(
+            file, out, encoder, layers=layers or "last", pooling=pooling or "mean", **run
+        )
+    else:
+        report = encode_file(file, out, encoder, **run)
     print_notes(report.notes)
-    click.echo(f"{report.texts:,} vectors of {report.dimension} numbers in {out}", err=True)
+    click.echo(f"{report.tokens or report.texts:,} vectors of {report.dimension} numbers in {out}", err=True)

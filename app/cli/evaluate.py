@@ -4,6 +4,9 @@ from pathlib import Path
 
 import click
 
+from nearsay.app.cli.evaluate_layers import layers
+from nearsay.app.cli.evaluate_mlm import mlm
+from nearsay.app.cli.evaluate_tokenizer import tokenizer
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
@@ -109,3 +112,8 @@ def retrieval(
                 ]
             ],
         )
+
+
+evaluate.add_command(tokenizer)
+evaluate.add_command(layers)
+evaluate.add_command(mlm)

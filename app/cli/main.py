@@ -14,9 +14,11 @@ from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.encode import encode
 from nearsay.app.cli.evaluate import evaluate
+from nearsay.app.cli.fill import fill, next_
 from nearsay.app.cli.index import index
 from nearsay.app.cli.printing import visible
 from nearsay.app.cli.search import search, similar
+from nearsay.app.cli.train import train
 from nearsay.data.errors import NearsayError
 
 __all__ = ["main"]
@@ -48,5 +50,5 @@ def main() -> None:
     """
 
 
-for command in (demo, index, search, similar, encode, evaluate, doctor):
+for command in (demo, index, search, similar, encode, train, evaluate, fill, next_, doctor):
     main.add_command(command)

@@ -18,14 +18,15 @@ _SECONDS_BETWEEN_LINES = 10.0
 class ProgressBar:
     """A listener that draws a bar with tqdm on a terminal, and writes a line every ten seconds elsewhere."""
 
-    def __init__(self, what: str) -> None:
-        """`what`: the work, in a word. Nothing is drawn before the first passage is done."""
+    def __init__(self, what: str, *, unit: str = "passages") -> None:
+        """`what`: the work, in a word; `unit`: what is counted. Nothing is drawn before the first is done."""
         from tqdm import tqdm
 
         self._what = what
+        self._unit = unit
         self._terminal = sys.stderr.isatty()
         self._bar = tqdm(
-            desc=what, unit=" passages", dynamic_ncols=True, delay=0.5, disable=not self._terminal
+            desc=what, unit=f" {unit}", dynamic_ncols=True, delay=0.5, disable=not self._terminal
         )
         self._begun = self._said = time.monotonic()
 
@@ -50,9 +51,9 @@ class ProgressBar:
     def _line(self, done: int, total: int | None) -> str:
         rate = done / (time.monotonic() - self._begun)
         if not total:
-            return f"{self._what}: {done:,} passages, {rate:,.0f} a second"
+            return f"{self._what}: {done:,} {self._unit}, {rate:,.0f} a second"
         left = (total - done) / rate if rate else 0.0
         return (
-            f"{self._what}: {done:,} of about {total:,} passages, {rate:,.0f} a second, "
+            f"{self._what}: {done:,} of about {total:,} {self._unit}, {rate:,.0f} a second, "
             f"{int(left) // 60}:{int(left) % 60:02} left"
         )

@@ -35,13 +35,14 @@ def build_tiny_encoder(
     prompts: Mapping[str, str] | None = None,
     modules: Sequence[str] = MODULES,
     include_prompt: bool = True,
+    layers: int = 1,
 ) -> Path:
-    """A BERT of one layer and 32 dimensions with random weights, as sentence-transformers saves it."""
+    """A BERT of few layers and 32 dimensions with random weights, as sentence-transformers saves it."""
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=32,
-        num_hidden_layers=1,
+        num_hidden_layers=layers,
         num_attention_heads=2,
         intermediate_size=64,
         max_position_embeddings=64,

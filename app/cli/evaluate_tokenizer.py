@@ -1,0 +1,146 @@
+"""`nearsay evaluate tokenizer`: how well tokenizers fit texts."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from nearsay.app.cli.options import json_option
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.text_options import TextFields, read_options, text_options
+
+if TYPE_CHECKING:
+    from nearsay.app.cli.progress_bar import ProgressBar
+    from nearsay.training.evaluation.tokenizer_fit import TokenizerFit
+
+__all__ = ["tokenizer"]
+
+
+def _lengths(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(length) for length in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no list of numbers such as 64,128") from None
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="TEXT…")
+@click.option(
+    "--encoder",
+    "encoders",
+    multiple=True,
+    default=["all-MiniLM-L6-v2"],
+    show_default=True,
+    help="Name or folder of an encoder, a BERT or a vocabulary; may be repeated to compare.",
+)
+@click.option(
+    "--lengths", default="64,128,256,512", show_default=True, callback=_lengths, help="Limits in tokens."
+)
+@click.option("--new-size", type=int, metavar="N", help="Of the new vocabulary; the encoder's if left out.")
+@click.option("--no-new", is_flag=True, help="Do not train a new vocabulary to compare with.")
+@click.option("--sample", default=50_000, show_default=True, help="Most texts to measure, drawn by chance.")
+@click.option("--seed", default=0, show_default=True, help="Of the drawing.")
+@text_options
+@json_option
+def tokenizer(
+    *,
+    sources: tuple[str, ...],
+    encoders: tuple[str, ...],
+    lengths: tuple[int, ...],
+    new_size: int | None,
+    no_new: bool,
+    sample: int,
+    seed: int,
+    as_json: bool,
+    **fields: Unpack[TextFields],
+) -> None:
+    """Measure how well an encoder's tokenizer fits your texts.
+
+    TEXT: files, folders, globs in quotes, or - for standard input, as in `train vocabulary`. A word is a
+    run of letters and digits. The new vocabulary is trained on one half of the texts and its tokens counted
+    on the other half.
+
+    \b
+    Example:
+        nearsay evaluate tokenizer papers.jsonl --text abstract --encoder all-MiniLM-L6-v2
+    """
+    from nearsay.app.cli.progress_bar import ProgressBar
+    from nearsay.indexer.progress import Progress
+    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.evaluation.encoder_fit import encoder_fit
+    from nearsay.training.evaluation.text_sample import TextSample
+
+    with ProgressBar("reading") as bar:
+        texts = Texts(sources, read_options(fields), listener=lambda done, total: bar(Progress(done, total)))
+        drawn = TextSample(texts, sample, seed=seed)
+    print_notes(texts.notes)
+    with drawn, ProgressBar("tokenizing") as bar:
+        fits = []
+        for index, encoder in enumerate(encoders):
+            seen = partial(_measured, bar, index * len(drawn), len(encoders) * len(drawn))
+            fits.append(
+                encoder_fit(encoder, drawn, lengths=lengths, new_size=new_size, new=not no_new, listener=seen)
+            )
+    print_notes([drawn.note] if drawn.note else [])
+    if as_json:
+        for fit in fits:
+            print_json({**asdict(fit), "texts_in_all": drawn.seen, "seed": seed})
+    else:
+        _print_fits(fits)
+
+
+def _measured(bar: "ProgressBar", before: int, total: int, done: int) -> None:
+    from nearsay.indexer.progress import Progress
+
+    bar(Progress(before + done, total))
+
+
+def _print_fits(fits: Sequence["TokenizerFit"]) -> None:
+    figures = [_figures(fit) for fit in fits]
+    print_table(
+        ["", *(fit.encoder for fit in fits)],
+        [[name, *(each[name] for each in figures)] for name in figures[0]],
+    )
+    for fit in fits:
+        if fit.broken:
+            click.echo(f"\n{visible(fit.encoder)}: the most broken words")
+            print_table(
+                ["word", "times", "pieces"],
+                [[word.word, word.count, " ".join(word.pieces)] for word in fit.broken],
+            )
+        if fit.unknown:
+            click.echo(f"\n{visible(fit.encoder)}: what becomes [UNK]")
+            print_table(["text", "times"], [[unknown.text, unknown.count] for unknown in fit.unknown])
+        click.echo("\n" + visible(_saving(fit)))
+
+
+def _figures(fit: "TokenizerFit") -> dict[str, object]:
+    return {
+        "pieces": fit.vocabulary_size,
+        "texts": fit.texts,
+        "words": fit.words,
+        "tokens": fit.tokens,
+        "tokens a word": f"{fit.tokens_per_word:.3f}",
+        "words split, %": f"{100 * fit.split_words:.2f}",
+        "[UNK] among tokens, %": f"{100 * fit.unknown_tokens:.3f}",
+        "words with [UNK], %": f"{100 * fit.unknown_words:.3f}",
+        **{
+            f"texts over {length.length} tokens, %": f"{100 * length.truncated_texts:.1f}"
+            for length in fit.lengths
+        },
+    }
+
+
+def _saving(fit: "TokenizerFit") -> str:
+    new = fit.new_vocabulary
+    if new is None:
+        return f"{fit.encoder}: not compared with a new vocabulary"
+    casing, compared = "cased" if new.cased else "uncased", "fewer" if new.saved >= 0 else "more"
+    return (
+        f"{fit.encoder}: a new {casing} vocabulary of {new.size:,} pieces, trained on {new.trained_texts:,} "
+        f"of the texts, gives {100 * abs(new.saved):.1f} % {compared} tokens on the other "
+        f"{new.held_out_texts:,} ({new.new_tokens:,} instead of {new.tokens:,}; {new.new_unknown_tokens:,} "
+        f"instead of {new.unknown_tokens:,} of them [UNK])"
+    )

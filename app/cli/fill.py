@@ -1,0 +1,58 @@
+"""`nearsay fill` and `nearsay next`: what a BERT has learned of words and sentences."""
+
+import click
+
+from nearsay.app.cli.options import json_option
+from nearsay.app.cli.printing import print_json, print_table
+
+__all__ = ["fill", "next_"]
+
+_BERT = click.option("--bert", required=True, metavar="BERT", help="Folder or hub name of a pretrained BERT.")
+_DEVICE = click.option("--device", metavar="DEVICE", help="cpu, cuda, mps; the best if left out.")
+
+
+@click.command()
+@click.argument("text")
+@_BERT
+@click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Words for each place.")
+@json_option
+@_DEVICE
+def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> None:
+    """Show the likeliest words for every [MASK] in a text.
+
+    \b
+    Example:
+        nearsay fill "She closed the [MASK] behind her." --bert my-bert
+    """
+    from nearsay.training.bert.fill import Filler
+
+    candidates = Filler.load(bert, device=device).fill(text, k)
+    if as_json:
+        for candidate in candidates:
+            print_json(candidate)
+    else:
+        rows = [[c.place, c.rank, c.token, f"{c.probability:.4f}"] for c in candidates]
+        print_table(["mask", "rank", "word", "probability"], rows)
+
+
+@click.command("next")
+@click.argument("first")
+@click.argument("second")
+@_BERT
+@json_option
+@_DEVICE
+def next_(first: str, second: str, bert: str, as_json: bool, device: str | None) -> None:
+    """Say how likely one sentence follows another.
+
+    \b
+    Example:
+        nearsay next "It had rained all night." "The road was deep in mud." --bert my-bert
+    """
+    from nearsay.training.bert.next_sentence import NextSentence
+
+    probability = NextSentence.load(bert, device=device).probability(first, second)
+    if as_json:
+        print_json({"first": first, "second": second, "probability": probability})
+    else:
+        verdict = "follows" if probability >= 0.5 else "does not follow"
+        click.echo(f"{verdict} (probability of following {probability:.4f})")

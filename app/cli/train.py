@@ -1,0 +1,22 @@
+"""`nearsay train`: vocabularies, encoders and heads from one's own text."""
+
+import click
+
+from nearsay.app.cli.train_pretrain import pretrain
+from nearsay.app.cli.train_vocabulary import vocabulary
+
+__all__ = ["train"]
+
+
+@click.group()
+def train() -> None:
+    """Train on your own text.
+
+    \b
+    Example:
+        nearsay train vocabulary novels/ --out my-vocabulary
+    """
+
+
+train.add_command(vocabulary)
+train.add_command(pretrain)

@@ -1,0 +1,165 @@
+"""Questions on a passage, with the spans of it that answer them: files in SQuAD's format."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.row_files import file_lines
+
+__all__ = ["Answer", "AnsweredQuestion", "AnsweredQuestions", "read_answered_questions"]
+
+_SHOWN: Final = 40  # characters of a text in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A piece of the context."""
+
+    text: str
+    start: int  # the character of the context where it begins
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """A question, the text it is asked of, and the answers that people gave."""
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...]  # () : the context holds no answer (SQuAD 2.0)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the context answers it."""
+        return bool(self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestions:
+    """A file of questions with their answers."""
+
+    source: str  # the file as the user gave it
+    questions: list[AnsweredQuestion]
+
+    @property
+    def some_have_no_answer(self) -> bool:
+        """Whether it is a set in the manner of SQuAD 2.0."""
+        return any(not question.has_answer for question in self.questions)
+
+
+def read_answered_questions(path: str | Path) -> AnsweredQuestions:
+    """Read a JSON file (or its .gz) in the format of SQuAD 1.1 or 2.0.
+
+    A question with `is_impossible` has no answer, and its plausible answers are not read. BadInputError names
+    the question whose answer does not stand in the context where it says, and everything else that is wrong.
+
+    Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, and 2018, https://arxiv.org/abs/1806.03822
+    """
+    content = _parsed(path)
+    questions: list[AnsweredQuestion] = []
+    seen: set[str] = set()
+    for a, article in enumerate(_list(content, "data", f"{path}")):
+        for p, paragraph in enumerate(_list(article, "paragraphs", f"{path}: data[{a}]")):
+            place = f"{path}: data[{a}].paragraphs[{p}]"
+            context = _text(paragraph, "context", place)
+            for question in _questions(paragraph, context, place):
+                if question.id in seen:
+                    raise BadInputError(
+                        f"{place}: the id {question.id!r} was there before; give each question its own"
+                    )
+                seen.add(question.id)
+                questions.append(question)
+    if not questions:
+        raise BadInputError(f"{path} holds no questions; give a file in SQuAD's format")
+    return AnsweredQuestions(str(path), questions)
+
+
+def _parsed(path: str | Path) -> object:
+    text = "\n".join(line for _, line in file_lines(path))
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInputError(
+            f"{path}:{error.lineno}: not JSON: {error.msg} at column {error.colno}; "
+            "give a file in SQuAD's format"
+        ) from error
+    except (RecursionError, ValueError) as error:
+        raise BadInputError(f"{path}: not JSON that can be read; give a file in SQuAD's format") from error
+
+
+def _questions(paragraph: object, context: str, place: str) -> Iterator[AnsweredQuestion]:
+    for q, entry in enumerate(_list(paragraph, "qas", place)):
+        here = f"{place}.qas[{q}]"
+        row_id = _field(entry, "id", here)
+        if isinstance(row_id, int) and not isinstance(row_id, bool):
+            row_id = str(row_id)
+        if not isinstance(row_id, str) or not row_id:
+            raise BadInputError(f"{here}: no 'id'; give each question an id of its own")
+        where = f"{here} (id {row_id})"
+        question = _text(entry, "question", where)
+        impossible = _field(entry, "is_impossible", where, default=False)
+        if not isinstance(impossible, bool):
+            raise BadInputError(f"{where}: is_impossible is {impossible!r}; write true or false")
+        answers: tuple[Answer, ...] = ()
+        if not impossible:
+            answers = tuple(_answer(answer, context, where) for answer in _list(entry, "answers", where))
+            if not answers:
+                raise BadInputError(
+                    f"{where}: it has no answers; add one, or say is_impossible when the text holds none"
+                )
+        yield AnsweredQuestion(row_id, question, context, answers)
+
+
+def _answer(entry: object, context: str, where: str) -> Answer:
+    text = _text(entry, "text", where)
+    start = _field(entry, "answer_start", where)
+    if not isinstance(start, int) or isinstance(start, bool) or start < 0:
+        raise BadInputError(
+            f"{where}: answer_start is {start!r}; give the character of the context where the answer begins"
+        )
+    there = context[start : start + len(text)]
+    if there != text:
+        raise BadInputError(
+            f"{where}: the context says {_short(there)} at answer_start {start}, not {_short(text)}; "
+            f"{_remedy(text, context, start)}"
+        )
+    return Answer(text, start)
+
+
+def _remedy(text: str, context: str, start: int) -> str:
+    places = [place for place in range(len(context)) if context.startswith(text, place)]
+    if not places:
+        return "the answer stands nowhere in the context: mend its text, or remove the question"
+    return f"the nearest place where it stands is {min(places, key=lambda place: abs(place - start))}"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def _field(value: object, name: str, place: str, *, default: object = None) -> object:
+    if not isinstance(value, Mapping):
+        raise BadInputError(f"{place}: no JSON object where one is meant; give a file in SQuAD's format")
+    return value.get(name, default)
+
+
+def _list(value: object, name: str, place: str) -> list[object]:
+    found = _field(value, name, place)
+    if not isinstance(found, list):
+        raise BadInputError(f"{place}: no list {name!r}; give a file in SQuAD's format")
+    return found
+
+
+def _text(value: object, name: str, place: str) -> str:
+    found = _field(value, name, place)
+    if not isinstance(found, str) or not found.strip():
+        raise BadInputError(f"{place}: {name!r} is empty or no text; mend or remove it")
+    try:
+        check_string(found, repr(name))
+    except UnusableRowError as error:
+        raise BadInputError(f"{place}: {error}; mend or remove it") from error
+    return found

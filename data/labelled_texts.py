@@ -1,0 +1,199 @@
+"""Texts, or pairs of texts, with the label that somebody gave them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError, check_string
+from nearsay.data.row_files import file_rows
+
+__all__ = ["LabelColumns", "LabelledText", "LabelledTexts", "read_labelled_texts"]
+
+_LABELS: Final = (
+    "label",
+    "gold_label",
+    "class",
+    "category",
+    "intent",
+    "target",
+    "sentiment",
+    "is_duplicate",
+    "entailment_judgment",
+    "relation",
+    "labels",
+)
+_TEXTS: Final = (
+    "text",
+    "sentence",
+    "utterance",
+    "content",
+    "body",
+    "document",
+    "question",
+    "query",
+    "review",
+    "tweet",
+    "comment",
+    "message",
+    "title",
+)
+_PAIRS: Final = (
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("sentence_1", "sentence_2"),
+    ("sentence_a", "sentence_b"),
+    ("text1", "text2"),
+    ("text_1", "text_2"),
+    ("text_a", "text_b"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("question", "passage"),
+    ("question", "answer"),
+    ("query", "passage"),
+)
+_NO_AGREEMENT: Final = "-"  # what SNLI and MultiNLI write in gold_label when the annotators did not agree
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A text, or two of them, and its label."""
+
+    text: str
+    pair: str | None  # the second text; None: there is only one
+    label: str
+    line: int  # of the file it came from, 1-based
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumns:
+    """Which columns mean what; BadInputError for a pair without its first text, or one name used twice."""
+
+    label: str | None = None  # None = guessed by name, and said in the notes
+    text: str | None = None  # None = guessed
+    pair: str | None = None  # the second text's column; None = guessed, unless `text` is named
+
+    def __post_init__(self) -> None:
+        named = [name for name in (self.label, self.text, self.pair) if name is not None]
+        if any(not name.strip() for name in named):
+            raise BadInputError("a column's name is empty; leave it out, or name a column")
+        if self.pair is not None and self.text is None:
+            raise BadInputError(
+                f"the second text's column {self.pair!r} is named, and the first one's is not; name both"
+            )
+        if len(set(named)) != len(named):
+            raise BadInputError(
+                f"one column is named twice: {', '.join(map(repr, named))}. Name each column once"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledTexts:
+    """A file of labelled texts."""
+
+    source: str  # the file as the user gave it
+    rows: list[LabelledText]
+    columns: LabelColumns  # as they were found; `pair` is None for single texts
+    notes: list[str] = field(default_factory=list)  # what was guessed, and what was left out
+
+    @property
+    def are_pairs(self) -> bool:
+        """Whether every row has two texts."""
+        return self.columns.pair is not None
+
+
+def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -> LabelledTexts:
+    """Read a tsv, csv or jsonl file (or its .gz) of texts or text pairs with labels.
+
+    columns: names that are given; those that are not are guessed from usual names (label, gold_label, …;
+        text, sentence, …; premise and hypothesis, sentence1 and sentence2, question and sentence, …)
+
+    A label may be a string, a whole number or true and false in JSON lines. Rows that gold_label marks "-",
+    where SNLI's annotators did not agree, are left out and counted in the notes. BadInputError names the file
+    and line of the first row that cannot be used: a head trained on part of a file would mislead.
+    """
+    given = columns or LabelColumns()
+    rows: list[LabelledText] = []
+    found: LabelColumns | None = None
+    disagreed = 0
+    for line, row in file_rows(path):
+        if found is None:
+            found = _columns(row, given, path)
+        labelled = _row(line, row, found, path)
+        if labelled.label == _NO_AGREEMENT and (found.label or "").lower() == "gold_label":
+            disagreed += 1
+        else:
+            rows.append(labelled)
+    if found is None or not rows:
+        raise BadInputError(
+            f"{path} holds no labelled texts; give a file with the columns label and text, "
+            "or label, premise and hypothesis"
+        )
+    return LabelledTexts(str(path), rows, found, list(_notes(path, given, found, disagreed)))
+
+
+def _notes(path: str | Path, given: LabelColumns, found: LabelColumns, disagreed: int) -> Iterator[str]:
+    if given.label is None or given.text is None:
+        second = "" if found.pair is None else f", second text = {found.pair!r}"
+        yield f"{path}: label = {found.label!r}, text = {found.text!r}{second} (guessed)"
+    if disagreed:
+        yield f"{path}: {disagreed} rows have the label '-' (no agreement) and are left out"
+
+
+def _columns(row: Mapping[str, object], given: LabelColumns, path: str | Path) -> LabelColumns:
+    for name in (given.label, given.text, given.pair):
+        if name is not None and name not in row:
+            raise BadInputError(
+                f"{path} has no column {name!r}; its columns are {', '.join(map(repr, row))}. "
+                "Name one of them"
+            )
+    lower = {name.lower(): name for name in row}
+    label = given.label or next((lower[name] for name in _LABELS if name in lower), None)
+    if label is None:
+        raise _unnamed(path, row, "label", "--label")
+    if given.text is not None:
+        return LabelColumns(label, given.text, given.pair)
+    for first, second in _PAIRS:
+        if first in lower and second in lower and label not in {lower[first], lower[second]}:
+            return LabelColumns(label, lower[first], lower[second])
+    others = [name for name in row if name != label]
+    text = next((lower[name] for name in _TEXTS if lower.get(name) in others), None)
+    if text is None and len(others) == 1:
+        text = others[0]
+    if text is None:
+        raise _unnamed(path, row, "text", "--text")
+    return LabelColumns(label, text, None)
+
+
+def _unnamed(path: str | Path, row: Mapping[str, object], what: str, option: str) -> BadInputError:
+    return BadInputError(
+        f"{path}: which column is the {what} cannot be told; its columns are {', '.join(map(repr, row))}. "
+        f"Name it with {option}"
+    )
+
+
+def _row(line: int, row: Mapping[str, object], columns: LabelColumns, path: str | Path) -> LabelledText:
+    texts: list[str] = []
+    for name in (columns.text, columns.pair):
+        if name is None:
+            continue
+        text = row.get(name)
+        if not isinstance(text, str) or not text.strip():
+            raise BadInputError(f"{path}:{line}: {name} is empty or no text; mend or remove the row")
+        try:
+            check_string(text, name)
+        except UnusableRowError as error:
+            raise BadInputError(f"{path}:{line}: {error}; mend or remove the row") from error
+        texts.append(text)
+    label = row.get(columns.label or "")
+    if isinstance(label, bool):
+        label = str(label).lower()
+    elif isinstance(label, int):
+        label = str(label)
+    if not isinstance(label, str) or not label.strip():
+        raise BadInputError(
+            f"{path}:{line}: {columns.label} is {label!r}, and a label is a word or a whole number; "
+            "mend or remove the row"
+        )
+    return LabelledText(texts[0], texts[1] if len(texts) > 1 else None, label.strip(), line)

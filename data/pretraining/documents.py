@@ -1,0 +1,156 @@
+"""Sources as documents of sentences, streamed."""
+
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.formats import Format
+from nearsay.data.lines import Lines
+from nearsay.data.pretraining.prepare_options import PrepareOptions
+from nearsay.data.pretraining.text_lines import Block, blocks
+from nearsay.data.source_documents import SourceDocuments
+from nearsay.data.sources import Source, find_sources
+
+__all__ = ["DocumentPart", "TextSources"]
+
+_BLOCK_CHARACTERS: Final = 2**20  # a text is cut into sentences in pieces of about this size
+_SENTENCE_CHARACTERS: Final = 2**16  # a longer one, which is none, is cut
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """Sentences that follow each other in one document."""
+
+    begins: bool  # a document begins here; otherwise it goes on from the part before
+    sentences: list[str]  # without white space at their ends, none empty
+
+
+class TextSources:
+    """Files, folders, patterns and standard input as a stream of parts of documents, in constant memory."""
+
+    def __init__(
+        self,
+        given: Sequence[str | Path],
+        options: PrepareOptions,
+        *,
+        stdin: BinaryIO | None = None,
+        note: Callable[[str], None],
+        fault: Callable[[Fault], None],
+    ) -> None:
+        """`note` is told what was guessed or passed over, `fault` each row or line that cannot be used.
+
+        BadInputError at once when a source does not exist or cannot be read, or a pipe's format is not said.
+        """
+        given = [given] if isinstance(given, str | Path) else list(given)
+        self.sources, notes = find_sources(given, options.reading.format)
+        for one in notes:
+            note(one)
+        for source in self.sources:
+            if source.format is None:
+                raise BadInputError(f"what does {source.name} hold? Say its format, such as --format txt")
+        self.bytes_read = 0  # compressed bytes of a .gz
+        self._options = options
+        self._stdin = stdin
+        self._note = note
+        self._fault = fault
+
+    @property
+    def bytes_total(self) -> int | None:
+        """The size of all sources; None if a pipe or standard input is among them."""
+        sizes = [source.size for source in self.sources]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def __iter__(self) -> Iterator[DocumentPart]:
+        """Read from the beginning. BadInputError: the fields of a named file do not fit the options."""
+        stdin = self._stdin or sys.stdin.buffer
+        rows = SourceDocuments(self._options.reading, stdin, count=self._count, note=self._note)
+        for source in self.sources:
+            try:
+                if source.format is Format.TXT:
+                    yield from self._plain(source, stdin)
+                else:
+                    yield from self._documents(rows.documents(source))
+            except BadInputError as error:
+                if source.named or self._options.strict:
+                    raise
+                self._fault(Fault(source.name, None, str(error).removeprefix(f"{source.name}: ")))
+            except OSError as error:
+                self._fault(Fault(source.name, None, f"it cannot be read: {error.strerror or error}"))
+
+    def _count(self, size: int) -> None:
+        self.bytes_read += size
+
+    def _documents(self, read: Iterator[Document | Fault]) -> Iterator[DocumentPart]:
+        for item in read:
+            if isinstance(item, Fault):
+                self._fault(item)
+                continue
+            yield from self._parts(_text_blocks(item, lines=self._options.one_sentence_a_line))
+
+    def _plain(self, source: Source, stdin: BinaryIO) -> Iterator[DocumentPart]:
+        if source.path is None:
+            yield from self._parts(blocks(self._lines(source, stdin), self._options))
+            return
+        with source.path.open("rb") as file, closing(self._lines(source, file)) as lines:
+            yield from self._parts(blocks(lines, self._options))
+
+    def _lines(self, source: Source, file: BinaryIO) -> Generator[str, None, None]:
+        reading = self._options.reading
+        try:
+            stream = uncompressed(counted(file, self._count), expected=source.name.lower().endswith(".gz"))
+            lines = Lines(stream, name=source.name, encoding=reading.encoding, limit=reading.max_text_bytes)
+        except DamagedStreamError as error:
+            self._fault(Fault(source.name, None, str(error)))
+            return
+        for item in lines:
+            if isinstance(item, Fault):
+                self._fault(item)
+            elif "\0" in item[1]:
+                self._fault(Fault(source.name, item[0], "the line holds a NUL character"))
+            else:
+                yield item[1]
+
+    def _parts(self, found: Iterator[Block]) -> Iterator[DocumentPart]:
+        from sentencex import segment
+
+        begins = False  # of a document whose sentences are still to come
+        for block in found:
+            begins = begins or block.begins
+            pieces = [block.text] if block.is_sentence else segment(self._options.language, block.text)
+            sentences = [part for piece in pieces for part in _cut(piece.strip())]
+            if sentences:
+                yield DocumentPart(begins, sentences)
+                begins = False
+
+
+def _text_blocks(document: Document, *, lines: bool) -> Iterator[Block]:
+    """Cut a long text between paragraphs, so that no more of it is held as sentences at a time."""
+    text = document.text
+    if lines:
+        for number, line in enumerate(text.splitlines()):
+            yield Block(line, begins=number == 0, is_sentence=True)
+        return
+    start = 0
+    while start < len(text):
+        end = text.find("\n\n", start + _BLOCK_CHARACTERS)
+        end = len(text) if end < 0 else end
+        yield Block(text[start:end], begins=start == 0)
+        start = end
+
+
+def _cut(sentence: str) -> Iterator[str]:
+    """Cut what is too long for a sentence, at a space if it has any: a bound on what is tokenized at once."""
+    while len(sentence) > _SENTENCE_CHARACTERS:
+        space = sentence.rfind(" ", 1, _SENTENCE_CHARACTERS)
+        end = _SENTENCE_CHARACTERS if space < 0 else space
+        yield sentence[:end].rstrip()
+        sentence = sentence[end:].lstrip()
+    if sentence:
+        yield sentence

@@ -1,0 +1,198 @@
+"""Preparing text for pretraining: tokenized once, written as shards that are memory-mapped."""
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from nearsay.data.document import JsonValue
+from nearsay.data.durable import file_sha256
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.pretraining.documents import DocumentPart, TextSources
+from nearsay.data.pretraining.plain_tokenizer import plain_tokenizer, tokenizer_sha256
+from nearsay.data.pretraining.prepare_options import PrepareOptions
+from nearsay.data.pretraining.prepared_folder import check_folder, claimed, cleared
+from nearsay.data.pretraining.prepared_text import FORMAT_VERSION, MANIFEST_NAME, TOKENIZER_NAME, PreparedText
+from nearsay.data.pretraining.shard_writer import ShardWriter
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["prepare_text"]
+
+_USUAL: Final = PrepareOptions()
+_BATCH_CHARACTERS: Final = 2**19  # tokenized at a time
+_FAULTS_KEPT: Final = 20  # in the manifest's notes; all are counted and reported
+
+
+def prepare_text(
+    sources: Sequence[str | Path],
+    tokenizer: "Tokenizer",
+    folder: str | Path,
+    options: PrepareOptions = _USUAL,
+    *,
+    stdin: BinaryIO | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+    report: Callable[[str], None] | None = None,
+) -> PreparedText:
+    """Tokenize files, folders, patterns and `-` into a folder, or open what was made of the same before.
+
+    tokenizer: its truncation and padding are left out of account, and the names of special tokens in the
+        text are text
+    folder: made if need be; what another preparation left in it is replaced, anything else is refused
+    stdin: what `-` reads; None = the process's
+    progress: told the bytes read so far and those of all sources (None if a pipe is among them)
+    report: told what was guessed, and each row or line that could not be used; those are left out and
+        counted, unless the options are strict
+
+    A folder made of sources with the same contents (by their SHA-256, read through each time) in the same
+    order, by the same tokenizer and options, is used as it is; pipes are always read. The manifest is written
+    last: what was killed, or found the disk full, opens as nothing. Two preparations into one folder take
+    turns. Memory: one shard, whatever the text's size.
+
+    BadInputError: no text, a tokenizer without the special tokens, a folder with something else in it;
+    DiskFullError, NearsayError: the folder cannot be written.
+    """
+    plain = plain_tokenizer(tokenizer)
+    preparation = _Preparation(plain, options, report or (lambda _: None))
+    text = TextSources(sources, options, stdin=stdin, note=preparation.note, fault=preparation.fault)
+    described = _described(text)
+    key = _key(described, plain, options)
+    folder = Path(folder)
+    check_folder(folder)
+    if (made := _made_before(folder, key)) is not None:
+        return made
+    with claimed(folder):
+        if (made := _made_before(folder, key)) is not None:
+            return made
+        with cleared(folder):
+            writer = ShardWriter(
+                folder, shard_tokens=options.shard_tokens, vocabulary_size=preparation.vocabulary_size
+            )
+            for batch in _batches(text):
+                preparation.tokenize(batch, writer)
+                if progress is not None:
+                    progress(text.bytes_read, text.bytes_total)
+            if not writer.tokens:
+                raise BadInputError(_nothing(described, preparation.faults))
+            writer.write()
+            writer.write_file(TOKENIZER_NAME, plain.to_str().encode())
+            manifest = json.dumps(preparation.manifest(writer, described, key), indent=1)
+            writer.write_file(MANIFEST_NAME, f"{manifest}\n".encode())
+            return PreparedText.open(folder)
+
+
+class _Preparation:
+    """What is counted and said while text is tokenized."""
+
+    def __init__(
+        self, tokenizer: "Tokenizer", options: PrepareOptions, report: Callable[[str], None]
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._options = options
+        self._report = report
+        self._special = SpecialTokens.from_tokenizer(tokenizer)
+        self._notes: list[str] = []
+        self._unknown = 0  # tokens that are [UNK]
+        self._begins = False  # a document, whose first sentence with a token is still to come
+        self.vocabulary_size = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+        self.faults = 0
+
+    def note(self, note: str) -> None:
+        self._notes.append(note)
+        self._report(note)
+
+    def fault(self, fault: Fault) -> None:
+        if self._options.strict:
+            raise BadInputError(f"{fault}. Mend it, or leave such rows out by preparing without strict")
+        self.faults += 1
+        if self.faults <= _FAULTS_KEPT:
+            self._notes.append(str(fault))
+        self._report(str(fault))
+
+    def tokenize(self, parts: list[DocumentPart], writer: ShardWriter) -> None:
+        sentences = [sentence for part in parts for sentence in part.sentences]
+        encodings = iter(self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False))
+        for part in parts:
+            self._begins = self._begins or part.begins
+            for _ in part.sentences:
+                ids: list[int] = next(encodings).ids
+                if ids:
+                    self._unknown += ids.count(self._special.unknown)
+                    writer.add(ids, begins=self._begins)
+                    self._begins = False
+
+    def manifest(self, writer: ShardWriter, sources: list[dict[str, JsonValue]], key: str) -> dict[str, Any]:
+        return {
+            "format": FORMAT_VERSION,
+            "key": key,
+            "documents": writer.documents,
+            "sentences": writer.sentences,
+            "tokens": writer.tokens,
+            "unknown_share": self._unknown / writer.tokens,
+            "vocabulary_size": self.vocabulary_size,
+            "tokenizer_sha256": tokenizer_sha256(self._tokenizer),
+            "options": asdict(self._options),
+            "sources": sources,
+            "faults": self.faults,
+            "notes": self._notes,
+            "shards": writer.shards,
+            "files": writer.files,
+        }
+
+
+def _batches(parts: Iterable[DocumentPart]) -> Iterator[list[DocumentPart]]:
+    batch: list[DocumentPart] = []
+    size = 0
+    for part in parts:
+        batch.append(part)
+        size += sum(map(len, part.sentences))
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _described(text: TextSources) -> list[dict[str, JsonValue]]:
+    """Name each source with its content's hash; None for a pipe."""
+    described: list[dict[str, JsonValue]] = []
+    for source in text.sources:
+        known = source.path is not None and source.size is not None
+        try:
+            sha256 = file_sha256(source.path) if source.path is not None and known else None
+        except OSError as error:
+            raise BadInputError(f"{source.name} cannot be read ({error.strerror}); check it") from error
+        described.append(
+            {"name": source.name, "format": str(source.format), "bytes": source.size, "sha256": sha256}
+        )
+    return described
+
+
+def _key(sources: list[dict[str, JsonValue]], tokenizer: "Tokenizer", options: PrepareOptions) -> str:
+    """Hash what the shards are made of; for pipes, whose contents are not known before, something unique."""
+    contents = [(source["format"], source["sha256"] or uuid.uuid4().hex) for source in sources]
+    made_of = [FORMAT_VERSION, contents, tokenizer.to_str(), asdict(options)]
+    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()
+
+
+def _made_before(folder: Path, key: str) -> PreparedText | None:
+    if not (folder / MANIFEST_NAME).exists():
+        return None
+    try:
+        made = PreparedText.open(folder)
+    except BadInputError:  # damaged or of another version: it is made anew
+        return None
+    return made if made.key == key else None
+
+
+def _nothing(sources: list[dict[str, JsonValue]], faults: int) -> str:
+    names = ", ".join(str(source["name"]) for source in sources[:3])
+    more = f" and {len(sources) - 3} more" if len(sources) > 3 else ""
+    unusable = f" ({faults:,} rows or lines could not be used)" if faults else ""
+    return f"there is no text in {names}{more}{unusable}; name sources that hold some"

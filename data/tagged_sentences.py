@@ -1,0 +1,86 @@
+"""Sentences whose words are tagged: named entities in a CoNLL file."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.row_files import file_lines
+
+__all__ = ["OUTSIDE", "TaggedSentence", "TaggedSentences", "read_tagged_sentences"]
+
+OUTSIDE: Final = "O"  # the tag of a word that is in no entity
+_DOCUMENT_LINE: Final = "-DOCSTART-"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedSentence:
+    """The words of a sentence, each with its tag: `O`, `B-type` or `I-type`."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]  # one a word
+    line: int  # of its first word, 1-based
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedSentences:
+    """A file of tagged sentences."""
+
+    source: str  # the file as the user gave it
+    sentences: list[TaggedSentence]
+    notes: list[str] = field(default_factory=list)  # what is odd in it
+
+
+def read_tagged_sentences(path: str | Path) -> TaggedSentences:
+    """Read a CoNLL file (or its .gz): a word a line, its first column the word and its last the tag.
+
+    Columns are separated by tabs, or by blanks in a line without tabs; blank lines separate sentences, and
+    -DOCSTART- lines of CoNLL-2003 are passed over. An I- that continues nothing begins an entity, as
+    conlleval has it; the notes count them. BadInputError names the file and line of the first line that
+    cannot be used.
+
+    Tjong Kim Sang & De Meulder 2003, section 2, https://aclanthology.org/W03-0419/
+    """
+    sentences: list[TaggedSentence] = []
+    words: list[str] = []
+    tags: list[str] = []
+    first = stray = 0
+    for line, text in file_lines(path):
+        if not text.strip() or text.startswith(_DOCUMENT_LINE):
+            if words:
+                sentences.append(TaggedSentence(tuple(words), tuple(tags), first))
+                words, tags = [], []
+            continue
+        word, tag = _word_and_tag(text, f"{path}:{line}")
+        if not words:
+            first = line
+        stray += tag.startswith("I-") and (not tags or tags[-1][2:] != tag[2:])
+        words.append(word)
+        tags.append(tag)
+    if words:
+        sentences.append(TaggedSentence(tuple(words), tuple(tags), first))
+    if not sentences:
+        raise BadInputError(f"{path} holds no tagged words; give a file with a word and its tag on each line")
+    notes = (
+        [f"{path}: {stray} I- tags continue no entity of their type; each begins one, as in conlleval"]
+        if stray
+        else []
+    )
+    return TaggedSentences(str(path), sentences, notes)
+
+
+def _word_and_tag(text: str, place: str) -> tuple[str, str]:
+    cells = text.split("\t") if "\t" in text else text.split()
+    if len(cells) < 2:
+        raise BadInputError(
+            f"{place}: {text[:40]!r} is a word without a tag; put the tag after it, with a tab between"
+        )
+    word, tag = cells[0].strip(), cells[-1].strip()
+    if not word:
+        raise BadInputError(f"{place}: there is no word before the tag {tag!r}; mend or remove the line")
+    if tag != OUTSIDE and (tag[:2] not in {"B-", "I-"} or not tag[2:].strip()):
+        raise BadInputError(
+            f"{place}: the tag is {tag!r}, and tags are O, B-type and I-type; "
+            "mend the line, or convert the file to BIO tags"
+        )
+    return word, tag

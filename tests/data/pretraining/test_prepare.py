@@ -1,0 +1,361 @@
+"""Text prepared once: what is written, when it is used again, and what failures leave."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models
+
+from nearsay.data import durable
+from nearsay.data.errors import BadInputError, DiskFullError
+from nearsay.data.pretraining import prepare as prepare_module
+from nearsay.data.pretraining.plain_tokenizer import tokenizer_sha256
+from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepare_options import PrepareOptions
+from nearsay.data.pretraining.prepared_text import PreparedText
+
+A_LINE = PrepareOptions(one_sentence_a_line=True)
+
+
+def sentences(text: PreparedText) -> list[list[list[int]]]:
+    """Give the tokens of each document's sentences, documents over several shards joined."""
+    documents: dict[int, list[list[int]]] = {}
+    for number in range(text.shards):
+        shard = text.shard(number)
+        for place, document in enumerate(shard.document_numbers.tolist()):
+            for sentence in range(shard.document_starts[place], shard.document_starts[place + 1]):
+                start, end = shard.sentence_starts[sentence : sentence + 2]
+                documents.setdefault(document, []).append(shard.tokens[start:end].tolist())
+    assert list(documents) == list(range(text.documents))
+    return list(documents.values())
+
+
+def test_a_text_becomes_tokens_sentences_and_documents(
+    tokenizer_of: Callable[..., Tokenizer], write: Callable[..., Path], tmp_path: Path
+) -> None:
+    tokenizer = tokenizer_of(["boat", "gull", "##s", "left", "."])  # 5 to 9
+    source = write("a.txt", "Boats left. Gulls left.\nBoat rope.\n\n[MASK]\n")
+    text = prepare_text([source], tokenizer, tmp_path / "prepared")
+    boats, gulls, rope, mask = [5, 7, 8, 9], [6, 7, 8, 9], [5, 1, 9], [1, 1, 1]
+    assert sentences(text) == [[boats, gulls, rope], [mask]]  # "[MASK]" is three unknown pieces of text
+    assert (text.documents, text.sentences, text.tokens, text.shards) == (2, 4, 14, 1)
+    assert text.unknown_share == 4 / 14
+    assert text.vocabulary_size == 10
+    assert text.has_breaks
+    assert text.shard(0).tokens.dtype == np.uint16
+    assert isinstance(text.shard(0).tokens, np.memmap)
+    assert text.tokenizer.encode("boats").tokens == ["boat", "##s"]
+    assert (text.sources, text.faults, text.notes) == ((str(source),), 0, ())
+    assert text.options["breaks"] == "blank-lines"
+
+
+def test_shards_end_before_the_sentence_that_takes_them_past_their_size(
+    tokenizer_of: Callable[..., Tokenizer], write: Callable[..., Path], tmp_path: Path
+) -> None:
+    tokenizer = tokenizer_of(["a", "b", "c", "d", "e"])
+    source = write("a.txt", "a a\nb b\nc\n\nd d d d d\n\ne\n")
+    options = PrepareOptions(one_sentence_a_line=True, shard_tokens=4)
+    text = prepare_text([source], tokenizer, tmp_path / "prepared", options)
+    shards = [text.shard(number) for number in range(text.shards)]
+    assert [shard.tokens.tolist() for shard in shards] == [[5, 5, 6, 6], [7], [8] * 5, [9]]
+    assert [shard.document_numbers.tolist() for shard in shards] == [[0], [0], [1], [2]]
+    assert [shard.document_starts.tolist() for shard in shards] == [[0, 2], [0, 1], [0, 1], [0, 1]]
+    assert [shard.sentence_starts.tolist() for shard in shards] == [[0, 2, 4], [0, 1], [0, 5], [0, 1]]
+    assert [text.shard_with_other_documents(number) for number in range(4)] == [2, 2, 3, 0]
+
+
+def test_one_document_has_no_other_and_no_breaks(prepare: Callable[..., PreparedText]) -> None:
+    text = prepare("gull\nboat\nrope", shard_tokens=1)
+    assert not text.has_breaks
+    assert [text.shard_with_other_documents(number) for number in range(3)] == [0, 1, 2]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=6),
+    st.integers(1, 12),
+)
+def test_shards_hold_all_sentences_in_order_whatever_their_size(
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer: Tokenizer,
+    documents: list[list[int]],
+    shard_tokens: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    content = "\n\n".join("\n".join(" ".join(["gull"] * size) for size in lines) for lines in documents)
+    (folder / "a.txt").write_text(content)
+    options = PrepareOptions(one_sentence_a_line=True, shard_tokens=shard_tokens)
+    with mock.patch.object(durable.os, "fsync"):  # a hundred small files
+        text = prepare_text([folder / "a.txt"], tokenizer, folder / "prepared", options)
+    assert [[len(sentence) for sentence in lines] for lines in sentences(text)] == documents
+    for number in range(text.shards):
+        shard = text.shard(number)
+        assert len(shard.tokens) <= shard_tokens or len(shard.sentence_starts) == 2
+
+
+def test_a_large_vocabulary_takes_wider_numbers(
+    tokenizer_of: Callable[..., Tokenizer], write: Callable[..., Path], tmp_path: Path
+) -> None:
+    wide = tokenizer_of([f"w{number}" for number in range(70_000)])
+    text = prepare_text([write("a.txt", "w69999 w0")], wide, tmp_path / "prepared", A_LINE)
+    assert text.shard(0).tokens.dtype == np.uint32
+    assert text.shard(0).tokens.tolist() == [70_004, 5]
+
+
+def test_truncation_and_padding_of_the_tokenizer_play_no_part(
+    tokenizer: Tokenizer, write: Callable[..., Path], harbour: str, tmp_path: Path
+) -> None:
+    cutting = Tokenizer.from_str(tokenizer.to_str())
+    cutting.enable_truncation(3)
+    cutting.enable_padding(length=9)
+    plain = prepare_text([write("a.txt", harbour)], tokenizer, tmp_path / "plain")
+    again = prepare_text([write("a.txt", harbour)], cutting, tmp_path / "cutting")
+    assert tokenizer_sha256(cutting) == tokenizer_sha256(tokenizer) == again.tokenizer_sha256
+    assert again.sha256 == plain.sha256  # the manifest says nothing of when and where
+    assert cutting.encode("gull").attention_mask != [1]  # the caller's tokenizer is left as it was
+    again.check_tokenizer(tokenizer_sha256(tokenizer))
+
+
+def test_another_tokenizer_is_named(
+    prepare: Callable[..., PreparedText], tokenizer_of: Callable[..., Tokenizer]
+) -> None:
+    text = prepare("gull\nboat")
+    with pytest.raises(BadInputError, match=r"prepared with another tokenizer .*into another folder"):
+        text.check_tokenizer(tokenizer_sha256(tokenizer_of(["gull"])))
+
+
+class Refusing:
+    """Stands in for the writer when nothing is to be written."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise RuntimeError("it is made anew")
+
+
+@pytest.fixture
+def once(
+    tokenizer: Tokenizer, write: Callable[..., Path], harbour: str, tmp_path: Path
+) -> tuple[Path, Path, PreparedText]:
+    """A source, the folder it was prepared into, and what was made."""
+    source, folder = write("a.txt", harbour), tmp_path / "prepared"
+    return source, folder, prepare_text([source], tokenizer, folder, A_LINE)
+
+
+def test_the_same_is_not_made_twice(
+    once: tuple[Path, Path, PreparedText], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, folder, made = once
+    monkeypatch.setattr(prepare_module, "ShardWriter", Refusing)
+    os.utime(source, (1, 1))
+    assert prepare_text([source], tokenizer, folder, A_LINE).sha256 == made.sha256
+    moved = source.rename(source.with_name("b.txt"))
+    assert prepare_text([moved], tokenizer, folder, A_LINE).sha256 == made.sha256
+    with pytest.raises(RuntimeError, match="made anew"):
+        prepare_text([moved], tokenizer, folder, PrepareOptions(one_sentence_a_line=True, shard_tokens=9))
+
+
+def test_changed_sources_options_and_tokenizers_are_made_anew(
+    once: tuple[Path, Path, PreparedText],
+    tokenizer: Tokenizer,
+    tokenizer_of: Callable[..., Tokenizer],
+    harbour: str,
+) -> None:
+    source, folder, made = once
+    small = PrepareOptions(one_sentence_a_line=True, shard_tokens=9)
+    cut = prepare_text([source], tokenizer, folder, small)
+    assert cut.shards > made.shards
+    other = prepare_text([source], tokenizer_of(["gull"]), folder, A_LINE)
+    assert other.unknown_share > made.unknown_share
+    source.write_text(harbour.replace("late", "fog"))  # as long as before
+    changed = prepare_text([source], tokenizer, folder, A_LINE)
+    assert (changed.tokens, changed.shards) == (made.tokens, made.shards)
+    assert changed.sha256 != made.sha256
+    assert sorted(path.name for path in folder.glob("shard-*")) == [
+        "shard-00000-documents.npy",
+        "shard-00000-sentences.npy",
+        "shard-00000-tokens.npy",
+    ]  # what the smaller shards left is gone
+
+
+def test_a_damaged_preparation_is_refused_and_made_anew(
+    once: tuple[Path, Path, PreparedText], tokenizer: Tokenizer
+) -> None:
+    source, folder, made = once
+    path = folder / "shard-00000-tokens.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BadInputError, match=r"tokens\.npy is not as it was written.*Prepare the text again"):
+        PreparedText.open(folder)
+    assert prepare_text([source], tokenizer, folder, A_LINE).sha256 == made.sha256
+    PreparedText.open(folder)
+
+
+@pytest.mark.parametrize("name", ["shard-00000-tokens.npy", "shard-00000-documents.npy", "tokenizer.json"])
+def test_a_cut_or_missing_file_is_named(once: tuple[Path, Path, PreparedText], name: str) -> None:
+    _, folder, _ = once
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(BadInputError, match=f"{name} is not as it was written"):
+        PreparedText.open(folder)
+    path.unlink()
+    with pytest.raises(BadInputError, match=f"{name} cannot be read"):
+        PreparedText.open(folder)
+
+
+@pytest.mark.parametrize("manifest", ["", "[]", "{", '{"format": 1}', '{"format": 1, "documents": "x"}'])
+def test_a_damaged_manifest_is_refused(once: tuple[Path, Path, PreparedText], manifest: str) -> None:
+    _, folder, _ = once
+    (folder / "prepared.json").write_text(manifest)
+    with pytest.raises(BadInputError, match=r"prepared\.json is damaged"):
+        PreparedText.open(folder)
+
+
+def test_other_versions_and_other_folders_are_refused(
+    once: tuple[Path, Path, PreparedText], tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    source, folder, _ = once
+    manifest = json.loads((folder / "prepared.json").read_text())
+    (folder / "prepared.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(BadInputError, match="has format 99, not 1"):
+        PreparedText.open(folder)
+    with pytest.raises(BadInputError, match="holds no prepared text"):
+        PreparedText.open(tmp_path / "nowhere")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "letter.txt").write_text("mine")
+    with pytest.raises(BadInputError, match=r"holds letter\.txt, which belongs to no prepared text"):
+        prepare_text([source], tokenizer, tmp_path / "own")
+    assert [path.name for path in (tmp_path / "own").iterdir()] == ["letter.txt"]
+    with pytest.raises(BadInputError, match="is a file; name a folder"):
+        prepare_text([source], tokenizer, source)
+
+
+@pytest.mark.parametrize("content", ["", " \n\n\t\n"])
+def test_empty_text_is_refused_and_leaves_nothing(
+    tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path, content: str
+) -> None:
+    with pytest.raises(BadInputError, match=r"there is no text in .*empty\.txt"):
+        prepare_text([write("empty.txt", content)], tokenizer, tmp_path / "prepared")
+    with pytest.raises(BadInputError, match="holds no prepared text"):
+        PreparedText.open(tmp_path / "prepared")
+
+
+def test_a_tokenizer_without_special_tokens_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
+    bare = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))  # noqa: S106
+    with pytest.raises(BadInputError, match=r"no \[PAD\], \[CLS\], \[SEP\], \[MASK\]"):
+        prepare_text([write("a.txt", "gull")], bare, tmp_path / "prepared")
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_faults_are_counted_reported_and_kept_in_the_manifest(
+    tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path
+) -> None:
+    source = write("rows.jsonl", '{"text": "A gull."}\n' + '{"text": 1}\n' * 30)
+    said: list[str] = []
+    text = prepare_text([source], tokenizer, tmp_path / "prepared", report=said.append)
+    assert (text.faults, text.documents) == (30, 1)
+    assert len(said) == 31  # and what the field was guessed to be
+    assert len(text.notes) == 21
+    assert text.notes[1] == f"{source}:2: the text field 'text' is a number, not text"
+    with pytest.raises(BadInputError, match=r"rows\.jsonl:2: .*without strict"):
+        prepare_text([source], tokenizer, tmp_path / "strict", PrepareOptions(strict=True))
+
+
+def test_progress_goes_up_to_the_size_of_the_sources(
+    tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write("a.txt", "A gull left the old boat.\n" * 6_000)
+    monkeypatch.setattr(prepare_module, "_BATCH_CHARACTERS", 2**15)
+    told: list[tuple[int, int | None]] = []
+    prepare_text(
+        [source], tokenizer, tmp_path / "prepared", A_LINE, progress=lambda done, of: told.append((done, of))
+    )
+    done = [number for number, _ in told]
+    assert len(told) > 2
+    assert done == sorted(done)
+    assert told[-1] == (source.stat().st_size, source.stat().st_size)
+
+
+def test_a_full_disk_at_any_write_leaves_nothing_that_opens(
+    tokenizer: Tokenizer,
+    write: Callable[..., Path],
+    harbour: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, folder = write("a.txt", harbour), tmp_path / "prepared"
+    synchronise = os.fsync
+    for failing in range(100):
+        calls = iter(range(100))
+
+        def fail(descriptor: int, failing: int = failing, calls: Iterator[int] = calls) -> None:
+            if next(calls) == failing:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            synchronise(descriptor)
+
+        monkeypatch.setattr(durable.os, "fsync", fail)
+        try:
+            prepare_text([source], tokenizer, folder, PrepareOptions(shard_tokens=20))
+        except DiskFullError:
+            with pytest.raises(BadInputError, match="holds no prepared text"):
+                PreparedText.open(folder)
+            assert [path.name for path in folder.iterdir() if path.name != ".preparing.lock"] == []
+        else:
+            break
+    assert failing > 12  # each of the files is flushed, and the folder after it
+    assert PreparedText.open(folder).shards == 2
+
+
+def test_a_killed_preparation_does_not_open_and_is_made_anew(
+    tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path
+) -> None:
+    source, folder = write("a.txt", "A gull left the old boat.\n" * 6_000), tmp_path / "prepared"
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    script = f"""
+        import os, signal
+        from tokenizers import Tokenizer
+        from nearsay.data.pretraining import prepare
+        from nearsay.data.pretraining.prepare_options import PrepareOptions
+        prepare._BATCH_CHARACTERS = 2**15
+        seen = []
+        def stop(done, of):
+            seen.append(done)
+            if len(seen) == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+        tokenizer = Tokenizer.from_file({str(tmp_path / "tokenizer.json")!r})
+        options = PrepareOptions(shard_tokens=5_000)
+        prepare.prepare_text([{str(source)!r}], tokenizer, {str(folder)!r}, options, progress=stop)
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(list(folder.glob("shard-*-tokens.npy"))) > 1
+    with pytest.raises(BadInputError, match="holds no prepared text"):
+        PreparedText.open(folder)
+    assert prepare_text([source], tokenizer, folder).tokens == 7 * 6_000
+
+
+def test_memory_does_not_grow_with_the_text(
+    tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare_module, "_BATCH_CHARACTERS", 2**15)
+    peaks = []
+    for times in (1, 4):
+        source = write(f"{times}.txt", "A gull left the old boat. It was late.\n" * (4_000 * times))
+        options = PrepareOptions(shard_tokens=20_000)
+        tracemalloc.start()
+        text = prepare_text([source], tokenizer, tmp_path / f"prepared-{times}", options)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert text.shards >= 2 * times
+    assert peaks[1] < 1.1 * peaks[0]

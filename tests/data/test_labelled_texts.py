@@ -1,0 +1,112 @@
+"""Reading texts and text pairs with labels."""
+
+from collections.abc import Callable
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.labelled_texts import LabelColumns, LabelledText, read_labelled_texts
+
+Write = Callable[[str, str | bytes], str]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "label\ttext\nyes\ta b\n"),
+        ("a.tsv.gz", "label\ttext\nyes\ta b\n"),
+        ("a.csv", 'Text,"Category",more\n"a b",yes,1\n'),
+        ("a.csv", "intent;whatever\nyes;a b\n"),
+        ("a.jsonl", '{"utterance": "a b", "class": "yes", "id": 7}\n'),
+    ],
+)
+def test_texts_are_read_by_their_header(write: Write, name: str, content: str) -> None:
+    found = read_labelled_texts(write(name, content))
+    assert found.rows == [LabelledText("a b", None, "yes", 2 if "jsonl" not in name else 1)]
+    assert not found.are_pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", "label\tpremise\thypothesis\nyes\ta\tb\n"),
+        ("a.csv", "id,Sentence1,Sentence2,gold_label\n5,a,b,yes\n"),
+        ("a.tsv", "question\tsentence\tlabel\na\tb\tyes\n"),
+        ("a.tsv", "question1\tquestion2\tis_duplicate\na\tb\tyes\n"),
+    ],
+)
+def test_pairs_are_read_by_their_header(write: Write, name: str, content: str) -> None:
+    found = read_labelled_texts(write(name, content))
+    assert found.rows == [LabelledText("a", "b", "yes", 2)]
+    assert found.are_pairs
+
+
+def test_a_guess_is_told_and_a_choice_is_not(write: Write) -> None:
+    name = write("a.tsv", "label\tpremise\thypothesis\nyes\ta\tb\n")
+    assert read_labelled_texts(name).notes == [
+        "a.tsv: label = 'label', text = 'premise', second text = 'hypothesis' (guessed)"
+    ]
+    chosen = read_labelled_texts(name, LabelColumns("label", "hypothesis"))
+    assert chosen.notes == []
+    assert chosen.rows == [LabelledText("b", None, "yes", 2)]
+    both = read_labelled_texts(name, LabelColumns("label", "hypothesis", "premise"))
+    assert both.rows == [LabelledText("b", "a", "yes", 2)]
+
+
+def test_labels_may_be_whole_numbers_and_truth_values_in_json(write: Write) -> None:
+    name = write(
+        "a.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": true}\n{"text": "c", "label": " x "}\n'
+    )
+    assert [row.label for row in read_labelled_texts(name).rows] == ["1", "true", "x"]
+
+
+def test_rows_on_which_annotators_did_not_agree_are_left_out_and_counted(write: Write) -> None:
+    content = "gold_label\tsentence1\tsentence2\n-\ta\tb\nneutral\tc\td\n"
+    found = read_labelled_texts(write("a.tsv", content))
+    assert [row.label for row in found.rows] == ["neutral"]
+    assert found.notes[1] == "a.tsv: 1 rows have the label '-' (no agreement) and are left out"
+    other = read_labelled_texts(write("b.tsv", "label\ttext\n-\tminus\n"))
+    assert [row.label for row in other.rows] == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.tsv", "label\ttext\nyes\ta\nno\t \n", r"a\.tsv:3: text is empty or no text"),
+        ("a.tsv", "label\ttext\n\ta\n", r"a\.tsv:2: label is '', and a label is a word"),
+        ("a.tsv", "label\tpremise\thypothesis\nyes\ta\t\n", r"a\.tsv:2: hypothesis is empty"),
+        ("a.tsv", "label\ttext\nyes\n", r"a\.tsv:2: 1 field, and the header has 2"),
+        ("a.tsv", "label\ttext\n", r"a\.tsv holds no labelled texts"),
+        ("a.tsv", "gold_label\ttext\n-\tx\n", r"a\.tsv holds no labelled texts"),
+        ("a.tsv", "", r"a\.tsv is empty"),
+        ("a.tsv", "mood\tprose\nx\ty\n", r"which column is the label cannot be told.*--label"),
+        ("a.tsv", "label\tone\ttwo\nx\ty\tz\n", r"which column is the text cannot be told.*--text"),
+        ("a.jsonl", '{"text": "a", "label": 1.5}\n', r"a\.jsonl:1: label is 1\.5"),
+        ("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b"}\n', r"a\.jsonl:2: label is None"),
+        ("a.jsonl", '{"text": ["a"], "label": "x"}\n', r"a\.jsonl:1: text is empty or no text"),
+        ("a.jsonl", '{"text": "\\ud800", "label": "x"}\n', r"a\.jsonl:1: text holds a lone surrogate"),
+        ("a.xlsx", "x", "no tsv, csv or jsonl file"),
+    ],
+)
+def test_a_bad_row_is_an_error_with_its_line(write: Write, name: str, content: str, reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        read_labelled_texts(write(name, content))
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(write: Write) -> None:
+    name = write("a.tsv", "label\ttext\nyes\ta\n")
+    with pytest.raises(BadInputError, match=r"no column 'mood'; its columns are 'label', 'text'"):
+        read_labelled_texts(name, LabelColumns(label="mood"))
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ({"pair": "b"}, "'b' is named, and the first one's is not"),
+        ({"label": "a", "text": "a"}, "named twice"),
+        ({"label": " "}, "name is empty"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(names: dict[str, str], reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        LabelColumns(**names)

@@ -1,0 +1,62 @@
+"""Reading words with their BIO tags."""
+
+from collections.abc import Callable
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.tagged_sentences import TaggedSentence, read_tagged_sentences
+
+Write = Callable[[str, str | bytes], str]
+
+
+def test_blank_lines_separate_sentences_and_each_knows_its_line(write: Write) -> None:
+    name = write("a.conll", "Ada\tB-person\nsat\tO\n\n \nin\tO\nOld\tB-place\nYork\tI-place")
+    found = read_tagged_sentences(name)
+    assert found.sentences == [
+        TaggedSentence(("Ada", "sat"), ("B-person", "O"), 1),
+        TaggedSentence(("in", "Old", "York"), ("O", "B-place", "I-place"), 5),
+    ]
+    assert found.notes == []
+
+
+def test_the_last_column_is_the_tag_and_document_lines_are_passed_over(write: Write) -> None:
+    name = write("a.txt.gz", "-DOCSTART- -X- -X- O\r\n\r\nAda NNP B-NP B-PER\r\nsat VBD B-VP O\r\n")
+    assert read_tagged_sentences(name).sentences == [TaggedSentence(("Ada", "sat"), ("B-PER", "O"), 3)]
+
+
+def test_blanks_inside_a_word_stay_when_tabs_separate(write: Write) -> None:
+    name = write("a.conll", "New York\tB-place\n😀\tO\n")
+    assert read_tagged_sentences(name).sentences[0].words == ("New York", "😀")
+
+
+def test_an_i_that_continues_nothing_is_taken_and_counted(write: Write) -> None:
+    name = write("a.conll", "a\tI-x\nb\tI-x\nc\tI-y\nd\tO\ne\tI-x\n\nf\tI-x\n")
+    assert read_tagged_sentences(name).notes == [
+        "a.conll: 4 I- tags continue no entity of their type; each begins one, as in conlleval"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("Ada\tB-person\nsat\n", r"a\.conll:2: 'sat' is a word without a tag"),
+        ("Ada\tperson\n", r"a\.conll:1: the tag is 'person', and tags are O, B-type and I-type"),
+        ("Ada\tS-person\n", r"a\.conll:1: the tag is 'S-person'"),
+        ("Ada\tB-\n", r"a\.conll:1: the tag is 'B-'"),
+        ("Ada\tB\n", r"a\.conll:1: the tag is 'B'"),
+        ("Ada\to\n", r"a\.conll:1: the tag is 'o'"),
+        ("a\tO\n\t O\n", r"a\.conll:2: there is no word before the tag 'O'"),
+        ("\n\n", r"a\.conll holds no tagged words"),
+        ("", r"a\.conll holds no tagged words"),
+        (b"Ada\tO\n\xff\tO\n", r"a\.conll:2: byte 1 of the line is not utf-8"),
+    ],
+)
+def test_a_bad_line_is_an_error_with_its_number(write: Write, content: str | bytes, reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        read_tagged_sentences(write("a.conll", content))
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(BadInputError, match=r"nowhere\.conll does not exist"):
+        read_tagged_sentences("nowhere.conll")

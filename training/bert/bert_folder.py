@@ -1,0 +1,203 @@
+"""A BERT that was saved: finding it, checking that it is whole and safe, and loading models from it.
+
+It may be the bundled encoder, a folder that sentence-transformers or transformers saved (a bare BERT, one
+with its pretraining heads, or one with a task head), or a hub name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fitting_vocabulary
+from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
+
+__all__ = ["BertFolder", "find_bert", "load_bert", "load_model"]
+
+_KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
+_POSITIONS_AFTER_PADDING = (
+    "camembert",
+    "mpnet",
+    "roberta",
+    "xlm-roberta",
+)  # they count from pad_token_id + 1
+
+Model = TypeVar("Model", bound=PreTrainedModel)
+
+
+@dataclass(frozen=True, slots=True)
+class BertFolder:
+    """What a saved BERT says of itself; `load_model` gives the models."""
+
+    name: str  # what people call it
+    source: str  # what `load_bert` takes to find it again: the bundled name, an absolute folder or a hub name
+    folder: EncoderFolder  # the whole folder
+    path: Path  # where the transformer's config.json and weights are: the folder, or one inside it
+    config: PreTrainedConfig  # sizes as transformers names them: num_hidden_layers, hidden_size, vocab_size
+    tokenizer: Tokenizer  # neither cuts nor pads; its settings must not be changed, as others share it
+    pretrained_tokenizer: PreTrainedTokenizerBase  # the same for transformers: save it beside a model
+    max_tokens: int  # tokens of a text that its folder asks to be kept, special tokens included
+    positions: int  # the most tokens that its position embeddings can tell apart, special tokens included
+    lineage: tuple[str, ...]  # where it comes from, oldest first
+    weights_sha256: str  # hexadecimal; of the weight file, or of the list of them
+
+
+def find_bert(name_or_folder: str | Path) -> EncoderSource:
+    """Find a BERT as `find_encoder` does; a bare hub name that begins with "bert-" is one of Google's."""
+    asked = str(name_or_folder)
+    if asked.startswith("bert-") and "/" not in asked and not Path(asked).exists():
+        return find_encoder(f"google-bert/{asked}")
+    return find_encoder(name_or_folder)
+
+
+def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
+    """Read a BERT's folder: everything but the weights themselves, whose shapes and hash are looked at.
+
+    Raises NearsayError when there is no such folder, EncoderRefusedError when it carries code or
+    pickled weights alone, and BadInputError when it holds no BERT, no tokenizer, or a vocabulary that its
+    weights do not fit.
+    """
+    source = find_bert(name_or_folder)
+    folder = source.folder
+    if not folder.modules() and not (folder.path / "config.json").is_file():
+        raise BadInputError(
+            f"{folder.path} holds no config.json, so it is no BERT folder. Name a folder that transformers "
+            f"or sentence-transformers saved, a hub name, or {BUNDLED_NAME}"
+        )
+    refuse_unsafe(folder)
+    path = folder.transformer_folder()
+    config = _config(path, {})
+    tokenizer = read_tokenizer(folder)
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    require_fitting_vocabulary(path, config, backend)
+    hashes = weight_hashes(folder)
+    if source.bundled:
+        check_bundled_weights(combined_sha256(hashes))
+    positions = _positions(config)
+    return BertFolder(
+        name=source.name,
+        source=source.source,
+        folder=folder,
+        path=path,
+        config=config,
+        tokenizer=backend,
+        pretrained_tokenizer=tokenizer,
+        max_tokens=_max_tokens(folder, tokenizer, positions),
+        positions=positions,
+        lineage=lineage_of(source),
+        weights_sha256=combined_sha256(hashes),
+    )
+
+
+def load_model(
+    bert: BertFolder, model_class: type[Model], *, fresh: Sequence[str] = (), **overrides: object
+) -> Model:
+    """Load one of transformers' models with the folder's weights: float32, on the CPU, in evaluation mode.
+
+    fresh:     parts that the folder need not give, or may give in another size; they are then filled with
+               random numbers from torch's generator. "classifier" and "bert.pooler" are parts; a part's name
+               matches wherever it stands in a parameter's name, whole words between dots
+    overrides: settings that replace those of config.json, such as num_labels=3 or hidden_dropout_prob=0.0
+
+    Any other parameter that the folder lacks, or has in another size, raises BadInputError;
+    transformers alone fills it with random numbers and says so in a log line. Raises TypeError for a setting
+    that the model does not have.
+    """
+    wanted = getattr(model_class.config_class, "model_type", None)
+    if wanted != bert.config.model_type:
+        raise BadInputError(
+            f"{bert.source} is of the kind {bert.config.model_type!r}, and {model_class.__name__} takes "
+            f"{wanted!r}. Name a folder of that kind"
+        )
+    config = _config(bert.path, overrides)
+    try:
+        with quiet_libraries():
+            # transformers' annotation knows of the model alone
+            loaded: tuple[Model, dict[str, Any]] = model_class.from_pretrained(  # type: ignore[assignment]
+                bert.path,
+                config=config,
+                dtype=torch.float32,
+                local_files_only=True,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,  # they are looked at below, and named
+                output_loading_info=True,
+            )
+    except Exception as error:
+        raise NearsayError(
+            f"the weights in {bert.path} cannot be loaded ({_reason(error)}). "
+            "Save, copy or download them again"
+        ) from error
+    model, loading = loaded
+    _require_given(bert, loading, fresh)
+    return model
+
+
+def _config(path: Path, overrides: dict[str, object]) -> PreTrainedConfig:
+    try:
+        with quiet_libraries():
+            config, unused = AutoConfig.from_pretrained(
+                path, local_files_only=True, trust_remote_code=False, return_unused_kwargs=True, **overrides
+            )
+    except Exception as error:
+        raise BadInputError(
+            f"{path / 'config.json'} cannot be used ({_reason(error)}). "
+            "Save, copy or download the folder again"
+        ) from error
+    if unknown := sorted(set(unused) & set(overrides)):
+        raise TypeError(f"a {config.model_type} has no setting {unknown[0]!r}")
+    if config.model_type not in _KINDS:
+        raise BadInputError(
+            f"{path} holds a model of the kind {config.model_type!r}. Name one of: {', '.join(_KINDS)}"
+        )
+    checked: PreTrainedConfig = config
+    return checked
+
+
+def _positions(config: PreTrainedConfig) -> int:
+    positions = int(config.max_position_embeddings)
+    if config.model_type in _POSITIONS_AFTER_PADDING:
+        positions -= int(config.pad_token_id or 0) + 1
+    return positions
+
+
+def _max_tokens(folder: EncoderFolder, tokenizer: PreTrainedTokenizerBase, positions: int) -> int:
+    asked = folder.length_settings().get("max_seq_length")
+    if isinstance(asked, int) and asked > 0:
+        return min(asked, positions)
+    return min(int(tokenizer.model_max_length), positions)
+
+
+def _require_given(bert: BertFolder, loading: dict[str, Any], fresh: Sequence[str]) -> None:
+    """Raise BadInputError when parameters beside the fresh ones were not read from the folder."""
+    missing = sorted(str(name) for name in loading["missing_keys"] if not _is_part(str(name), fresh))
+    if missing:
+        raise BadInputError(
+            f"the weights in {bert.path} lack {len(missing)} of the model's parameters, {missing[0]!r} "
+            "first. Save the model again, or name a folder that has them"
+        )
+    for name, stored, wanted in sorted(loading["mismatched_keys"]):
+        if not _is_part(name, fresh):
+            raise BadInputError(
+                f"the weights in {bert.path} hold {name!r} in the size {tuple(stored)}, and its settings ask "
+                f"for {tuple(wanted)}. Take config.json and the weights from one model"
+            )
+
+
+def _is_part(parameter: str, parts: Sequence[str]) -> bool:
+    return any(f".{part}." in f".{parameter}." for part in parts)
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

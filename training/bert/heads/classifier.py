@@ -1,0 +1,130 @@
+"""A trained classifier: texts, or pairs of texts, in; labels and their probabilities out."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.bert.bert_folder import load_bert
+from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.frozen_features import FrozenFeatures
+from nearsay.training.bert.heads.head_settings import ClassifierSettings, HeadWay
+from nearsay.training.bert.heads.labels import LabelSet
+from nearsay.training.bert.heads.linear_head import LinearHead
+from nearsay.training.bert.heads.network import HeadKind
+from nearsay.training.bert.heads.saved_head import load_saved_network
+from nearsay.training.bert.heads.text_scorers import (
+    FeatureTextScorer,
+    NetworkTextScorer,
+    ProbeTextScorer,
+    TextScorer,
+)
+from nearsay.training.bert.layers import LayerChoice
+from nearsay.training.bert.pooling import Pooling
+from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.precision import Precision, resolve_precision
+from nearsay.training.sentence.processor import Processor
+
+__all__ = ["TextClassifier", "TextPredictions"]
+
+logger = logging.getLogger("nearsay")
+
+_DEFAULT_LENGTH = 512  # of folders that others saved, which do not say
+
+
+class TextPredictions(NamedTuple):
+    """What a classifier says of texts."""
+
+    labels: list[str]  # the likeliest label of each text
+    probabilities: NDArray[np.float32]  # (texts, labels), in the order of the classifier's labels
+    truncated: int  # texts that were cut at the length limit
+
+
+class TextClassifier:
+    """Says which label a text, or a pair of texts, has. Make one with `TextClassifier.load`."""
+
+    def __init__(self, scorer: TextScorer, labels: LabelSet, settings: ClassifierSettings) -> None:
+        """`labels`: in the order of the scorer's scores."""
+        self._scorer = scorer
+        self.labels = labels.names
+        self.settings = settings
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, *, device: str | None = None, precision: Precision = Precision.AUTO
+    ) -> "TextClassifier":
+        """Load a classifier that `nearsay train classifier` made, or any BertForSequenceClassification.
+
+        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
+        Raises NearsayError when the folder is none, carries code, or holds another kind of head.
+        """
+        chosen = choose_device(device)
+        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        settings = ClassifierSettings.read(EncoderFolder(Path(folder)))
+        if settings is not None and settings.way is HeadWay.PROBE:
+            encoder = Encoder.load(folder, device=chosen, precision=precision)
+            return cls(
+                ProbeTextScorer(encoder, LinearHead.load(Path(folder))), LabelSet(settings.labels), settings
+            )
+        if settings is not None and settings.way is HeadWay.FEATURES:
+            bert = load_bert(folder)
+            features = FrozenFeatures(
+                bert, LayerChoice.parse(settings.layers or "last"), device=chosen, precision=resolved
+            )
+            scorer = FeatureTextScorer(
+                features,
+                ExampleTokens(bert.tokenizer),
+                LinearHead.load(Path(folder)),
+                pooling=Pooling(settings.pooling or Pooling.MEAN),
+                length=settings.length,
+            )
+            return cls(scorer, LabelSet(settings.labels), settings)
+        bert, network = load_saved_network(folder, HeadKind.CLASSIFIER, device=chosen, precision=resolved)
+        settings = settings or ClassifierSettings(length=min(bert.max_tokens, _DEFAULT_LENGTH))
+        tokens = ExampleTokens(bert.tokenizer)
+        return cls(
+            NetworkTextScorer(network, tokens, length=settings.length, device=chosen, precision=resolved),
+            LabelSet.of_config(bert.config.id2label or {}),
+            settings,
+        )
+
+    def predict(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextPredictions:
+        """Give each text's label and the probabilities of all labels; a log warning says how many were cut.
+
+        pairs: the second text of each, for a classifier of pairs
+        Raises BadInputError when there are pairs where it was trained on single texts, or none where it was
+        trained on pairs.
+        """
+        if isinstance(texts, str) or isinstance(pairs, str):
+            raise TypeError("texts is one string; give a list of texts")
+        if pairs is not None and len(pairs) != len(texts):
+            raise BadInputError(
+                f"there are {len(texts)} texts and {len(pairs)} second texts; give one for each"
+            )
+        if self.settings.pairs != (pairs is not None):
+            raise BadInputError(
+                "the classifier was trained on pairs of texts; give the second text of each pair too"
+                if self.settings.pairs
+                else "the classifier was trained on single texts; give texts alone"
+            )
+        if not texts:
+            return TextPredictions([], np.empty((0, len(self.labels)), dtype=np.float32), 0)
+        scores = self._scorer.scores(texts, pairs)
+        if scores.truncated:
+            logger.warning(
+                "%d of %d texts are longer than the %d tokens that the classifier takes; "
+                "what is beyond was left out",
+                scores.truncated,
+                len(texts),
+                self.settings.length,
+            )
+        probabilities = softmax(scores.logits.astype(np.float64), axis=1).astype(np.float32)
+        labels = [self.labels[number] for number in scores.logits.argmax(axis=1)]
+        return TextPredictions(labels, probabilities, scores.truncated)

@@ -1,0 +1,76 @@
+"""Vectors from the layers of a BERT that is not trained, for linear heads."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import BertModel, PreTrainedModel
+
+from nearsay.training.bert.bert_folder import BertFolder, load_model
+from nearsay.training.bert.heads.example import HeadExample
+from nearsay.training.bert.heads.run_examples import run_examples
+from nearsay.training.bert.heads.word_examples import WordExample
+from nearsay.training.bert.layers import LayerChoice
+from nearsay.training.bert.pooling import Pooling, pooled
+from nearsay.training.sentence.precision import Precision, narrow_linear_weights
+
+__all__ = ["FrozenFeatures"]
+
+
+class FrozenFeatures:
+    """A BERT whose layers give features of rows, segments included."""
+
+    def __init__(self, bert: BertFolder, layers: LayerChoice, *, device: str, precision: Precision) -> None:
+        """`precision`: a resolved one. BadInputError when the BERT has no such layers."""
+        self.layers = layers
+        self.width = layers.width(int(bert.config.hidden_size))
+        self._taken = layers.taken(int(bert.config.num_hidden_layers), name=bert.name)
+        self._pad_id = int(bert.config.pad_token_id or 0)
+        self._device = device
+        self._precision = precision
+        model_class: type[PreTrainedModel] = BertModel
+        self._model = load_model(bert, model_class, fresh=("pooler",))
+        self._model.to(device)
+        narrow_linear_weights(self._model, precision)
+
+    def of_rows(self, examples: Sequence[HeadExample], pooling: Pooling) -> NDArray[np.float32]:
+        """Give a vector for each row, (rows, width); [CLS] and [SEP] are among its tokens."""
+        vectors = np.empty((len(examples), self.width), dtype=np.float32)
+
+        def take(batch: NDArray[np.int64], states: torch.Tensor, mask: torch.Tensor) -> None:
+            vectors[batch] = pooled(states, mask, pooling).cpu().numpy()
+
+        self._run(examples, take)
+        return vectors
+
+    def of_words(self, examples: Sequence[WordExample]) -> NDArray[np.float32]:
+        """Give each word its first token's vector, (words, width); the rows' words one after the other."""
+        starts = np.cumsum([0, *(len(example.positions) for example in examples)])
+        vectors = np.empty((int(starts[-1]), self.width), dtype=np.float32)
+
+        def take(batch: NDArray[np.int64], states: torch.Tensor, mask: torch.Tensor) -> None:
+            del mask
+            for row, place in enumerate(batch):
+                positions = torch.from_numpy(examples[place].positions)
+                vectors[starts[place] : starts[place + 1]] = states[row].cpu()[positions].numpy()
+
+        self._run([example.example for example in examples], take)
+        return vectors
+
+    def _run(
+        self,
+        examples: Sequence[HeadExample],
+        take: Callable[[NDArray[np.int64], torch.Tensor, torch.Tensor], None],
+    ) -> None:
+        def run(batch: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
+            output = self._model(
+                input_ids=tensors["input_ids"],
+                attention_mask=tensors["attention_mask"],
+                token_type_ids=tensors["token_type_ids"],
+                output_hidden_states=True,
+            )
+            states = self.layers.combined([output.hidden_states[layer].float() for layer in self._taken])
+            take(batch, states, tensors["attention_mask"].bool())
+
+        run_examples(examples, run, pad_id=self._pad_id, device=self._device, precision=self._precision)

@@ -1,0 +1,130 @@
+"""What a saved head needs to know beside its weights: head.json."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Self
+
+from nearsay.data.document import JsonValue
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError
+from nearsay.training.bert.heads.network import HeadKind
+from nearsay.training.bert.heads.question_examples import QuestionLengths
+from nearsay.training.sentence.folder import EncoderFolder
+
+__all__ = ["HEAD_FILE", "ClassifierSettings", "HeadWay", "ReaderSettings", "TaggerSettings"]
+
+HEAD_FILE: Final = "head.json"
+
+
+class HeadWay(StrEnum):
+    """How a head stands on its BERT."""
+
+    FINE_TUNED = "fine-tuned"  # one of transformers' heads; plain transformers loads it
+    FEATURES = "features"  # a linear layer on vectors of chosen layers, in a file beside the BERT
+    PROBE = "probe"  # a linear layer on the sentence vectors of an encoder, in a file beside it
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadSettings:
+    """Reading and writing."""
+
+    def save(self, folder: Path) -> None:
+        """Write head.json into a folder, whole or not at all."""
+        content = {"head": str(_KINDS[type(self)]), **asdict(self)}
+        with replacing(folder / HEAD_FILE) as stream:
+            stream.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def read(cls, folder: EncoderFolder) -> Self | None:
+        """Read head.json; None when there is none, BadInputError when it is another kind's or damaged."""
+        content = folder.read_settings(HEAD_FILE)
+        if not content:
+            return None
+        kind = content.pop("head", None)
+        if kind != _KINDS[cls]:
+            raise BadInputError(
+                f"{folder.path} holds a {kind}, and a {_KINDS[cls]} is meant. Name a {_KINDS[cls]}'s folder"
+            )
+        return cls._of(content, folder)
+
+    @classmethod
+    def _of(cls, content: Mapping[str, JsonValue], folder: EncoderFolder) -> Self:
+        known: dict[str, Any] = {
+            field.name: content[field.name] for field in fields(cls) if field.name in content
+        }
+        try:
+            return cls(**known)
+        except (TypeError, ValueError) as error:
+            raise BadInputError(
+                f"{folder.path / HEAD_FILE} is damaged ({error}). Copy the folder again, or train again"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierSettings(_HeadSettings):
+    """How texts come to a classifier."""
+
+    length: int = 128  # most tokens of a row, special ones included
+    pairs: bool = False  # whether it was trained on pairs of texts
+    way: HeadWay = HeadWay.FINE_TUNED
+    layers: str | None = None  # of the features, as `LayerChoice.parse` reads them
+    pooling: str | None = None  # of the features: cls, mean, max
+    labels: tuple[str, ...] = ()  # of a linear head; a fine-tuned one has them in config.json
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "way", HeadWay(self.way))
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if self.length < 8:
+            raise BadInputError(f"the length of {self.length} tokens is too short for texts; take 8 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerSettings(_HeadSettings):
+    """How sentences come to a tagger."""
+
+    length: int = 128  # most tokens of a row; longer sentences have windows
+    way: HeadWay = HeadWay.FINE_TUNED
+    layers: str | None = None  # of the features
+    labels: tuple[str, ...] = ()  # of a linear head
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "way", HeadWay(self.way))
+        object.__setattr__(self, "labels", tuple(self.labels))
+        if self.length < 8:
+            raise BadInputError(f"the length of {self.length} tokens is too short; take 8 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSettings(_HeadSettings):
+    """How questions come to a reader, and how its answers are chosen."""
+
+    length: int = 384  # most tokens of a row: question, window of the context and special tokens
+    step: int = 128  # tokens from one window to the next
+    question: int = 64  # most tokens of a question
+    answer: int = 30  # most tokens of an answer
+    candidates: int = 20  # spans that are weighed against each other
+    threshold: float | None = (
+        None  # no answer if its score beats the best span's by more; None: always a span
+    )
+
+    def __post_init__(self) -> None:
+        if self.answer < 1 or self.candidates < 1:
+            raise BadInputError(
+                f"answers of {self.answer} tokens and {self.candidates} candidates cannot be; take 1 or more"
+            )
+        _ = self.lengths
+
+    @property
+    def lengths(self) -> QuestionLengths:
+        """How long its rows are."""
+        return QuestionLengths(row=self.length, step=self.step, question=self.question)
+
+
+_KINDS: Final[Mapping[type[_HeadSettings], HeadKind]] = {
+    ClassifierSettings: HeadKind.CLASSIFIER,
+    TaggerSettings: HeadKind.TAGGER,
+    ReaderSettings: HeadKind.READER,
+}

@@ -1,0 +1,102 @@
+"""What a head gives to the training loop: batches and losses."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from nearsay.data.document import JsonValue
+from nearsay.training.bert.heads.example import NO_TARGET, HeadExample, batch_tensors
+from nearsay.training.bert.heads.example_order import ExampleOrder
+from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
+from nearsay.training.run.task import Batch, StepData, StepLosses
+from nearsay.training.sentence.batching import token_batches
+
+__all__ = ["HeadTask"]
+
+_MICRO_TOKENS: Final = 16_384  # padded tokens in the model at once; a larger batch goes through in parts
+
+
+class HeadTask:
+    """Learning from examples, epoch after epoch; the loss is the mean over what is to be predicted.
+
+    That is a label a row for a classifier, a tag a word for a tagger, and a first and a last token a row for
+    a reader. The network is given to the training loop as it is, on its device.
+    """
+
+    def __init__(
+        self,
+        kind: HeadKind,
+        network: HeadNetwork,
+        examples: Sequence[HeadExample],
+        *,
+        batch: int,
+        seed: int,
+        pad_id: int,
+    ) -> None:
+        """`batch`: examples in a step."""
+        self.kind = kind
+        self.model: torch.nn.Module = network
+        self._examples = examples
+        self._pad_id = pad_id
+        self._order = ExampleOrder([len(example) for example in examples], batch=batch, seed=seed)
+        self._flops_per_token = _flops_per_token(network)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which each example is learned from once."""
+        return self._order.steps_per_epoch
+
+    def step_data(self, step: int, progress: float) -> StepData:
+        """Give the data of step `step`, from 0; it depends on the step's number alone."""
+        del progress
+        rows = [self._examples[row] for row in self._order.rows(step)]
+        targets = sum(int((example.targets != NO_TARGET).sum()) for example in rows)
+        parts = token_batches([len(row) for row in rows], token_budget=_MICRO_TOKENS, max_texts=len(rows))
+        return StepData(
+            [
+                batch_tensors([rows[place] for place in part], pad_id=self._pad_id)
+                | {"targets_in_step": torch.tensor(targets, dtype=torch.float32)}
+                for part in parts
+            ],
+            {"step": step + 1},
+        )
+
+    def losses(self, model: torch.nn.Module, batch: Batch) -> StepLosses:
+        """Run a part of a step through `model`; its metric is the accuracy of what is predicted."""
+        mask = batch["attention_mask"]
+        logits = model(batch["input_ids"], mask, batch["token_type_ids"])
+        targets = batch["targets"]
+        if self.kind is HeadKind.CLASSIFIER:
+            targets = targets[:, 0]
+        elif self.kind is HeadKind.READER:
+            # (rows, tokens, 2) to (rows, 2, tokens): for the first and for the last token, all tokens compete
+            logits = logits.transpose(1, 2).masked_fill(mask[:, None] == 0, torch.finfo(logits.dtype).min)
+        classes = logits.shape[-1]
+        total = cross_entropy(
+            logits.reshape(-1, classes), targets.reshape(-1), ignore_index=NO_TARGET, reduction="sum"
+        )
+        counted = targets != NO_TARGET
+        right = ((logits.detach().argmax(dim=-1) == targets) & counted).sum()
+        tokens = int(mask.sum())
+        return StepLosses(
+            total / batch["targets_in_step"],
+            {"accuracy": (right, counted.sum())},
+            tokens=tokens,
+            flops=tokens * self._flops_per_token,
+        )
+
+    def restore(self, state: Mapping[str, JsonValue]) -> None:
+        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
+
+
+def _flops_per_token(network: HeadNetwork) -> float:
+    """Operations in the matrices, forward and backward; attention's own products are left out.
+
+    A weight costs 2 forward, 2 for its gradient if it is trained, and 2 for passing the gradient on.
+    """
+    layers = [*network.transformer.bert.encoder.layer]
+    trained = [any(weights.requires_grad for weights in layer.parameters()) for layer in layers]
+    sizes = [sum(weights.numel() for weights in layer.parameters()) for layer in layers]
+    return float(sum(size * (6 if learns else 2) for size, learns in zip(sizes, trained, strict=True)))

@@ -1,0 +1,104 @@
+"""A linear layer on vectors that are not trained: the feature-based way."""
+
+import logging
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError, NearsayError
+
+__all__ = ["REGULARISATIONS", "LinearHead", "fit_linear_head"]
+
+logger = logging.getLogger("nearsay")
+
+REGULARISATIONS: Final = (0.01, 0.1, 1.0, 10.0)  # inverse strengths C that are tried: smaller holds back more
+_ITERATIONS: Final = 500
+_NEVER: Final = -1e4  # the bias of a label that no example has
+_FILE: Final = "linear_head.safetensors"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearHead:
+    """Scores for labels: weights times a vector, plus bias."""
+
+    weights: NDArray[np.float32]  # (labels, width)
+    bias: NDArray[np.float32]  # (labels,)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a vector that it takes."""
+        return int(self.weights.shape[1])
+
+    def logits(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Score vectors, (rows, width) float32; returns (rows, labels) float32."""
+        return vectors @ self.weights.T + self.bias
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder as safetensors, whole or not at all."""
+        from safetensors.numpy import save
+
+        with replacing(folder / _FILE) as stream:
+            stream.write(save({"weight": self.weights, "bias": self.bias}))
+
+    @classmethod
+    def load(cls, folder: Path) -> "LinearHead":
+        """Read it from a folder; NearsayError if it is not there or damaged."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            tensors = load_file(folder / _FILE)
+            return cls(tensors["weight"], tensors["bias"])
+        except (OSError, SafetensorError, KeyError) as error:
+            raise NearsayError(
+                f"the head in {folder / _FILE} cannot be read ({error}). "
+                "Copy the folder again, or train it again"
+            ) from error
+
+
+def fit_linear_head(
+    vectors: NDArray[np.float32],
+    targets: NDArray[np.int64],
+    *,
+    labels: int,
+    regularisation: float,
+) -> LinearHead:
+    """Fit multinomial logistic regression, with an L2 penalty, on vectors of mean 0 and deviation 1.
+
+    vectors: (rows, width) float32, as they come; the scaling is folded into the weights
+    targets: (rows,) numbers of labels from 0; a label without a row is never predicted
+    regularisation: C, the inverse of the penalty's strength
+
+    BadInputError when all rows have one label. Deterministic; a fit that did not come to rest is logged.
+    Hastie, Tibshirani & Friedman 2009, section 4.4; https://scikit-learn.org
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    if len(np.unique(targets)) < 2:
+        raise BadInputError("all rows have one label; a head tells at least two apart. Give rows of another")
+    mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    deviation = np.maximum(vectors.std(axis=0, dtype=np.float64).astype(np.float32), 1e-6)
+    scaled = (vectors - mean) / deviation
+    model = LogisticRegression(C=regularisation, max_iter=_ITERATIONS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(scaled, targets)
+    if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
+        logger.warning(
+            "the linear head had not come to rest after %d iterations at C = %g", _ITERATIONS, regularisation
+        )
+    coefficients, intercepts = model.coef_, model.intercept_
+    if len(model.classes_) == 2:  # scikit-learn keeps the second label's row alone
+        coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
+        intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
+    weights = np.zeros((labels, vectors.shape[1]), dtype=np.float32)
+    bias = np.full(labels, _NEVER, dtype=np.float32)
+    weights[model.classes_] = coefficients / deviation
+    bias[model.classes_] = intercepts - (coefficients / deviation) @ mean
+    return LinearHead(weights, bias)

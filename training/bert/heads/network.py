@@ -1,0 +1,145 @@
+"""A BERT with a head, as transformers has it, ready for training and asking."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.bert.bert_folder import BertFolder, load_model
+from nearsay.training.bert.heads.example import HeadExample
+from nearsay.training.bert.heads.labels import LabelSet
+from nearsay.training.bert.heads.run_examples import run_examples
+from nearsay.training.sentence.precision import Precision
+
+__all__ = ["HeadKind", "HeadNetwork", "HeadTransformer", "example_logits", "load_network"]
+
+HeadTransformer: TypeAlias = (
+    BertForSequenceClassification | BertForTokenClassification | BertForQuestionAnswering
+)
+
+
+class HeadKind(StrEnum):
+    """What a head does."""
+
+    CLASSIFIER = "classifier"  # a label for a text or a pair of texts
+    TAGGER = "tagger"  # a tag for each word of a sentence
+    READER = "reader"  # the span of a context that answers a question
+
+    @property
+    def transformer_class(self) -> type[HeadTransformer]:
+        """Its class in transformers."""
+        classes: dict[HeadKind, type[HeadTransformer]] = {
+            HeadKind.CLASSIFIER: BertForSequenceClassification,
+            HeadKind.TAGGER: BertForTokenClassification,
+            HeadKind.READER: BertForQuestionAnswering,
+        }
+        return classes[self]
+
+
+class HeadNetwork(torch.nn.Module):
+    """One of transformers' heads, run so that its last layer computes in float32 under autocast.
+
+    That layer is small, and in bfloat16 its logits would have 8 bits, too few to order answers by.
+    """
+
+    def __init__(self, transformer: HeadTransformer) -> None:
+        """`transformer`: saved and loaded by itself; this module only runs it."""
+        super().__init__()
+        self.transformer = transformer
+        self.frozen: tuple[torch.nn.Module, ...] = ()
+        """Parts that are not trained; they stay in evaluation mode, without dropout."""
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
+    ) -> torch.Tensor:
+        """Give logits in float32.
+
+        input_ids, attention_mask, token_type_ids: (rows, tokens) int64
+        returns: classifier: (rows, labels); tagger: (rows, tokens, labels); reader: (rows, tokens, 2), for
+                 the first and the last token of the answer
+        """
+        head = self.transformer
+        output = head.bert(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+        classifies = isinstance(head, BertForSequenceClassification)
+        states = output.pooler_output if classifies else output.last_hidden_state
+        with torch.autocast(states.device.type, enabled=False):
+            if isinstance(head, BertForQuestionAnswering):
+                logits: torch.Tensor = head.qa_outputs(states.float())
+            else:
+                logits = head.classifier(head.dropout(states.float()))
+        return logits
+
+    def train(self, mode: bool = True) -> "HeadNetwork":
+        """Set training mode for what is trained."""
+        super().train(mode)
+        for part in self.frozen:
+            part.eval()
+        return self
+
+
+def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = None) -> HeadNetwork:
+    """Load a BERT with a head that is to be trained, in float32 on the CPU.
+
+    labels: what a classifier or tagger tells apart; None for a reader
+    The head comes from the folder when that has one for the same labels, and is random, from torch's
+    generator, otherwise. A pooler that the folder lacks is random too. Raises as `load_model` does.
+    """
+    settings: dict[str, Any] = {}
+    if labels is not None:
+        settings = labels.settings()
+        if kind is HeadKind.CLASSIFIER:
+            settings["problem_type"] = "single_label_classification"
+    head = "qa_outputs" if kind is HeadKind.READER else "classifier"
+    transformer = load_model(bert, kind.transformer_class, fresh=(head, "bert.pooler"), **settings)
+    if not _has_head(bert, kind, labels):
+        _refresh(getattr(transformer, head), float(transformer.config.initializer_range))
+    return HeadNetwork(transformer)
+
+
+def example_logits(
+    network: HeadNetwork,
+    examples: Sequence[HeadExample],
+    *,
+    pad_id: int,
+    device: str,
+    precision: Precision,
+) -> list[NDArray[np.float32]]:
+    """Ask a network about rows, in evaluation mode, which it is left in.
+
+    returns: for each row, in order, its logits without those of the padding
+    """
+    found: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(examples)
+    per_token = not isinstance(network.transformer, BertForSequenceClassification)
+    network.eval()
+
+    def take(batch: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
+        targets = tensors.pop("targets")
+        del targets
+        logits = network(**tensors).cpu().numpy()
+        for row, place in enumerate(batch):
+            found[place] = logits[row, : len(examples[place])] if per_token else logits[row]
+
+    run_examples(examples, take, pad_id=pad_id, device=device, precision=precision)
+    if any(not np.isfinite(logits).all() for logits in found):
+        raise BadInputError(
+            "the head gave a number that is NaN or infinite: its weights are damaged, or the precision is "
+            "too narrow for them. Try --precision float32, then train it again"
+        )
+    return found
+
+
+def _has_head(bert: BertFolder, kind: HeadKind, labels: LabelSet | None) -> bool:
+    """Whether the folder was saved with this kind of head, for these labels."""
+    if kind.transformer_class.__name__ not in (bert.config.architectures or ()):
+        return False
+    return labels is None or LabelSet.of_config(bert.config.id2label or {}).names == labels.names
+
+
+def _refresh(layer: torch.nn.Linear, spread: float) -> None:
+    torch.nn.init.normal_(layer.weight, std=spread)
+    torch.nn.init.zeros_(layer.bias)

@@ -1,0 +1,40 @@
+"""Rows of tokens through a model, without gradients."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearsay.training.bert.heads.example import HeadExample, batch_tensors
+from nearsay.training.sentence.batching import token_batches
+from nearsay.training.sentence.precision import Precision, computing_in
+
+__all__ = ["TakeBatch", "on_device", "run_examples"]
+
+_BATCH_TOKENS = {"cpu": 2048}  # as for sentence vectors: more leaves the cache
+_GPU_BATCH_TOKENS = 32_768
+_BATCH_ROWS = 512
+
+# Gets a batch: where its rows are among the given examples, (rows,) int64, and its tensors on the device.
+TakeBatch = Callable[[NDArray[np.int64], dict[str, torch.Tensor]], None]
+
+
+def run_examples(
+    examples: Sequence[HeadExample], take: TakeBatch, *, pad_id: int, device: str, precision: Precision
+) -> None:
+    """Give `take` every batch, rows of like length together, in the precision and without gradients.
+
+    precision: a resolved one
+    """
+    lengths = [len(example) for example in examples]
+    budget = _BATCH_TOKENS.get(torch.device(device).type, _GPU_BATCH_TOKENS)
+    with computing_in(precision, device):
+        for batch in token_batches(lengths, token_budget=budget, max_texts=_BATCH_ROWS):
+            tensors = batch_tensors([examples[row] for row in batch], pad_id=pad_id)
+            take(batch, on_device(tensors, device))
+
+
+def on_device(batch: dict[str, torch.Tensor], device: str) -> dict[str, torch.Tensor]:
+    """The same tensors on a device."""
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}

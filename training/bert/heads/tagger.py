@@ -1,0 +1,74 @@
+"""A trained tagger: words in, a tag for each out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearsay.training.bert.bert_folder import load_bert
+from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.frozen_features import FrozenFeatures
+from nearsay.training.bert.heads.head_settings import HeadWay, TaggerSettings
+from nearsay.training.bert.heads.labels import LabelSet
+from nearsay.training.bert.heads.linear_head import LinearHead
+from nearsay.training.bert.heads.network import HeadKind
+from nearsay.training.bert.heads.saved_head import load_saved_network
+from nearsay.training.bert.heads.word_examples import word_examples
+from nearsay.training.bert.heads.word_scorers import FeatureWordScorer, NetworkWordScorer, WordScorer
+from nearsay.training.bert.layers import LayerChoice
+from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.precision import Precision, resolve_precision
+from nearsay.training.sentence.processor import Processor
+
+__all__ = ["Tagger"]
+
+_DEFAULT_LENGTH = 512  # of folders that others saved, which do not say
+
+
+class Tagger:
+    """Gives each word of a sentence its tag. Make one with `Tagger.load`."""
+
+    def __init__(
+        self, scorer: WordScorer, tokens: ExampleTokens, labels: LabelSet, settings: TaggerSettings
+    ) -> None:
+        """`labels`: in the order of the scorer's scores."""
+        self._scorer = scorer
+        self._tokens = tokens
+        self.labels = labels.names
+        self.settings = settings
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, *, device: str | None = None, precision: Precision = Precision.AUTO
+    ) -> "Tagger":
+        """Load a tagger that `nearsay train tagger` made, or any BertForTokenClassification.
+
+        device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
+        Raises NearsayError when the folder is none, carries code, or holds another kind of head.
+        """
+        chosen = choose_device(device)
+        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        settings = TaggerSettings.read(EncoderFolder(Path(folder)))
+        if settings is not None and settings.way is not HeadWay.FINE_TUNED:
+            bert = load_bert(folder)
+            features = FrozenFeatures(
+                bert, LayerChoice.parse(settings.layers or "last"), device=chosen, precision=resolved
+            )
+            scorer: WordScorer = FeatureWordScorer(features, LinearHead.load(Path(folder)))
+            return cls(scorer, ExampleTokens(bert.tokenizer), LabelSet(settings.labels), settings)
+        bert, network = load_saved_network(folder, HeadKind.TAGGER, device=chosen, precision=resolved)
+        settings = settings or TaggerSettings(length=min(bert.max_tokens, _DEFAULT_LENGTH))
+        tokens = ExampleTokens(bert.tokenizer)
+        scorer = NetworkWordScorer(network, pad_id=tokens.special.pad, device=chosen, precision=resolved)
+        return cls(scorer, tokens, LabelSet.of_config(bert.config.id2label or {}), settings)
+
+    def predict(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Give the tags of each sentence's words, all of them: long sentences go through in windows.
+
+        sentences: lists of words; TypeError for a string, since where its words end is the caller's to say
+        """
+        tags: list[list[str]] = [[] for _ in sentences]
+        examples = word_examples(self._tokens, sentences, length=self.settings.length)
+        for example, logits in zip(examples, self._scorer.logits(examples), strict=True):
+            # a sentence's rows come in order, and each of its words has one row that speaks for it
+            tags[example.sentence] += [self.labels[number] for number in logits.argmax(axis=1)]
+        return tags

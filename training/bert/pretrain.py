@@ -1,0 +1,284 @@
+"""Pretraining a BERT: from text and a vocabulary to a model's folder."""
+
+import importlib.metadata
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from transformers import BertForPreTraining, PreTrainedTokenizerBase
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
+from nearsay.data.pretraining.plain_tokenizer import tokenizer_sha256
+from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepare_options import PrepareOptions
+from nearsay.data.pretraining.prepared_text import PreparedText
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.bert_folder import load_bert, load_model
+from nearsay.training.bert.pretraining_card import pretraining_card
+from nearsay.training.bert.pretraining_network import PretrainingNetwork
+from nearsay.training.bert.pretraining_task import PretrainingTask
+from nearsay.training.bert.saved_tokenizer import read_tokenizer
+from nearsay.training.bert.sizes import BertSize
+from nearsay.training.evaluation.mlm import evaluate_mlm
+from nearsay.training.run.loop import Evaluation, TrainingResult, train
+from nearsay.training.run.metrics_log import read_metrics
+from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.processes import Processes, processes
+from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.run_plot import plot_run
+from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.lineage import LINEAGE_FILE
+from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.refusal import refuse_unsafe
+
+__all__ = ["Pretraining", "pretrain"]
+
+_LONGEST_SPAN = 30  # tokens; ten words of three pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Pretraining:
+    """What is trained, on what, and how."""
+
+    texts: tuple[str, ...]  # files, folders, patterns
+    optimisation: Optimisation
+    vocabulary: str | None = None  # a vocabulary's folder, for a new BERT
+    size: BertSize | None = None  # of a new BERT; None: small
+    start: str | None = None  # a BERT to go on from, instead of a vocabulary and a size
+    examples: ExampleConfig = field(default_factory=ExampleConfig)
+    span_boundary: bool = False  # also train the span-boundary objective, with span masking
+    batch: int = 256  # rows of a step
+    tokens_at_once: int | None = None  # padded tokens in the network together; None: by the device
+    long_length: int | None = 512  # tokens of a row in the run's last part; None: no such part
+    long_share: float = 0.1  # of the run
+    reading: PrepareOptions = field(default_factory=PrepareOptions)
+    prepared: str | None = None  # where the prepared text is kept; None: with the run, until it ends
+    dev: tuple[str, ...] = ()  # held-out texts
+    dev_rows: int = 2_000  # of it, at most
+    evaluate_every: int | None = None  # steps; None: at the end alone
+
+    def __post_init__(self) -> None:
+        """Raise BadInputError for choices that do not go together."""
+        if (self.vocabulary is None) == (self.start is None):
+            raise BadInputError("give either a vocabulary for a new BERT or a BERT to go on from")
+        if self.start is not None and self.size is not None:
+            raise BadInputError(f"{self.start} has its size already; leave the size out")
+        if self.span_boundary and self.examples.masking is not Masking.SPANS:
+            raise BadInputError("the span-boundary objective needs span masking")
+        if self.batch < 1:
+            raise BadInputError(f"the batch is {self.batch} rows; give 1 or more")
+        if not 0 <= self.long_share < 1:
+            raise BadInputError(f"the share of long rows is {self.long_share}; give one from 0 to below 1")
+        if self.long_length is not None and self.long_share and self.long_length < self.examples.length:
+            raise BadInputError(
+                f"long rows of {self.long_length} tokens are shorter than the others ({self.examples.length})"
+            )
+
+    @property
+    def goes_long(self) -> bool:
+        """Whether the run's last part has longer rows."""
+        return bool(self.long_share and self.long_length and self.long_length > self.examples.length)
+
+
+def pretrain(
+    wanted: Pretraining,
+    out: str | Path,
+    *,
+    device: str | None = None,
+    listener: Callable[[TrainingProgress], None] | None = None,
+    reading: Callable[[int, int | None], None] | None = None,
+    report: Callable[[str], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> TrainingResult:
+    """Pretrain into the folder `out`, or go on with the run that is there.
+
+    device:   as `choose_device` takes it; torchrun starts a process for each of several GPUs
+    listener: told after every step
+    reading:  told the bytes of text that are prepared, and of all
+    report:   told sentences about the text and the model
+    stop:     asked after every step; True ends with a checkpoint, and the same call goes on from there
+    Raises BadInputError for text, vocabulary or settings that cannot be trained with, and DiskFullError.
+    """
+    say = report or (lambda _: None)
+    folder = RunFolder(out)
+    with processes(device) as joined:
+        quiet = say if joined.leads else (lambda _: None)
+        network, tokenizer, lineage = _network(wanted, quiet)
+        backend = _backend(tokenizer)
+        special = SpecialTokens.from_tokenizer(backend)
+        config = _config(wanted, network, backend)
+        if joined.leads and folder.begin(config):
+            say(f"going on with the run in {folder.out}")
+        joined.wait()
+        text = prepare_text(
+            wanted.texts,
+            backend,
+            wanted.prepared or folder.run / "text",
+            wanted.reading,
+            progress=reading if joined.leads else None,
+            report=quiet,
+        )
+        dev = None
+        if wanted.dev:
+            dev = prepare_text(wanted.dev, backend, folder.run / "dev-text", wanted.reading, report=quiet)
+        network.to(joined.device)
+        task = _task(wanted, network, text, special, joined)
+        evaluation = _evaluation(wanted, network, dev, special) if dev else None
+        result = train(
+            task, folder, wanted.optimisation, joined, evaluation=evaluation, listener=listener, stop=stop
+        )
+        if result.finished and joined.leads:
+            _finish(folder, network.cpu(), tokenizer, lineage, text, result)
+        joined.wait()
+    return result
+
+
+def _network(
+    wanted: Pretraining, say: Callable[[str], None]
+) -> tuple[PretrainingNetwork, PreTrainedTokenizerBase, list[str]]:
+    """The network on the CPU, its tokenizer, and what came before."""
+    torch.manual_seed(wanted.optimisation.seed)
+    if wanted.start is not None:
+        bert = load_bert(wanted.start)
+        model = load_model(bert, BertForPreTraining, fresh=("cls", "pooler"))
+        tokenizer, lineage, positions = bert.pretrained_tokenizer, list(bert.lineage), bert.positions
+    else:
+        source = EncoderFolder(Path(wanted.vocabulary or "").expanduser())
+        if not source.path.is_dir():
+            raise BadInputError(
+                f"there is no vocabulary folder {source.path}. "
+                "Make one: nearsay train vocabulary TEXT --out DIR"
+            )
+        tokenizer = read_tokenizer(source)
+        told = source.read_json(LINEAGE_FILE)
+        steps = told if isinstance(told, list) else [f"vocabulary {source.path.name}"]
+        lineage = [str(step) for step in steps]
+        size = wanted.size or BertSize.parse("small")
+        special = SpecialTokens.from_tokenizer(_backend(tokenizer))
+        model = BertForPreTraining(size.config(len(tokenizer), pad_id=special.pad))
+        positions = size.positions
+    longest = wanted.long_length if wanted.goes_long else wanted.examples.length
+    if (longest or 0) > positions:
+        raise BadInputError(
+            f"rows of {longest} tokens do not fit a BERT of {positions} positions. Take shorter rows"
+        )
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    say(f"a BERT of {parameters / 1e6:.1f} million parameters, {model.config.vocab_size:,} tokens")
+    network = PretrainingNetwork(
+        model,
+        next_sentence=wanted.examples.packing is Packing.SENTENCE_PAIRS,
+        longest_span=_LONGEST_SPAN if wanted.span_boundary else None,
+    )
+    return network, tokenizer, lineage
+
+
+def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer:
+    backend: Tokenizer = tokenizer.backend_tokenizer  # `read_tokenizer` has seen that it is one
+    return backend
+
+
+def _task(
+    wanted: Pretraining,
+    network: PretrainingNetwork,
+    text: PreparedText,
+    special: SpecialTokens,
+    joined: Processes,
+) -> PretrainingTask:
+    return PretrainingTask(
+        network,
+        text,
+        special,
+        wanted.examples,
+        joined,
+        batch=wanted.batch,
+        seed=wanted.optimisation.seed,
+        long_length=wanted.long_length if wanted.goes_long else None,
+        long_share=wanted.long_share,
+        tokens_at_once=wanted.tokens_at_once,
+    )
+
+
+def _evaluation(
+    wanted: Pretraining, network: PretrainingNetwork, dev: PreparedText, special: SpecialTokens
+) -> Evaluation:
+    # Held-out text is masked token by token, so that runs with different masking can be compared.
+    examples = replace(wanted.examples, masking=Masking.TOKENS)
+
+    def measure() -> dict[str, float]:
+        return evaluate_mlm(network, dev, special, examples, most_rows=wanted.dev_rows).metrics()
+
+    return Evaluation(measure, every=wanted.evaluate_every)
+
+
+def _config(wanted: Pretraining, network: PretrainingNetwork, tokenizer: Tokenizer) -> dict[str, JsonValue]:
+    """All that decides the run's numbers; where files lie does not."""
+    hidden = {"texts", "dev", "prepared", "optimisation", "vocabulary", "size"}
+    choices = {name: value for name, value in asdict(wanted).items() if name not in hidden}
+    model = {
+        name: network.bert.config.to_dict()[name]
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+            "hidden_dropout_prob",
+        )
+    }
+    config = {
+        "task": "pretrain",
+        "model": model,
+        "tokenizer_sha256": tokenizer_sha256(tokenizer),
+        **choices,
+        "texts": list(wanted.texts),
+        "dev": list(wanted.dev),
+        "optimisation": wanted.optimisation.to_json(),
+    }
+    plain: dict[str, JsonValue] = json.loads(json.dumps(config, default=str))
+    return plain
+
+
+def _finish(
+    folder: RunFolder,
+    network: PretrainingNetwork,
+    tokenizer: PreTrainedTokenizerBase,
+    lineage: list[str],
+    text: PreparedText,
+    result: TrainingResult,
+) -> None:
+    config = folder.config()
+    plot_run(read_metrics(folder.metrics), folder.plot, title=f"Pretraining {folder.out.resolve().name}")
+    step = (
+        f"pretraining: {result.steps:,} steps, {result.tokens:,} tokens, {result.seconds:,.0f} s "
+        f"(data sha256 {text.sha256[:12]}), nearsay {importlib.metadata.version('nearsay')}"
+    )
+    steps = [*lineage, step]
+    folder.write_run_json(
+        "result.json",
+        {
+            "steps": result.steps,
+            "tokens": result.tokens,
+            "seconds": round(result.seconds, 1),
+            "data_sha256": text.sha256,
+            "metrics": dict(result.metrics),
+            "evaluation": dict(result.evaluation),
+        },
+    )
+
+    def save(place: Path) -> None:
+        with quiet_libraries():
+            network.bert.save_pretrained(place)
+            tokenizer.save_pretrained(place)
+        (place / LINEAGE_FILE).write_text(json.dumps(steps, indent=1, ensure_ascii=False), "utf-8")
+        card = pretraining_card(folder.out.resolve().name, network.bert.config, config, result, text, steps)
+        (place / "README.md").write_text(card.markdown(), "utf-8")
+
+    folder.finish(save)
+    refuse_unsafe(EncoderFolder(folder.out))  # what we make must be what we take

@@ -1,0 +1,96 @@
+"""BERT with its pretraining losses, the vocabulary's projection at masked positions alone."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
+from transformers import BertForPreTraining
+
+from nearsay.training.bert.span_boundary import SpanBoundaryHead
+
+__all__ = ["PretrainingNetwork", "PretrainingSums"]
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainingSums:
+    """Sums over a batch; divide by its counts."""
+
+    mlm_loss: Tensor  # cross-entropy in nats, over masked tokens
+    mlm_right: Tensor  # masked tokens whose likeliest word is the true one
+    nsp_loss: Tensor | None  # cross-entropy in nats, over rows; None without next sentences
+    nsp_right: Tensor | None
+    span_loss: Tensor | None  # cross-entropy of the span-boundary head, over masked tokens
+
+
+class PretrainingNetwork(nn.Module):
+    """transformers' BertForPreTraining, asked only for what the losses need.
+
+    transformers projects every token onto the vocabulary; six of seven of those scores are never used. For a
+    small BERT that is most of its work.
+    """
+
+    def __init__(
+        self, bert: BertForPreTraining, *, next_sentence: bool, longest_span: int | None = None
+    ) -> None:
+        """`longest_span`: adds the span-boundary head; None leaves it out."""
+        super().__init__()
+        self.bert = bert
+        self.next_sentence = next_sentence
+        self.span_head = SpanBoundaryHead(bert.config, longest_span) if longest_span else None
+        for part in (bert.bert.pooler, bert.cls.seq_relationship):
+            if part is not None:
+                part.requires_grad_(next_sentence)
+
+    def forward(
+        self,
+        *,
+        token_ids: Tensor,
+        segment_ids: Tensor,
+        masked_positions: Tensor,
+        masked_labels: Tensor,
+        attention_mask: Tensor | None = None,
+        random_next: Tensor | None = None,
+        span_edges: Tensor | None = None,
+        span_offsets: Tensor | None = None,
+    ) -> PretrainingSums:
+        """Run rows through the model.
+
+        token_ids, segment_ids: (rows, width) int
+        attention_mask:         (rows, width) bool, True = real token; None when no row is padded
+        masked_positions:       (masked,) int, row x width + column
+        masked_labels:          (masked,) int
+        random_next:            (rows,) int, 1 = the second segment is from another document
+        span_edges:             (masked, 2) int, row x width + column
+        span_offsets:           (masked,) int
+        """
+        encoded = self.bert.bert(
+            input_ids=token_ids, token_type_ids=segment_ids, attention_mask=attention_mask
+        )
+        tokens = encoded.last_hidden_state.flatten(0, 1)
+        scores = self.bert.cls.predictions(tokens[masked_positions]).float()
+        mlm_loss = cross_entropy(scores, masked_labels, reduction="sum")
+        mlm_right = (scores.detach().argmax(dim=-1) == masked_labels).sum()
+        nsp_loss = nsp_right = span_loss = None
+        if self.next_sentence and random_next is not None:
+            verdicts = self.bert.cls.seq_relationship(encoded.pooler_output).float()
+            nsp_loss = cross_entropy(verdicts, random_next, reduction="sum")
+            nsp_right = (verdicts.detach().argmax(dim=-1) == random_next).sum()
+        if self.span_head is not None and span_edges is not None and span_offsets is not None:
+            decoder = self.bert.cls.predictions.decoder
+            vectors = self.span_head(tokens, span_edges, span_offsets)
+            span_scores = linear(vectors, decoder.weight, decoder.bias).float()
+            span_loss = cross_entropy(span_scores, masked_labels, reduction="sum")
+        return PretrainingSums(mlm_loss, mlm_right, nsp_loss, nsp_right, span_loss)
+
+    def flops(self, tokens: int, width: int, masked: int) -> float:
+        """Give the operations that a forward and backward pass needs.
+
+        tokens: real ones; width: tokens that each attends to; masked: tokens that are predicted
+        A weight costs 6 a token: 2 forward, 2 for its gradient, 2 to pass the gradient on.
+        """
+        config = self.bert.config
+        layer = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+        attention = 2 * width * config.hidden_size
+        layers = tokens * config.num_hidden_layers * (layer + attention)
+        heads = masked * config.hidden_size * (config.hidden_size + config.vocab_size)
+        return 6.0 * (layers + heads * (2 if self.span_head is not None else 1))

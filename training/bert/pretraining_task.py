@@ -1,0 +1,125 @@
+"""Pretraining as the training loop takes it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import NearsayError
+from nearsay.data.pretraining.batches import Cursor, PretrainingBatch, PretrainingBatches
+from nearsay.data.pretraining.example_config import ExampleConfig
+from nearsay.data.pretraining.prepared_text import PreparedText
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.pretraining_batch import network_batches
+from nearsay.training.bert.pretraining_network import PretrainingNetwork, PretrainingSums
+from nearsay.training.run.processes import Processes
+from nearsay.training.run.task import Batch, StepData, StepLosses
+
+__all__ = ["PretrainingTask"]
+
+_TOKENS_AT_ONCE = {"cpu": 4096, "mps": 8192, "cuda": 65_536}
+
+
+class PretrainingTask:
+    """A network, a prepared text, and rows of one length after rows of another.
+
+    Every process makes the rows of a whole step, so that all know its totals, and takes its part of them.
+    """
+
+    def __init__(
+        self,
+        network: PretrainingNetwork,
+        text: PreparedText,
+        special: SpecialTokens,
+        examples: ExampleConfig,
+        processes: Processes,
+        *,
+        batch: int,
+        seed: int,
+        long_length: int | None = None,
+        long_share: float = 0.0,
+        tokens_at_once: int | None = None,
+    ) -> None:
+        """Set up the rows.
+
+        batch:          rows of a step; of the longer rows so many fewer that a step has as many tokens
+        long_length:    tokens of a row in the last part of the run
+        long_share:     how much of the run that is
+        tokens_at_once: padded tokens that go through the network together; None: by the device
+        """
+        self.model: nn.Module = network
+        self.encoder: nn.Module = network.bert.bert
+        self._network = network
+        self._special = special
+        self._processes = processes
+        self._long_from = 1.0 - long_share if long_length else 2.0
+        self._budget = tokens_at_once or _TOKENS_AT_ONCE[torch.device(processes.device).type]
+        self._lengths = [examples.length] + ([long_length] if long_length else [])
+        self._batches = [
+            PretrainingBatches(
+                text,
+                special,
+                replace(examples, length=length),
+                batch=max(batch * examples.length // length, 1),
+                seed=seed,
+            )
+            for length in self._lengths
+        ]
+        self._cursors = [Cursor() for _ in self._lengths]
+        self._streams: dict[int, Iterator[PretrainingBatch]] = {}
+
+    def step_data(self, step: int, progress: float) -> StepData:
+        """Give the data of a step: rows of the first length, or of the second late in the run."""
+        del step
+        phase = int(progress >= self._long_from)
+        if phase not in self._streams:
+            self._streams[phase] = self._batches[phase].batches(self._cursors[phase])
+        batch = next(self._streams[phase])
+        self._cursors[phase] = batch.cursor
+        totals = {
+            "total_masked": torch.tensor(float(len(batch.masked_labels))),
+            "total_rows": torch.tensor(float(len(batch.lengths))),
+        }
+        by_length = np.argsort(-batch.lengths, kind="stable")
+        parts = network_batches(
+            batch,
+            by_length[self._processes.rank :: self._processes.count],
+            token_budget=self._budget,
+            pad_id=self._special.pad,
+            full=self._lengths[phase],
+        )
+        return StepData(
+            [part | totals for part in parts], {"cursors": [dict(asdict(cursor)) for cursor in self._cursors]}
+        )
+
+    def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
+        """Run a part of a step: MLM plus next sentence plus, for spans, the boundary objective."""
+        total_masked, total_rows = batch.pop("total_masked"), batch.pop("total_rows")
+        sums: PretrainingSums = model(**batch)
+        masked, (rows, width) = len(batch["masked_labels"]), batch["token_ids"].shape
+        loss = sums.mlm_loss / total_masked
+        metrics: dict[str, tuple[torch.Tensor | float, torch.Tensor | float]] = {
+            "mlm_loss": (sums.mlm_loss.detach(), masked),
+            "mlm_accuracy": (sums.mlm_right, masked),
+        }
+        if sums.nsp_loss is not None and sums.nsp_right is not None:
+            loss = loss + sums.nsp_loss / total_rows
+            metrics["nsp_loss"] = (sums.nsp_loss.detach(), rows)
+            metrics["nsp_accuracy"] = (sums.nsp_right, rows)
+        if sums.span_loss is not None:
+            loss = loss + sums.span_loss / total_masked
+            metrics["span_loss"] = (sums.span_loss.detach(), masked)
+        mask = batch.get("attention_mask")
+        tokens = rows * width if mask is None else int(mask.sum())
+        return StepLosses(loss, metrics, tokens=tokens, flops=self._network.flops(tokens, width, masked))
+
+    def restore(self, state: Mapping[str, JsonValue]) -> None:
+        """Go to where a step's state says."""
+        cursors = state.get("cursors")
+        if not isinstance(cursors, list) or len(cursors) != len(self._cursors):
+            raise NearsayError("the checkpoint is of a run with other lengths. Begin again in a new folder")
+        self._cursors = [Cursor(**cursor) for cursor in cursors if isinstance(cursor, dict)]  # type: ignore[arg-type]  # int fields
+        self._streams = {}

@@ -1,0 +1,88 @@
+"""The tokenizer that was saved with a BERT, and whether its vocabulary fits the weights."""
+
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer, normalizers
+from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.quiet import quiet_libraries
+
+__all__ = ["read_tokenizer", "require_fitting_vocabulary"]
+
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+_WORD_EMBEDDINGS = "word_embeddings.weight"
+
+
+def read_tokenizer(folder: EncoderFolder) -> PreTrainedTokenizerBase:
+    """Read the tokenizer of a folder's transformer, set to neither cut nor pad.
+
+    Raises BadInputError when there is none (transformers alone makes up one of five tokens), when it cannot
+    be read, or when it is none of the fast ones.
+    """
+    path = folder.transformer_folder()
+    if not any(file for pattern in _TOKENIZER_FILES for file in path.glob(pattern)):
+        raise BadInputError(
+            f"{path} holds no vocabulary (tokenizer.json or vocab.txt). Copy the tokenizer's files there"
+        )
+    try:
+        with quiet_libraries():
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise BadInputError(
+            f"the tokenizer in {path} cannot be loaded ({_reason(error)}). Copy the tokenizer's files again"
+        ) from error
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if not isinstance(tokenizer, PreTrainedTokenizerBase) or not isinstance(backend, Tokenizer):
+        raise BadInputError(
+            f"the tokenizer in {path} is a {type(tokenizer).__name__}, which has no fast form. "
+            "Save a tokenizer.json beside the weights"
+        )
+    backend.no_truncation()
+    backend.no_padding()
+    if folder.length_settings().get("do_lower_case"):  # sentence-transformers lowers the text itself then
+        steps = [backend.normalizer] if backend.normalizer is not None else []
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+    return tokenizer
+
+
+def require_fitting_vocabulary(path: Path, config: PreTrainedConfig, tokenizer: Tokenizer) -> None:
+    """Raise BadInputError unless every number that the tokenizer gives has its row among the word embeddings.
+
+    path: the transformer's folder; of its weights the shapes alone are read
+    """
+    rows = _embedding_rows(path)
+    if rows is not None and rows != config.vocab_size:
+        raise BadInputError(
+            f"config.json in {path} tells of a vocabulary of {config.vocab_size:,} tokens, its weights hold "
+            f"{rows:,}. Take both files from one model"
+        )
+    highest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+    if highest >= config.vocab_size:
+        raise BadInputError(
+            f"the vocabulary does not fit the weights: the tokenizer in {path} numbers its tokens up to "
+            f"{highest:,}, and the weights end at {config.vocab_size - 1:,} ({config.vocab_size:,} tokens). "
+            "Take the tokenizer files of the model that the weights are from"
+        )
+
+
+def _embedding_rows(path: Path) -> int | None:
+    """How many tokens the weights hold; None when no tensor has the usual name."""
+    for file in sorted(path.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="numpy") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 - a reader, not a dict
+                    if name.endswith(_WORD_EMBEDDINGS):
+                        return int(tensors.get_slice(name).get_shape()[0])
+        except SafetensorError as error:
+            raise BadInputError(
+                f"the weights {file} are damaged ({_reason(error)}). Copy or download them again"
+            ) from error
+    return None
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

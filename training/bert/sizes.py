@@ -1,0 +1,81 @@
+"""How large a BERT is."""
+
+import re
+from dataclasses import dataclass
+
+from transformers import BertConfig
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["PUBLISHED_SIZES", "BertSize"]
+
+_HEAD_WIDTH = 64  # of every published size
+
+
+@dataclass(frozen=True, slots=True)
+class BertSize:
+    """Layers and widths; the rest of the architecture is BERT's own."""
+
+    layers: int
+    width: int  # of a token's vector
+    heads: int | None = None  # of each attention layer; None: one for every 64 of the width
+    feed_forward: int | None = None  # width between a layer's two products; None: 4 times the width
+    positions: int = 512  # most tokens of a row
+    dropout: float = 0.1  # of vectors and of attention
+
+    def __post_init__(self) -> None:
+        """Raise BadInputError for sizes that cannot be built."""
+        for name, value in {"layers": self.layers, "width": self.width, "positions": self.positions}.items():
+            if value < 1:
+                raise BadInputError(f"a BERT of {value} {name} cannot be built; give 1 or more")
+        if self.heads is None and self.width % _HEAD_WIDTH:
+            raise BadInputError(
+                f"a width of {self.width} is no multiple of {_HEAD_WIDTH}, the width of a head. "
+                "Take one that is, or say how many heads there are"
+            )
+        if self.heads is not None and (self.heads < 1 or self.width % self.heads):
+            raise BadInputError(
+                f"a width of {self.width} cannot be shared by {self.heads} heads. "
+                "Take a number that divides it"
+            )
+        if not 0 <= self.dropout < 1:
+            raise BadInputError(f"the dropout is {self.dropout}; give a share from 0 to below 1")
+
+    @classmethod
+    def parse(cls, text: str, *, positions: int = 512, dropout: float = 0.1) -> "BertSize":
+        """Read a published name (tiny, mini, small, medium, base, large) or LAYERSxWIDTH, such as 6x384."""
+        named = PUBLISHED_SIZES.get(text.lower())
+        measures = re.fullmatch(r"(\d+)x(\d+)", text)
+        if named is None and measures is None:
+            raise BadInputError(
+                f"there is no size {text!r}. "
+                f"Take one of {', '.join(PUBLISHED_SIZES)}, or LAYERSxWIDTH as in 6x384"
+            )
+        layers, width = named or (int(measures[1]), int(measures[2]))  # type: ignore[index]  # one is there
+        return cls(layers, width, positions=positions, dropout=dropout)
+
+    def config(self, vocabulary_size: int, *, pad_id: int = 0) -> BertConfig:
+        """Give transformers' configuration."""
+        return BertConfig(
+            vocab_size=vocabulary_size,
+            hidden_size=self.width,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads or self.width // _HEAD_WIDTH,
+            intermediate_size=self.feed_forward or 4 * self.width,
+            max_position_embeddings=self.positions,
+            hidden_dropout_prob=self.dropout,
+            attention_probs_dropout_prob=self.dropout,
+            pad_token_id=pad_id,
+        )
+
+
+# Layers and width. Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805 (base, large);
+# Turc et al. 2019, table 1, https://arxiv.org/abs/1908.08962 (the others)
+PUBLISHED_SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}

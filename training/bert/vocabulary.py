@@ -1,0 +1,235 @@
+"""WordPiece vocabularies trained on one's own texts."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.bert.vocabulary_words import WordCounter
+from nearsay.training.bert.wordpiece import PREFIX, grow_pieces
+
+__all__ = [
+    "LONGEST_WORD",
+    "SPECIAL_TOKENS",
+    "Accents",
+    "Vocabulary",
+    "VocabularyConfig",
+    "VocabularyCounts",
+    "train_vocabulary",
+]
+
+SPECIAL_TOKENS: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # numbers 0 to 4
+LONGEST_WORD: Final = 100  # characters; BERT's tokenizer makes [UNK] of a longer one
+
+
+class Accents(StrEnum):
+    """What becomes of é."""
+
+    AUTO = "auto"  # as BERT does: e in an uncased vocabulary, é in a cased one
+    KEEP = "keep"
+    STRIP = "strip"
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyConfig:
+    """What vocabulary is wanted; BadInputError for a value that cannot be."""
+
+    size: int = 30_522  # pieces, special ones included; fewer come of texts that do not give as many
+    cased: bool = False  # False: everything is lowercased
+    accents: Accents = Accents.AUTO
+    min_frequency: int = 2  # times that two neighbours must occur to become a piece
+    alphabet: int = 1_000  # most different characters of the texts; a word with a rarer one becomes [UNK]
+    ascii: bool = True  # every printable ASCII character has a piece, also where the texts have none
+    special: tuple[str, ...] = ()  # further special tokens, numbered from 5
+    unused: int = 0  # pieces [unused0], [unused1], … after them, to be renamed later
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "special", tuple(self.special))
+        if self.accents not in list(Accents):
+            raise BadInputError(f"accents is {self.accents!r}; take one of {', '.join(Accents)}")
+        object.__setattr__(self, "accents", Accents(self.accents))
+        for name, least in {"size": 1, "min_frequency": 1, "alphabet": 1, "unused": 0}.items():
+            value = getattr(self, name)
+            if value < least:
+                raise BadInputError(f"{name} is {value}; give {least} or more")
+        for token in self.special:
+            if not token or any(character.isspace() or not character.isprintable() for character in token):
+                raise BadInputError(
+                    f"the special token {token!r} is empty or holds blanks; write one such as [ENTITY]"
+                )
+        twice = [token for token, times in Counter(self.reserved).items() if times > 1]
+        if twice:
+            raise BadInputError(f"the special token {twice[0]} is there already; leave it out")
+        if self.size <= len(self.reserved):
+            raise BadInputError(
+                f"size is {self.size}, and {len(self.reserved)} pieces are special or unused ones. "
+                "Give a larger size; 30522 is BERT's"
+            )
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """The pieces that stand for no text, in the order of their numbers."""
+        return (*SPECIAL_TOKENS, *self.special, *(f"[unused{number}]" for number in range(self.unused)))
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyCounts:
+    """What a vocabulary was trained on."""
+
+    texts: int
+    sha256: str  # of the texts in their order
+    words: int  # as BERT cuts them: a punctuation mark is one
+    different_words: int
+    characters: int  # different ones that have pieces
+    characters_left_out: int  # different ones beyond the alphabet's limit
+    words_left_out: int  # occurrences of words that are too long or hold a character that was left out
+    words_forgotten: int  # occurrences of rare words that were not kept in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A trained vocabulary."""
+
+    tokenizer: Tokenizer  # neither cuts nor pads
+    config: VocabularyConfig
+    counts: VocabularyCounts
+
+    @property
+    def size(self) -> int:
+        """Pieces, special ones included."""
+        return self.tokenizer.get_vocab_size()
+
+    @property
+    def pieces(self) -> list[str]:
+        """All pieces in the order of their numbers."""
+        numbers = self.tokenizer.get_vocab()
+        return sorted(numbers, key=numbers.__getitem__)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know: a smaller size than asked, and what was left out."""
+        counts, notes = self.counts, []
+        if self.size < self.config.size:
+            notes.append(
+                f"the texts gave {self.size:,} pieces, not {self.config.size:,}: no two neighbours are left "
+                f"that occur {self.config.min_frequency:,} times. More text, or a lower --min-frequency, "
+                "gives more"
+            )
+        if counts.words_left_out:
+            notes.append(
+                f"{counts.words_left_out:,} of {counts.words:,} words become [UNK]: they are longer than "
+                f"{LONGEST_WORD} characters, or hold one of {counts.characters_left_out:,} rare characters "
+                f"beyond the limit of {self.config.alphabet:,} (--alphabet)"
+            )
+        if counts.words_forgotten:
+            notes.append(
+                f"{counts.words_forgotten:,} of {counts.words:,} words were too rare to keep count of"
+            )
+        return tuple(notes)
+
+
+def train_vocabulary(texts: Iterable[str], config: VocabularyConfig | None = None) -> Vocabulary:
+    """Train a WordPiece vocabulary on texts, which are read once, in bounded memory.
+
+    The same texts give the same pieces under the same numbers, whatever their order (as long as no words
+    had to be forgotten), the hash seed and the number of threads: see `wordpiece`. Numbers: special tokens,
+    unused ones, characters in code point order, the same with `##`, then joined pieces, frequent ones first.
+    Every character that can go on a word has its `##` piece even where none does, so a word of known
+    characters is never [UNK] if it has at most LONGEST_WORD of them. Special tokens inside the texts are not
+    trained on.
+
+    BadInputError when the texts hold no words, or more characters than `size` has room for.
+    """
+    config = config or VocabularyConfig()
+    normalizer = _normalizer(config)
+    counter = WordCounter(normalizer, BertPreTokenizer(), apart=(*SPECIAL_TOKENS, *config.special))
+    for text in texts:
+        counter.add(text)
+    words = counter.words()
+    if not words:
+        raise BadInputError(
+            f"there is no word in the {counter.texts:,} texts; name files that hold text, and --text FIELD"
+        )
+    kept, characters, left_out = _spelled_by_alphabet(words, config.alphabet, _always(normalizer, config))
+    first = dict.fromkeys((*config.reserved, *_character_pieces(characters)))
+    if len(first) > config.size:
+        raise BadInputError(
+            f"size is {config.size:,}, and {len(config.reserved):,} special or unused pieces and the "
+            f"{len(characters):,} characters to spell words with take {len(first):,}. "
+            f"Give a size of {len(first):,} or more, or a smaller alphabet"
+        )
+    pieces = grow_pieces(list(first), kept, size=config.size, min_frequency=config.min_frequency)
+    total = sum(words.values()) + counter.forgotten
+    counts = VocabularyCounts(
+        texts=counter.texts,
+        sha256=counter.sha256,
+        words=total,
+        different_words=len(words),
+        characters=len(characters),
+        characters_left_out=left_out,
+        words_left_out=sum(words.values()) - sum(kept.values()),
+        words_forgotten=counter.forgotten,
+    )
+    return Vocabulary(_tokenizer(pieces, normalizer, config), config, counts)
+
+
+def _normalizer(config: VocabularyConfig) -> BertNormalizer:
+    strip = {Accents.AUTO: None, Accents.KEEP: False, Accents.STRIP: True}[config.accents]
+    return BertNormalizer(
+        clean_text=True, handle_chinese_chars=True, strip_accents=strip, lowercase=not config.cased
+    )
+
+
+def _always(normalizer: BertNormalizer, config: VocabularyConfig) -> set[str]:
+    return set(normalizer.normalize_str("".join(map(chr, range(33, 127))))) if config.ascii else set()
+
+
+def _spelled_by_alphabet(
+    words: Mapping[str, int], limit: int, always: set[str]
+) -> tuple[dict[str, int], list[str], int]:
+    """The words that the commonest characters spell, these and `always` sorted, and how many are left out."""
+    occurrences: Counter[str] = Counter()
+    short = {word: count for word, count in words.items() if len(word) <= LONGEST_WORD}
+    for word, count in short.items():
+        for character in word:
+            occurrences[character] += count
+    frequent = sorted(occurrences, key=lambda character: (-occurrences[character], character))
+    alphabet = always.union(frequent[:limit])
+    left_out = len(occurrences.keys() - alphabet)
+    if left_out:
+        short = {word: count for word, count in short.items() if alphabet.issuperset(word)}
+    return short, sorted(alphabet), left_out
+
+
+def _character_pieces(characters: Iterable[str]) -> list[str]:
+    """Each character, then those with `##` that do not stand alone as punctuation and Chinese ones do."""
+    cut = BertPreTokenizer().pre_tokenize_str
+    spread = BertNormalizer(clean_text=False, strip_accents=False, lowercase=False).normalize_str
+    alone = list(characters)
+    return [*alone, *(PREFIX + one for one in alone if len(cut(spread(f"a{one}"))) == 1)]
+
+
+def _tokenizer(pieces: list[str], normalizer: BertNormalizer, config: VocabularyConfig) -> Tokenizer:
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    unknown, cls, sep = SPECIAL_TOKENS[1:4]
+    tokenizer = Tokenizer(WordPiece(numbers, unk_token=unknown, max_input_chars_per_word=LONGEST_WORD))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.post_processor = TemplateProcessing(
+        single=f"{cls}:0 $A:0 {sep}:0",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        special_tokens=[(cls, numbers[cls]), (sep, numbers[sep])],
+    )
+    tokenizer.decoder = WordPieceDecoder(prefix=PREFIX)
+    special = [*SPECIAL_TOKENS, *config.special]
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    return tokenizer

@@ -1,0 +1,82 @@
+"""A picture of what each layer and pooling reached."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError
+from nearsay.training.bert.pooling import Pooling
+from nearsay.training.evaluation.layers import LayerReport
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["layer_figure", "plot_format", "write_layer_plot"]
+
+_FORMATS: Final = (".png", ".svg")
+# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
+_LOOKS: Final = {Pooling.CLS: ("#0072B2", "s"), Pooling.MEAN: ("#D55E00", "o"), Pooling.MAX: ("#009E73", "^")}
+
+
+def plot_format(path: Path) -> str:
+    """Give "png" or "svg" by the file's ending; raises BadInputError for another one."""
+    ending = path.suffix.lower()
+    if ending not in _FORMATS:
+        raise BadInputError(
+            f"the plot {path} ends neither with {' nor with '.join(_FORMATS)}. Give it one of these endings"
+        )
+    return ending[1:]
+
+
+def write_layer_plot(report: LayerReport, path: Path) -> None:
+    """Write the picture as .png or .svg, whole or not at all; raises BadInputError for another ending."""
+    kind = plot_format(path)
+    figure = layer_figure(report)
+    with replacing(path) as stream:
+        figure.savefig(stream, format=kind, dpi=150)
+
+
+def layer_figure(report: LayerReport) -> "Figure":
+    """Draw a line a pooling over the layers, and the combinations as marks to the right of them."""
+    from matplotlib.figure import Figure
+
+    single = [str(layer) for layer in range(report.layers + 1)]
+    combined = list(dict.fromkeys(score.layers for score in report.scores if score.layers not in single))
+    # The gap between the last layer and the first combination says that no line goes on there.
+    places = {name: place for place, name in enumerate(single)}
+    places |= {name: len(single) + 1 + place for place, name in enumerate(combined)}
+    figure = Figure(figsize=(max(7.0, 0.4 * len(places) + 2.5), 4.5), layout="constrained")
+    axes = figure.subplots()
+    for pooling, (colour, mark) in _LOOKS.items():
+        scores = [score for score in report.scores if score.pooling is pooling]
+        lined = [score for score in scores if score.layers in single]
+        marked = [score for score in scores if score.layers in combined]
+        for drawn, line, label in ((lined, "-", str(pooling)), (marked, "", None)):
+            axes.plot(
+                [places[score.layers] for score in drawn],
+                [report.figure(score) for score in drawn],
+                linestyle=line,
+                marker=mark,
+                color=colour,
+                label=label,
+            )
+    best = report.best
+    axes.plot(
+        [places[best.layers]],
+        [report.figure(best)],
+        linestyle="",
+        marker="o",
+        markersize=14,
+        markerfacecolor="none",
+        markeredgecolor="black",
+        label=f"best: {best.layers} {best.pooling}, {report.shown(best)}",
+    )
+    if combined:
+        axes.axvline(len(single), color="0.8", linewidth=1)
+    axes.set_xticks(list(places.values()), [name.replace("-last", "\nlast") for name in places])
+    axes.set_xlabel("layer (0: the embeddings), and layers combined")
+    axes.set_ylabel(f"{report.measure} × 100" if report.measure == "Spearman" else report.measure)
+    axes.set_title(f"{report.encoder} by layer and pooling")
+    axes.grid(axis="y", color="0.9")
+    axes.legend()
+    return figure

@@ -1,0 +1,109 @@
+"""How well a BERT fills in masked words and tells next sentences, on text that it was not trained on."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.pretraining.batches import PretrainingBatches
+from nearsay.data.pretraining.example_config import ExampleConfig, Packing
+from nearsay.data.pretraining.prepared_text import PreparedText
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.pretraining_batch import network_batches
+from nearsay.training.bert.pretraining_network import PretrainingNetwork
+
+__all__ = ["MlmReport", "evaluate_mlm"]
+
+_ROWS = 64  # of a batch; a memory matter alone
+_SEED = 7  # of the rows and masks, so that every model sees the same
+
+
+@dataclass(frozen=True, slots=True)
+class MlmReport:
+    """Masked-language-model and next-sentence figures."""
+
+    mlm_loss: float  # mean cross-entropy of masked tokens, nats
+    perplexity: float  # e to the power of it
+    mlm_accuracy: float  # share of masked tokens whose likeliest word is the true one
+    nsp_loss: float | None  # mean cross-entropy of rows, nats; None without next sentences
+    nsp_accuracy: float | None
+    random_share: float | None  # of rows whose second segment is from another document
+    rows: int
+    masked: int
+    seconds: float
+
+    def metrics(self) -> dict[str, float]:
+        """Give the losses and accuracies that are there."""
+        values = {
+            "mlm_loss": self.mlm_loss,
+            "mlm_accuracy": self.mlm_accuracy,
+            "nsp_loss": self.nsp_loss,
+            "nsp_accuracy": self.nsp_accuracy,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def evaluate_mlm(
+    network: PretrainingNetwork,
+    text: PreparedText,
+    special: SpecialTokens,
+    examples: ExampleConfig,
+    *,
+    most_rows: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> MlmReport:
+    """Go through a text once, masked the same way each time.
+
+    The network is used as it stands: put it in evaluation mode first.
+
+    most_rows: end after so many rows; None: the whole text
+    progress:  told the rows done
+    Raises BadInputError when the text gives no rows.
+    """
+    begun = time.perf_counter()
+    device = next(network.parameters()).device
+    batches = PretrainingBatches(text, special, examples, batch=_ROWS, seed=_SEED)
+    sums = torch.zeros(4, dtype=torch.float32 if device.type == "mps" else torch.float64, device=device)
+    rows = masked = random = 0
+    with torch.inference_mode():
+        for batch in batches.one_pass():
+            parts = network_batches(
+                batch,
+                np.arange(len(batch.lengths)),
+                token_budget=_ROWS * examples.length,
+                pad_id=special.pad,
+                full=examples.length,
+            )
+            for part in parts:
+                found = network(**{name: tensor.to(device) for name, tensor in part.items()})
+                sums[0] += found.mlm_loss
+                sums[1] += found.mlm_right
+                if found.nsp_loss is not None:
+                    sums[2] += found.nsp_loss
+                    sums[3] += found.nsp_right
+            rows += len(batch.lengths)
+            masked += len(batch.masked_labels)
+            random += int(batch.random_next.sum()) if batch.random_next is not None else 0
+            if progress:
+                progress(rows)
+            if most_rows is not None and rows >= most_rows:
+                break
+    if not masked:
+        raise BadInputError(f"{text.folder} gives no rows of up to {examples.length} tokens. Give more text")
+    mlm_loss, mlm_right, nsp_loss, nsp_right = sums.tolist()
+    pairs = network.next_sentence and examples.packing is Packing.SENTENCE_PAIRS
+    return MlmReport(
+        mlm_loss=mlm_loss / masked,
+        perplexity=math.exp(min(mlm_loss / masked, 700.0)),
+        mlm_accuracy=mlm_right / masked,
+        nsp_loss=nsp_loss / rows if pairs else None,
+        nsp_accuracy=nsp_right / rows if pairs else None,
+        random_share=random / rows if pairs else None,
+        rows=rows,
+        masked=masked,
+        seconds=time.perf_counter() - begun,
+    )

@@ -1,0 +1,68 @@
+"""Masked words and next sentences of a saved BERT."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformers import BertForPreTraining
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.pretraining.example_config import ExampleConfig, Packing
+from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepare_options import PrepareOptions
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.bert_folder import load_bert, load_model
+from nearsay.training.bert.pretraining_network import PretrainingNetwork
+from nearsay.training.evaluation.mlm import MlmReport, evaluate_mlm
+from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.precision import Precision, computing_in, resolve_precision
+from nearsay.training.sentence.processor import Processor
+
+__all__ = ["evaluate_mlm_of"]
+
+
+def evaluate_mlm_of(
+    name_or_folder: str,
+    texts: Sequence[str | Path],
+    *,
+    length: int = 128,
+    most_rows: int | None = None,
+    reading: PrepareOptions | None = None,
+    device: str | None = None,
+    precision: str = "auto",
+) -> tuple[MlmReport, list[str]]:
+    """Measure a BERT's folder on texts; also gives notes on what was read and what could not be measured.
+
+    Raises BadInputError when the folder has no masked-language-model head or the texts give no rows.
+    """
+    bert = load_bert(name_or_folder)
+    notes: list[str] = []
+    try:
+        model = load_model(bert, BertForPreTraining)
+        pairs = True
+    except BadInputError:
+        model = load_model(bert, BertForPreTraining, fresh=("cls.seq_relationship", "pooler"))
+        notes.append(f"{bert.name} has no next-sentence head: masked words alone are measured")
+        pairs = False
+    if length > bert.positions:
+        raise BadInputError(f"{bert.name} takes rows of up to {bert.positions} tokens, not {length}")
+    chosen = choose_device(device)
+    resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+    with tempfile.TemporaryDirectory(prefix="nearsay-") as folder:
+        text = prepare_text(
+            texts, bert.tokenizer, Path(folder) / "text", reading or PrepareOptions(), report=notes.append
+        )
+        if pairs and not text.has_breaks:
+            notes.append("the text is one document, so next sentences are not measured")
+            pairs = False
+        packing = Packing.SENTENCE_PAIRS if pairs else Packing.FULL_SENTENCES
+        network = PretrainingNetwork(model, next_sentence=pairs).to(chosen).eval()
+        with computing_in(resolved, chosen):
+            report = evaluate_mlm(
+                network,
+                text,
+                SpecialTokens.from_tokenizer(bert.tokenizer),
+                ExampleConfig(length=length, packing=packing),
+                most_rows=most_rows,
+            )
+    return report, notes

@@ -1,0 +1,333 @@
+"""The training loop: steps, checkpoints, metrics, exact resume."""
+
+import contextlib
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from nearsay.data.document import JsonValue
+from nearsay.training.run.best_weights import BestWeights
+from nearsay.training.run.checkpoint import Checkpoint, last_checkpoint, write_checkpoint
+from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
+from nearsay.training.run.hardware_peak import hardware_peak
+from nearsay.training.run.metric_window import MetricWindow
+from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.parameter_groups import parameter_groups
+from nearsay.training.run.processes import Processes
+from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.task import StepData, TrainingTask
+from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.sentence.precision import Precision, resolve_precision
+from nearsay.training.sentence.processor import Processor
+
+__all__ = ["Evaluation", "TrainingResult", "train"]
+
+logger = logging.getLogger("nearsay")
+
+_COMPILED_STEPS = 500  # a run on a GPU that is shorter does not earn back the minute of compilation
+_COMPILED_MINUTES = 10
+_NARROW = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How a run looks at itself while it goes on."""
+
+    measure: Callable[[], Mapping[str, float]]  # called in evaluation mode; must leave the weights alone
+    every: int | None = None  # steps; None: at the end alone
+    best: str | None = None  # the metric whose highest value decides which weights are kept; None: the last
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """How a run ended."""
+
+    finished: bool  # False: it was asked to stop, and wrote a checkpoint
+    steps: int
+    seconds: float  # of training, over all its stops
+    tokens: int
+    metrics: Mapping[str, float]  # the last line of the log
+    evaluation: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
+
+
+def train(
+    task: TrainingTask,
+    folder: RunFolder,
+    optimisation: Optimisation,
+    processes: Processes,
+    *,
+    evaluation: Evaluation | None = None,
+    listener: Callable[[TrainingProgress], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> TrainingResult:
+    """Train the task's model in place, from its last checkpoint if `folder` has one.
+
+    With a number of steps, a run that was killed and resumed goes through the same losses as one that was
+    not: to the last digit on a CPU in float32. All randomness of a step comes from the seed and its number.
+
+    listener: told after every step
+    stop: asked after every step; True writes a checkpoint and ends
+    Raises NearsayError when the loss is no number, and DiskFullError when a checkpoint does not fit; the last
+    good checkpoint stays.
+    """
+    with contextlib.ExitStack() as stack:
+        loop = _Loop(task, folder, optimisation, processes, evaluation, stack)
+        return loop.run(listener, stop)
+
+
+class _Loop:
+    def __init__(
+        self,
+        task: TrainingTask,
+        folder: RunFolder,
+        optimisation: Optimisation,
+        processes: Processes,
+        evaluation: Evaluation | None,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        self.task, self.folder, self.settings, self.processes = task, folder, optimisation, processes
+        self.evaluation = evaluation
+        self.kind = torch.device(processes.device).type
+        self.precision = resolve_precision(optimisation.precision, processes.device, Processor.detect())
+        self.dropout: CpuDropout | None = None
+        if self.kind == "cpu" and not optimisation.compile:
+            self.dropout = stack.enter_context(cpu_dropout(task.model))
+        self.optimiser = torch.optim.AdamW(
+            parameter_groups(task.model, optimisation.weight_decay),
+            lr=optimisation.learning_rate,
+            betas=(optimisation.beta1, optimisation.beta2),
+            eps=optimisation.epsilon,
+            fused=self.kind in {"cpu", "cuda", "mps"},
+        )
+        self.scaler = torch.amp.GradScaler(self.kind, enabled=self.precision is Precision.FLOAT16)
+        self.log = MetricsLog(folder.metrics)
+        self.window = MetricWindow(processes.device)
+        self.best = BestWeights(folder.run / "best.safetensors", evaluation.best if evaluation else None)
+        self.step, self.seconds, self.tokens = 0, 0.0, 0
+        self.last_metrics: dict[str, float] = {}
+        self.last_evaluation: dict[str, float] = {}
+        self._resume()
+        self.model = self._wrapped()
+        self.peak = hardware_peak(processes.device, self.precision) * processes.count
+        self.began, self.seconds_before, self.tokens_before = self.step, self.seconds, self.tokens
+        self.flops = 0.0
+        self.checkpointed = time.monotonic()
+
+    def run(
+        self, listener: Callable[[TrainingProgress], None] | None, stop: Callable[[], bool] | None
+    ) -> TrainingResult:
+        finished = True
+        self.task.model.train()
+        for data in self._data():
+            begun = time.perf_counter()
+            self._one_step(data)
+            self.step += 1
+            self.seconds = self.processes.of_the_first(self.seconds + time.perf_counter() - begun)
+            if self.step % self.settings.log_every == 0 or self._done():
+                self._log()
+            if self.evaluation and self.evaluation.every and self.step % self.evaluation.every == 0:
+                self._evaluate(self.evaluation)
+            if listener and self.processes.leads:
+                listener(self._progress())
+            asked = self.processes.of_the_first(float(stop() if stop else False)) > 0
+            if asked or self._done() or self._checkpoint_is_due():
+                self._checkpoint(data.state)
+            if self._done():
+                break
+            if asked:
+                finished = False
+                break
+        if finished and self.evaluation:
+            if not self.last_evaluation or not self.evaluation.every or self.step % self.evaluation.every:
+                self._evaluate(self.evaluation)
+            if self.processes.leads:
+                self.last_evaluation = self.best.restore(self.task.model) or self.last_evaluation
+        self.task.model.eval()
+        return TrainingResult(
+            finished, self.step, self.seconds, self.tokens, self.last_metrics, self.last_evaluation
+        )
+
+    def _data(self) -> Iterator[StepData]:
+        """Each step's data, made while the step before it is computed."""
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-data") as maker:
+            if self._done():
+                return
+            ahead: Future[StepData] = maker.submit(self.task.step_data, self.step, self._share_at(self.step))
+            while True:
+                data = ahead.result()
+                ahead = maker.submit(self.task.step_data, self.step + 1, self._share_at(self.step + 1))
+                try:
+                    yield data
+                except GeneratorExit:
+                    ahead.cancel()
+                    raise
+
+    def _one_step(self, data: StepData) -> None:
+        self._seed()
+        rate = self.settings.learning_rate * self.settings.rate_factor(self._share())
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        last = len(data.micro_batches) - 1
+        step_tokens = 0
+        for number, micro_batch in enumerate(data.micro_batches):
+            batch = {
+                name: tensor.to(self.processes.device, non_blocking=True)
+                for name, tensor in micro_batch.items()
+            }
+            with self._gathering(last_one=number == last):
+                with self._narrowed():
+                    losses = self.task.losses(self.model, batch)
+                # DistributedDataParallel averages gradients; the processes' losses are parts of one sum.
+                torch.autograd.backward(self.scaler.scale(losses.loss * self.processes.count))
+            self.window.add("loss", losses.loss.detach(), 1 / (last + 1) / self.processes.count)
+            for name, (numerator, denominator) in losses.sums.items():
+                self.window.add(name, numerator, denominator)
+            step_tokens += losses.tokens
+            self.flops += losses.flops * self.processes.count
+        self.scaler.unscale_(self.optimiser)
+        longest = self.settings.clip_norm or math.inf
+        norm = torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), longest)
+        self.window.add("gradient_norm", norm.detach() / self.processes.count, 1 / self.processes.count)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.window.tokens += step_tokens
+
+    def _log(self) -> None:
+        self.window.require_finite(self.step, self.settings.learning_rate)
+        metrics = self.window.close(self.processes)
+        self.tokens += int(metrics.pop("tokens"))
+        self.last_metrics = metrics
+        if self.processes.leads:
+            self.log.append(
+                {
+                    "step": self.step,
+                    **metrics,
+                    "learning_rate": self.optimiser.param_groups[0]["lr"],
+                    "tokens": self.tokens,
+                    "seconds": round(self.seconds, 3),
+                    "tokens_per_second": round(self._rate(), 1),
+                    "peak_share": round(self._peak_share() or 0.0, 4),
+                }
+            )
+
+    def _evaluate(self, evaluation: Evaluation) -> None:
+        self.task.model.eval()
+        with torch.inference_mode(), self._narrowed():
+            self.last_evaluation = dict(evaluation.measure())
+        self.task.model.train()
+        if self.processes.leads:
+            self.best.offer(self.task.model, self.step, self.last_evaluation)
+            self.log.append({"step": self.step, "evaluation": dict(self.last_evaluation)})
+        self.processes.wait()
+
+    def _checkpoint_is_due(self) -> bool:
+        every, minutes = self.settings.checkpoint_every, self.settings.checkpoint_minutes
+        late = minutes > 0 and time.monotonic() - self.checkpointed > minutes * 60
+        return (every is not None and self.step % every == 0) or self.processes.of_the_first(float(late)) > 0
+
+    def _checkpoint(self, data: Mapping[str, JsonValue]) -> None:
+        self.window.require_finite(self.step, self.settings.learning_rate)
+        if self.processes.leads:
+            checkpoint = Checkpoint(
+                step=self.step,
+                seconds=self.seconds,
+                tokens=self.tokens,
+                data=data,
+                window=self.window.state(),
+                best=self.best.state(),
+                scaler=self.scaler.state_dict(),
+            )
+            write_checkpoint(self.folder.checkpoints, checkpoint, self.task.model, self.optimiser)
+        self.processes.wait()
+        self.checkpointed = time.monotonic()
+
+    def _resume(self) -> None:
+        checkpoint = last_checkpoint(self.folder.checkpoints, self.task.model, self.optimiser)
+        if checkpoint is not None:
+            self.step, self.seconds, self.tokens = checkpoint.step, checkpoint.seconds, checkpoint.tokens
+            self.task.restore(checkpoint.data)
+            self.window.restore(checkpoint.window, leads=self.processes.leads)
+            self.best.resume(checkpoint.best)
+            if checkpoint.scaler:
+                self.scaler.load_state_dict(dict(checkpoint.scaler))
+        if self.processes.leads:
+            self.log.rewind(self.step)
+        self.processes.wait()
+
+    def _wrapped(self) -> nn.Module:
+        model = self.task.model
+        minutes = self.settings.minutes or 0.0
+        long = (self.settings.steps or 0) >= _COMPILED_STEPS or minutes >= _COMPILED_MINUTES
+        wanted = self.settings.compile if self.settings.compile is not None else self.kind == "cuda" and long
+        if wanted:
+            self.task.encoder.compile()
+        if self.processes.count > 1:
+            return DistributedDataParallel(model)
+        return model
+
+    def _gathering(self, *, last_one: bool) -> contextlib.AbstractContextManager[object]:
+        """Let the processes exchange gradients after a step's last micro-batch alone."""
+        if isinstance(self.model, DistributedDataParallel) and not last_one:
+            return self.model.no_sync()
+        return contextlib.nullcontext()
+
+    def _seed(self) -> None:
+        numbers = (self.settings.seed, self.step, self.processes.rank)
+        torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]))
+        if self.dropout is not None:
+            self.dropout.seed(*numbers)
+
+    def _narrowed(self) -> torch.autocast:
+        narrow = _NARROW.get(self.precision)
+        return torch.autocast(self.kind, dtype=narrow, enabled=narrow is not None)
+
+    def _share(self) -> float:
+        return self._share_at(self.step)
+
+    def _share_at(self, step: int) -> float:
+        """How much of the run is done before a step; by time it is how much is done now."""
+        if self.settings.steps is not None:
+            return step / self.settings.steps
+        return min(self.seconds / (60 * (self.settings.minutes or 1.0)), 1.0)
+
+    def _done(self) -> bool:
+        return self._share() >= 1.0
+
+    def _rate(self) -> float:
+        tokens = self.tokens + self.window.tokens * self.processes.count - self.tokens_before
+        return tokens / max(self.seconds - self.seconds_before, 1e-9)
+
+    def _peak_share(self) -> float | None:
+        if not self.flops:
+            return None
+        return self.flops / max(self.seconds - self.seconds_before, 1e-9) / self.peak
+
+    def _progress(self) -> TrainingProgress:
+        share, here = self._share(), self.step - self.began
+        if self.settings.minutes is not None:
+            left = self.settings.minutes * 60 - self.seconds
+        else:
+            left = (
+                (self.seconds - self.seconds_before) / max(here, 1) * ((self.settings.steps or 0) - self.step)
+            )
+        return TrainingProgress(
+            step=self.step,
+            steps=self.settings.steps,
+            share=share,
+            seconds=self.seconds,
+            seconds_left=max(left, 0.0),
+            metrics=self.last_metrics,
+            tokens_per_second=self._rate(),
+            peak_share=self._peak_share(),
+            evaluation=self.last_evaluation,
+        )

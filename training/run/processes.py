@@ -1,0 +1,74 @@
+"""The processes of a run: one, or one a GPU when torchrun started several."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import distributed
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.device import choose_device
+
+__all__ = ["Processes", "processes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """How many there are and which this is."""
+
+    rank: int = 0
+    count: int = 1
+    device: str = "cpu"
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one that writes and reports."""
+        return self.rank == 0
+
+    def add_up(self, values: torch.Tensor) -> torch.Tensor:
+        """Add the processes' tensors, in place."""
+        if self.count > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def of_the_first(self, value: float) -> float:
+        """Give every process the first one's number."""
+        if self.count == 1:
+            return value
+        told = torch.tensor([value], dtype=torch.float64, device=self.device)
+        distributed.broadcast(told, src=0)
+        return float(told.item())
+
+    def wait(self) -> None:
+        """Go on when all processes are here."""
+        if self.count > 1:
+            distributed.barrier()
+
+
+@contextmanager
+def processes(device: str | None = None) -> Iterator[Processes]:
+    """Join the other processes that torchrun started; on one's own when it did not.
+
+    device: as `choose_device` takes it; with several processes each takes the GPU of its number, or the CPU
+    """
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield Processes(device=choose_device(device))
+        return
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    chosen = choose_device(device)
+    if chosen.startswith("cuda"):
+        if local >= torch.cuda.device_count():
+            raise BadInputError(
+                f"process {local} has no GPU: there are {torch.cuda.device_count()}. "
+                "Start as many processes as there are"
+            )
+        chosen = f"cuda:{local}"
+        torch.cuda.set_device(local)
+    distributed.init_process_group("nccl" if chosen.startswith("cuda") else "gloo")
+    try:
+        yield Processes(distributed.get_rank(), distributed.get_world_size(), chosen)
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,101 @@
+"""The folder of a run: the finished model, and beside it how it was made."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from nearsay.data.document import JsonValue
+from nearsay.data.durable import new_folder, replacing, synchronise
+from nearsay.data.errors import BadInputError, NearsayError
+
+__all__ = ["RunFolder"]
+
+
+class RunFolder:
+    """`OUT` becomes the model; `OUT/run` holds config.json, metrics.jsonl, plot.png and the checkpoints.
+
+    config.json says what decides the run's numbers. A run whose folder holds the same config goes on from its
+    last checkpoint.
+    """
+
+    def __init__(self, out: str | Path) -> None:
+        self.out = Path(out).expanduser()
+        self.run = self.out / "run"
+        self.checkpoints = self.run / "checkpoints"
+        self.metrics = self.run / "metrics.jsonl"
+        self.plot = self.run / "plot.png"
+
+    @property
+    def config_file(self) -> Path:
+        return self.run / "config.json"
+
+    def begin(self, config: Mapping[str, JsonValue]) -> bool:
+        """Make the folder, or find the run in it again; True when there is a run to go on with.
+
+        Raises BadInputError when the folder holds something else, another run, or one that is finished.
+        """
+        if not self.config_file.is_file():
+            if self.out.is_dir() and any(self.out.iterdir()):
+                raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
+            if self.out.is_file():
+                raise BadInputError(f"{self.out} is a file. Name a new folder")
+            self.write_run_json(self.config_file.name, dict(config))
+            return False
+        if (self.out / "config.json").is_file():
+            raise BadInputError(f"{self.out} holds a finished run. Name a new folder, or remove that one")
+        told = self.config()
+        wanted = json.loads(json.dumps(config))
+        different = sorted(key for key in {*told, *wanted} if told.get(key) != wanted.get(key))
+        if different:
+            changes = "; ".join(
+                f"{key}: {told.get(key)!r} there, {wanted.get(key)!r} now" for key in different
+            )
+            raise BadInputError(
+                f"{self.out} holds an unfinished run with other settings ({changes}). "
+                "Use the same settings to go on with it, or name a new folder"
+            )
+        return True
+
+    def config(self) -> dict[str, JsonValue]:
+        """Give what config.json says; NearsayError when it is damaged."""
+        try:
+            config = json.loads(self.config_file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise NearsayError(f"{self.config_file} cannot be read ({error}). Name a new folder") from error
+        return config if isinstance(config, dict) else {}
+
+    def write_run_json(self, name: str, content: JsonValue) -> None:
+        """Write a JSON file into `OUT/run`, whole or not at all."""
+        with replacing(self.run / name) as stream:
+            stream.write((json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+    def finish(self, save: Callable[[Path], object]) -> None:
+        """Make `OUT` the model: `save` writes files into a new folder, which are then moved to their places.
+
+        config.json, without which no library loads the folder, comes last. Checkpoints and prepared texts go.
+        """
+        finished = self.run / "finished"
+        if finished.is_dir():  # a stop between the two steps below
+            _remove(finished)
+        with new_folder(finished) as folder:
+            save(folder)
+        for file in sorted(_files(finished), key=lambda file: file.name == "config.json"):
+            place = self.out / file.relative_to(finished)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(place)
+        _remove(finished)
+        synchronise(self.out)
+        for left in ("checkpoints", "best.safetensors", "text", "dev-text"):
+            _remove(self.run / left)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,54 @@
+"""What a training task gives to the loop."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from nearsay.data.document import JsonValue
+
+__all__ = ["Batch", "StepData", "StepLosses", "TrainingTask"]
+
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class StepData:
+    """The data of one step of one process."""
+
+    micro_batches: Sequence[Batch]  # on the CPU; their losses add up to the step's
+    state: Mapping[str, JsonValue]  # where in the data the next step begins; `restore` takes it
+
+
+@dataclass(frozen=True, slots=True)
+class StepLosses:
+    """What a model made of one micro-batch."""
+
+    loss: Tensor  # scalar with gradient: the part of the step's loss, divided by the step's totals
+    sums: Mapping[str, tuple[Tensor | float, Tensor | float]] = field(default_factory=dict)
+    """Each metric's numerator and denominator; added up over micro-batches, processes and steps."""
+    tokens: int = 0  # real tokens, padding left out
+    flops: float = 0.0  # multiplications and additions that the model needs, forward and backward
+
+
+class TrainingTask(Protocol):
+    """A model, its data and its loss."""
+
+    model: nn.Module  # on the device, in float32
+    encoder: nn.Module  # the part of it whose shapes repeat, which is what gets compiled
+
+    def step_data(self, step: int, progress: float) -> StepData:
+        """Give the data of step `step`, from 0; called in order, one step ahead, on another thread.
+
+        progress: 0 at the run's begin, 1 at its end; when the run is limited by time it is a step old
+        """
+        ...
+
+    def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
+        """Run a micro-batch, on the device, through `model`: this task's model, or a wrapper around it."""
+        ...
+
+    def restore(self, state: Mapping[str, JsonValue]) -> None:
+        """Go to where a `StepData.state` says."""
+        ...
