@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.row_files import file_lines
@@ -43,7 +44,11 @@ class AnsweredQuestions:
     """A file of questions with their answers."""
 
     source: str  # the file as the user gave it
+    sha256: str  # of the file, hexadecimal: the data hash of a run
     questions: list[AnsweredQuestion]
+
+    def __len__(self) -> int:
+        return len(self.questions)
 
     @property
     def some_have_no_answer(self) -> bool:
@@ -75,7 +80,7 @@ def read_answered_questions(path: str | Path) -> AnsweredQuestions:
                 questions.append(question)
     if not questions:
         raise BadInputError(f"{path} holds no questions; give a file in SQuAD's format")
-    return AnsweredQuestions(str(path), questions)
+    return AnsweredQuestions(str(path), file_sha256(Path(path)), questions)
 
 
 def _parsed(path: str | Path) -> object:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.row_files import file_rows
@@ -93,9 +94,13 @@ class LabelledTexts:
     """A file of labelled texts."""
 
     source: str  # the file as the user gave it
+    sha256: str  # of the file, hexadecimal: the data hash of a run
     rows: list[LabelledText]
     columns: LabelColumns  # as they were found; `pair` is None for single texts
     notes: list[str] = field(default_factory=list)  # what was guessed, and what was left out
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
     def are_pairs(self) -> bool:
@@ -130,7 +135,8 @@ def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -
             f"{path} holds no labelled texts; give a file with the columns label and text, "
             "or label, premise and hypothesis"
         )
-    return LabelledTexts(str(path), rows, found, list(_notes(path, given, found, disagreed)))
+    notes = list(_notes(path, given, found, disagreed))
+    return LabelledTexts(str(path), file_sha256(Path(path)), rows, found, notes)
 
 
 def _notes(path: str | Path, given: LabelColumns, found: LabelColumns, disagreed: int) -> Iterator[str]:

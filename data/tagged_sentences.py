@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.row_files import file_lines
 
@@ -27,8 +28,12 @@ class TaggedSentences:
     """A file of tagged sentences."""
 
     source: str  # the file as the user gave it
+    sha256: str  # of the file, hexadecimal: the data hash of a run
     sentences: list[TaggedSentence]
     notes: list[str] = field(default_factory=list)  # what is odd in it
+
+    def __len__(self) -> int:
+        return len(self.sentences)
 
 
 def read_tagged_sentences(path: str | Path) -> TaggedSentences:
@@ -66,7 +71,7 @@ def read_tagged_sentences(path: str | Path) -> TaggedSentences:
         if stray
         else []
     )
-    return TaggedSentences(str(path), sentences, notes)
+    return TaggedSentences(str(path), file_sha256(Path(path)), sentences, notes)
 
 
 def _word_and_tag(text: str, place: str) -> tuple[str, str]:

@@ -37,7 +37,13 @@ class Filler:
     def load(cls, name_or_folder: str, *, device: str | None = None) -> "Filler":
         """Load a BERT; BadInputError when its folder has no masked-language-model head."""
         bert = load_bert(name_or_folder)
-        return cls(bert, load_model(bert, BertForMaskedLM), choose_device(device))
+        try:
+            model = load_model(bert, BertForMaskedLM)
+        except BadInputError as error:
+            raise BadInputError(
+                f"{bert.name} has no head for masked words: {error}. A BERT of nearsay train pretrain has one"
+            ) from error
+        return cls(bert, model, choose_device(device))
 
     def fill(self, text: str, k: int = 5) -> list[Candidate]:
         """Give the `k` likeliest tokens of every [MASK] in the text, place by place.

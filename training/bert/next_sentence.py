@@ -24,7 +24,13 @@ class NextSentence:
     def load(cls, name_or_folder: str, *, device: str | None = None) -> "NextSentence":
         """Load a BERT; BadInputError when its folder has no next-sentence head."""
         bert = load_bert(name_or_folder)
-        return cls(bert, load_model(bert, BertForNextSentencePrediction), choose_device(device))
+        try:
+            model = load_model(bert, BertForNextSentencePrediction)
+        except BadInputError as error:
+            raise BadInputError(
+                f"{bert.name} has no next-sentence head: {error}. A BERT of nearsay train pretrain has one"
+            ) from error
+        return cls(bert, model, choose_device(device))
 
     def probability(self, first: str, second: str) -> float:
         """Give how likely it is, from 0 to 1, that `second` comes right after `first` in a text.

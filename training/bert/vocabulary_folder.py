@@ -1,6 +1,5 @@
 """A vocabulary's folder, which plain transformers loads."""
 
-import contextlib
 import importlib.metadata
 import json
 import os
@@ -119,9 +118,14 @@ def _tokenizer_config(vocabulary: Vocabulary) -> dict[str, JsonValue]:
 
 
 def _names(folder: Path) -> set[str]:
-    with contextlib.suppress(FileNotFoundError):
+    if not folder.is_dir():
+        return set()
+    try:
         return {path.name for path in folder.iterdir() if not path.name.startswith(TEMPORARY_PREFIX)}
-    return set()
+    except OSError as error:
+        raise NearsayError(
+            f"the folder {folder} cannot be read ({error.strerror}). Check its rights, or name another --out"
+        ) from error
 
 
 def _plain(settings: Mapping[str, object]) -> dict[str, JsonValue]:

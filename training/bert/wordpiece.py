@@ -52,7 +52,7 @@ def grow_pieces(
             continue
         joined = grown[pair[0]] + grown[pair[1]].removeprefix(PREFIX)
         number = numbers.setdefault(joined, len(grown))
-        if number == len(grown):  # "abc" may be there already, from "ab" and "c" instead of "a" and "bc"
+        if number == len(grown):  # else a special token is spelled like it
             grown.append(joined)
         for risen in spelled.join(pair, number):
             heapq.heappush(heap, (-spelled.counts[risen], risen))

@@ -10,7 +10,14 @@ from typing import Final
 from nearsay.data.answered_questions import AnsweredQuestion
 from nearsay.data.errors import BadInputError
 
-__all__ = ["SquadReport", "answer_f1", "evaluate_answers", "exact_match", "normalised_answer"]
+__all__ = [
+    "SquadReport",
+    "answer_f1",
+    "best_null_threshold",
+    "evaluate_answers",
+    "exact_match",
+    "normalised_answer",
+]
 
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
@@ -85,6 +92,40 @@ def evaluate_answers(questions: Sequence[AnsweredQuestion], predicted: Mapping[s
         without_answer=len(exact[False]),
         without_answer_accuracy=_percentage(exact[False]),
     )
+
+
+def best_null_threshold(
+    questions: Sequence[AnsweredQuestion],
+    predicted: Mapping[str, str],
+    null_differences: Mapping[str, float],
+) -> float:
+    """Choose the threshold of "there is no answer" that gives the highest F1.
+
+    predicted:        the best span of each question, by id
+    null_differences: score of "no answer" less the score of that span; above the threshold, "" is said
+    returns: one of the differences, or 1 below the lowest where it is best to say nothing at all; of equals
+             the lowest. 0 where there are no differences
+
+    Devlin et al. 2019, section 4.3: "the threshold is selected on the dev set to maximize F1"
+    """
+    known = [question for question in questions if question.id in null_differences]
+    if not known:
+        return 0.0
+    gains = []  # of saying the span instead of nothing
+    total = 0.0
+    for question in known:
+        answers = [answer.text for answer in question.answers if normalised_answer(answer.text)]
+        nothing = answer_f1("", answers)
+        total += nothing
+        gains.append((null_differences[question.id], answer_f1(predicted[question.id], answers) - nothing))
+    gains.sort()
+    best, best_total = gains[0][0] - 1.0, total  # nothing is said to any question
+    for place, (difference, gain) in enumerate(gains):
+        total += gain
+        last_of_equals = place + 1 == len(gains) or gains[place + 1][0] > difference
+        if last_of_equals and total > best_total:
+            best, best_total = difference, total
+    return best
 
 
 def _percentage(figures: Sequence[float]) -> float | None:

@@ -93,10 +93,10 @@ class StoredFeatures:
     ) -> EncodedWindow:
         """Give the texts' vectors for one choice; raises KeyError for a text that was not given."""
         rows = [self._row[self.prompts[kind] + text] for text in texts]
-        taken = [choice]
-        if choice.rule is LayerRule.CONCAT_LAST_4:
-            taken = [LayerChoice(number=layer) for layer in choice.taken(self.layers)]
-        parts = [self._vectors[self._slots[part, pooling]][rows] for part in taken]
+        stored = [choice]
+        if choice.rule not in {LayerRule.SUM_LAST_4, LayerRule.SUM_ALL}:
+            stored = [LayerChoice(number=layer) for layer in choice.taken(self.layers)]
+        parts = [self._vectors[self._slots[part, pooling]][rows] for part in stored]
         return EncodedWindow(np.concatenate(parts, axis=1), int(self._cut[rows].sum()))
 
     def _compute(self, states: HiddenStates, progress: Callable[[int, int], None]) -> None:

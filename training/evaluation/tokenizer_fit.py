@@ -107,9 +107,11 @@ def tokenizer_fit(
         the same text is never on both sides; None = none. Texts of one author or book can be on both.
     listener: is told how many texts have been measured
 
-    BadInputError when there is no word, or a length leaves no room beside the special tokens. The share of
-    split words and the tokens a word are the "proportion of continued words" and the "fertility" of Rust et
-    al. 2021, https://aclanthology.org/2021.acl-long.243, section 5, over the words of `TokenizedWords`.
+    BadInputError when there is no word, a length leaves no room beside the special tokens, or the new
+    vocabulary cannot be trained.
+
+    The tokens a word and the share of split words are the "fertility" and the "proportion of continued words"
+    of Rust et al. 2021, https://aclanthology.org/2021.acl-long.243, over the words of `TokenizedWords`.
     """
     special = tokenizer.num_special_tokens_to_add(is_pair=False)
     if min(lengths, default=special + 1) <= special:
@@ -211,7 +213,12 @@ class _Tally:
 def _new_vocabulary_fit(
     texts: Iterable[str], config: VocabularyConfig, held_out: _HeldOut, *, trained_texts: int
 ) -> NewVocabularyFit:
-    new = train_vocabulary((text for text in texts if not _is_held_out(text)), config)
+    try:
+        new = train_vocabulary((text for text in texts if not _is_held_out(text)), config)
+    except BadInputError as error:
+        raise BadInputError(
+            f"a new vocabulary to compare with cannot be trained: {error}. Give --new-size, or --no-new"
+        ) from error
     tokens = unknown_tokens = 0
     for batch in batches(text for text in texts if _is_held_out(text)):
         for encoding in new.tokenizer.encode_batch_fast(batch, add_special_tokens=False):

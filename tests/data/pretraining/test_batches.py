@@ -131,6 +131,31 @@ def test_an_epoch_holds_every_token_once_in_an_order_of_its_own(
     assert not np.array_equal(unmasked(second)[:, :10], unmasked(passed[0])[:, :10])
 
 
+def test_shards_and_their_rows_come_in_an_order_of_every_epoch(
+    prepare: Callable[..., PreparedText], special: SpecialTokens, many_words: str
+) -> None:
+    stems = list(dict.fromkeys(word[:3] for word in many_words.split()))[:200]
+    text = prepare("\n".join(stems), shard_tokens=20)
+    config = ExampleConfig(length=3, packing=Packing.FULL_SENTENCES)  # a word a row
+    batches = PretrainingBatches(text, special, config, batch=200, seed=0).batches()
+    first, second = (unmasked(next(batches))[:, 1] for _ in range(2))
+    written = np.concatenate([text.shard(number).tokens for number in range(10)])
+    orders = []
+    for epoch in (first, second):
+        assert np.array_equal(np.sort(epoch), np.sort(written))
+        shards = [(np.flatnonzero(written == token)[0] // 20).item() for token in epoch]
+        order = shards[::20]
+        assert shards == [shard for shard in order for _ in range(20)]  # one shard after the other
+        assert order != list(range(10))
+        assert not any(
+            np.array_equal(epoch[at : at + 20], written[20 * order[at // 20] :][:20])
+            for at in range(0, 200, 20)
+        )
+        orders.append(order)
+    assert orders[0] != orders[1]
+    assert not np.array_equal(np.sort(first[:20]), np.sort(second[:20]))
+
+
 def test_masks_are_drawn_anew_for_the_same_rows(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:

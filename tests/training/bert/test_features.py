@@ -51,6 +51,11 @@ def five(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def features(five: Path) -> FeatureExtractor:
+    return extractor(five, layers="concat-last-4", pooling="max")
+
+
+@pytest.fixture(scope="module")
 def states(five: Path) -> list[list[torch.Tensor]]:
     """What transformers gives for each text alone: its layers' states, each (tokens, 32)."""
     model = BertModel.from_pretrained(five).eval()
@@ -120,20 +125,12 @@ def test_the_bundled_encoders_vectors_are_its_last_layers_mean(bundled: Encoder)
 
 @settings(max_examples=10, deadline=None)
 @given(texts=st.lists(st.text(max_size=40), min_size=1, max_size=6), seed=st.integers(0, 1000))
-def test_neither_order_nor_company_matters(texts: list[str], seed: int, five: Path) -> None:
-    features = _kept(five)
+def test_neither_order_nor_company_matters(texts: list[str], seed: int, features: FeatureExtractor) -> None:
     order = np.random.default_rng(seed).permutation(len(texts))
     together = features.encode(texts)
     alone = np.concatenate([features.encode([text]) for text in texts])
     np.testing.assert_allclose(features.encode([texts[place] for place in order]), together[order], atol=1e-5)
     np.testing.assert_allclose(alone, together, atol=1e-5)
-
-
-_KEPT: dict[Path, FeatureExtractor] = {}
-
-
-def _kept(folder: Path) -> FeatureExtractor:
-    return _KEPT.setdefault(folder, extractor(folder, layers="concat-last-4", pooling="max"))
 
 
 def test_a_short_text_beside_a_long_one_is_padded_in_the_same_batch(

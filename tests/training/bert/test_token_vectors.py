@@ -144,16 +144,19 @@ def test_the_file_opens_in_numpy_without_pickle(features: FeatureExtractor) -> N
         np.testing.assert_array_equal(arrays[name], getattr(found.tokens, name))
 
 
+@pytest.mark.parametrize("room", [0, 200, 3000])  # nothing, some of the small arrays, some of the vectors
 def test_a_full_disk_while_vectors_are_written_keeps_the_old_file(
-    features: FeatureExtractor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    room: int, features: FeatureExtractor, tmp_path: Path
 ) -> None:
     out = tmp_path / "tokens.npz"
     out.write_bytes(b"what was there")
     tokens = features.tokenized(TEXTS)
 
     class FullDisk(io.BytesIO):
-        def write(self, data: object) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        def write(self, data: bytes | memoryview) -> int:
+            if self.tell() + memoryview(data).nbytes > room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(data)
 
     with pytest.raises(DiskFullError), replacing(out):
         write_token_vectors(FullDisk(), tokens, features.token_blocks(tokens), features.dimension)

@@ -1,11 +1,12 @@
 """Vectors from the layers of a BERT that is not trained, for linear heads."""
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from transformers import BertModel, PreTrainedModel
+from transformers import BertModel
 
 from nearsay.training.bert.bert_folder import BertFolder, load_model
 from nearsay.training.bert.heads.example import HeadExample
@@ -29,8 +30,8 @@ class FrozenFeatures:
         self._pad_id = int(bert.config.pad_token_id or 0)
         self._device = device
         self._precision = precision
-        model_class: type[PreTrainedModel] = BertModel
-        self._model = load_model(bert, model_class, fresh=("pooler",))
+        # The pooler gives no layer's states.
+        self._model = cast("torch.nn.Module", load_model(bert, BertModel, fresh=("pooler",)))
         self._model.to(device)
         narrow_linear_weights(self._model, precision)
 

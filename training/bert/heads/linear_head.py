@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError, NearsayError
 
-__all__ = ["REGULARISATIONS", "LinearHead", "fit_linear_head"]
+__all__ = ["LinearHead", "fit_linear_head"]
 
 logger = logging.getLogger("nearsay")
 
-REGULARISATIONS: Final = (0.01, 0.1, 1.0, 10.0)  # inverse strengths C that are tried: smaller holds back more
 _ITERATIONS: Final = 500
 _NEVER: Final = -1e4  # the bias of a label that no example has
 _FILE: Final = "linear_head.safetensors"

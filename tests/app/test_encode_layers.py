@@ -1,0 +1,146 @@
+"""`nearsay encode` with --layers, --pooling and --tokens."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from transformers import BertConfig, BertModel, BertTokenizer
+
+from nearsay.app.cli import main
+from nearsay.training.bert.features import FeatureExtractor
+from nearsay.training.sentence.encoder import Precision
+
+Run = Callable[..., Result]
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat"]
+TEXTS = ["the cat sat", "dog", "the dog the dog the dog the dog", "the bird"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `nearsay encode texts.txt …` beside a plain BERT of four layers that takes 6 words."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=8,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=8,
+        initializer_range=0.5,
+    )
+    BertModel(config).save_pretrained("mine")
+    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained("mine")
+    Path("texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+
+    def run_it(*options: str) -> Result:
+        always = ("--encoder", "mine", "--device", "cpu", "--precision", "float32")
+        return CliRunner().invoke(main, ["encode", "texts.txt", *always, *options])
+
+    return run_it
+
+
+def features(layers: str, pooling: str) -> FeatureExtractor:
+    return FeatureExtractor.load(
+        "mine", layers=layers, pooling=pooling, device="cpu", precision=Precision.FLOAT32
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "layers", "pooling"),
+    [
+        (("--layers", "concat-last-4", "--pooling", "max"), "concat-last-4", "max"),
+        (("--layers", "0"), "0", "mean"),
+        (("--pooling", "cls"), "last", "cls"),
+    ],
+)
+def test_features_are_rows_in_the_order_of_the_file(
+    options: tuple[str, ...], layers: str, pooling: str, run: Run
+) -> None:
+    result = run("--out", "out.npy", *options)
+    assert result.exit_code == 0, result.output
+    width = 32 if layers == "concat-last-4" else 8
+    assert f"4 vectors of {width} numbers in out.npy" in result.stderr
+    assert "1 of 4 texts are longer than 6 tokens; what is beyond was left out" in result.stderr
+    assert result.stdout == ""
+    vectors = np.load("out.npy", allow_pickle=False)
+    assert (vectors.dtype, vectors.shape) == (np.float32, (4, width))
+    np.testing.assert_allclose(vectors, features(layers, pooling).encode(TEXTS), atol=1e-6)
+
+
+def test_features_of_many_windows_are_those_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearsay.indexer.vector_file._WINDOW_TEXTS", 3)
+    result = run("--out", "out.npy", "--layers", "sum-all")
+    assert "1 of 4 texts are longer" in result.stderr
+    np.testing.assert_allclose(np.load("out.npy"), features("sum-all", "mean").encode(TEXTS), atol=1e-6)
+
+
+def test_without_the_options_the_vectors_are_the_encoders_own(run: Run) -> None:
+    assert run("--out", "plain.npy").exit_code == 0
+    # The encoder of a plain BERT averages its last layer.
+    np.testing.assert_allclose(np.load("plain.npy"), features("last", "mean").encode(TEXTS), atol=1e-5)
+
+
+def test_token_vectors_are_arrays_in_one_file(run: Run) -> None:
+    result = run("--out", "out.npz", "--tokens", "--layers", "second-to-last")
+    assert result.exit_code == 0, result.output
+    assert "20 vectors of 8 numbers in out.npz" in result.stderr
+    assert "1 of 4 texts are longer than 6 tokens" in result.stderr
+    found = features("second-to-last", "mean").tokens(TEXTS)
+    with np.load("out.npz", allow_pickle=False) as arrays:
+        assert arrays["offsets"].tolist() == [0, 5, 8, 16, 20]
+        assert arrays["token_ids"][:5].tolist() == [2, 5, 6, 8, 3]
+        assert arrays["spans"][:5].tolist() == [[0, 0], [0, 3], [4, 7], [8, 11], [0, 0]]
+        assert arrays["special"][:5].tolist() == [True, False, False, False, True]
+        np.testing.assert_allclose(arrays["vectors"], found.vectors, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "wanted"),
+    [
+        (("--layers", "5"), 1, "there is no layer 5: mine has 4. Take a layer from 0 (the embeddings) to 4"),
+        (("--layers", "top"), 1, "'top' names no layers"),
+        (("--pooling", "sum"), 2, "'sum' is not one of"),
+        (("--tokens", "--pooling", "cls"), 2, "take one of them"),
+        (("--tokens",), 1, "out.npy does not end so. Name a file that does"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_nothing_is_written(
+    options: tuple[str, ...], code: int, wanted: str, run: Run
+) -> None:
+    result = run("--out", "out.npy", *options)
+    assert result.exit_code == code
+    assert wanted in result.stderr
+    assert not Path("out.npy").exists()
+
+
+def test_a_bad_row_stops_features_and_tokens_before_the_model_is_loaded(run: Run) -> None:
+    Path("texts.txt").rename("texts.jsonl")
+    Path("texts.jsonl").write_text('{"text": "dog"}\n{"text": ""}\n')
+    for options in (("--layers", "last", "--out", "out.npy"), ("--tokens", "--out", "out.npz")):
+        result = CliRunner().invoke(main, ["encode", "texts.jsonl", "--encoder", "nowhere/at/all", *options])
+        assert result.exit_code == 1
+        assert "Mend the row: leaving it out would shift the vectors" in result.stderr
+
+
+@pytest.mark.parametrize(("name", "options"), [("out.npy", ("--layers", "last")), ("out.npz", ("--tokens",))])
+def test_a_full_disk_keeps_the_old_file(
+    name: str, options: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(name).write_bytes(b"what was there")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run("--out", name, *options)
+    assert result.exit_code == 1
+    assert "no room left to write" in result.stderr
+    assert Path(name).read_bytes() == b"what was there"
+    assert not list(Path().glob(".writing-*"))

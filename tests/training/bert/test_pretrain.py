@@ -1,0 +1,326 @@
+"""Pretraining from text to a model's folder."""
+
+import errno
+import itertools
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer, BertForPreTraining
+
+from nearsay.data.errors import BadInputError, DiskFullError
+from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
+from nearsay.training.bert.bert_folder import load_bert
+from nearsay.training.bert.fill import Filler
+from nearsay.training.bert.next_sentence import NextSentence
+from nearsay.training.bert.pretrain import Pretraining, pretrain
+from nearsay.training.bert.sizes import BertSize
+from nearsay.training.run.metrics_log import read_metrics
+from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.precision import Precision
+
+Make = Callable[..., Pretraining]
+TIMES = {"seconds", "tokens_per_second", "peak_share"}
+
+
+def numbers(out: Path) -> list[dict[str, object]]:
+    """What a run logged, without its times."""
+    return [
+        {name: value for name, value in line.items() if name not in TIMES}
+        for line in read_metrics(out / "run" / "metrics.jsonl")
+    ]
+
+
+def test_a_run_makes_a_folder_that_transformers_and_sentence_encoders_load(
+    pretraining: Make, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine"
+    result = pretrain(pretraining(), out, device="cpu")
+    assert result.finished
+    assert result.steps == 6
+    theirs = BertForPreTraining.from_pretrained(out)
+    tokenizer = AutoTokenizer.from_pretrained(out)
+    inputs = tokenizer("A boat came late.", "Nobody saw it.", return_tensors="pt")
+    assert theirs(**inputs).prediction_logits.shape[-1] == len(tokenizer) == 600
+    assert AutoModel.from_pretrained(out).config.hidden_size == 32
+    assert Encoder.load(out, device="cpu").encode(["A boat came late."]).shape == (1, 32)
+    assert load_bert(out).lineage[-2].startswith("pretraining: 6 steps")
+    assert "6 steps" in (out / "README.md").read_text()
+    assert sorted(path.name for path in (out / "run").iterdir()) == [
+        "config.json",
+        "metrics.jsonl",
+        "plot.png",
+        "result.json",
+    ]
+
+
+def test_the_loss_falls_and_the_last_part_has_long_rows(pretraining: Make, tmp_path: Path) -> None:
+    made = pretraining(30, batch=16, optimisation={"learning_rate": 1e-2})
+    pretrain(made, tmp_path / "out", device="cpu")
+    lines = numbers(tmp_path / "out")
+    first, last = ([line["mlm_loss"] for line in lines[part]] for part in (slice(3), slice(-3, None)))
+    assert sum(last) / 3 < sum(first) / 3 - 0.3
+    tokens = [line["tokens"] for line in lines]
+    steps = [after - before for before, after in itertools.pairwise(tokens)]
+    assert min(steps) > 0.5 * max(steps)  # fewer long rows, about as many tokens
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 5])
+def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
+    pretraining: Make, tmp_path: Path, step: int
+) -> None:
+    made = pretraining(optimisation={"checkpoint_every": 1})
+    pretrain(made, tmp_path / "whole", device="cpu")
+    seen: list[int] = []
+    stopped = pretrain(
+        made,
+        tmp_path / "parts",
+        device="cpu",
+        listener=lambda progress: seen.append(progress.step),
+        stop=lambda: seen[-1] == step,
+    )
+    assert (stopped.finished, stopped.steps) == (False, step)
+    assert not (tmp_path / "parts" / "config.json").exists()
+    assert pretrain(made, tmp_path / "parts", device="cpu").finished
+    assert numbers(tmp_path / "parts") == numbers(tmp_path / "whole")
+    assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+
+
+def weights(out: Path) -> bytes:
+    return (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on_to_the_same_losses_to_the_last_digit(
+    pretraining: Make, tmp_path: Path, vocabulary: str, corpus: str
+) -> None:
+    command = [
+        *(sys.executable, "-m", "nearsay.app.cli", "train", "pretrain", corpus, "--vocabulary", vocabulary),
+        *("--size", "1x64", "--steps", "120", "--batch", "8", "--length", "32", "--long-length", "64"),
+        *("--log-every", "1", "--checkpoint-every", "2", "--precision", "float32", "--device", "cpu"),
+        *("--prepared", str(tmp_path / "prepared"), "--out"),
+    ]
+    log = tmp_path / "killed" / "run" / "metrics.jsonl"
+    process = subprocess.Popen([*command, str(log.parent.parent)], stderr=subprocess.DEVNULL)
+    while len(read_metrics(log)) < 5 and process.poll() is None:
+        pass  # it writes a line a step
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    settings = (log.parent / "config.json").read_text()
+    assert 120 > len(read_metrics(log)) >= 5
+    for name in ("killed", "whole"):  # the first goes on where it was
+        subprocess.run([*command, str(tmp_path / name)], check=True, capture_output=True)
+    assert numbers(tmp_path / "killed") == numbers(tmp_path / "whole")
+    assert len(numbers(tmp_path / "whole")) == 120
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+    assert (log.parent / "config.json").read_text() == settings
+
+
+def test_a_full_disk_at_a_checkpoint_leaves_the_last_good_one(
+    pretraining: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pretraining(optimisation={"checkpoint_every": 2})
+    pretrain(made, tmp_path / "whole", device="cpu")
+    write = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name == "model.safetensors" and len(list((tmp_path / "out").rglob("step-*"))) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(DiskFullError, match=r"step-0000000004 .* Free some space and run"):
+            pretrain(made, tmp_path / "out", device="cpu")
+    assert [path.name for path in (tmp_path / "out" / "run" / "checkpoints").iterdir()] == ["step-0000000002"]
+    assert pretrain(made, tmp_path / "out", device="cpu").finished
+    assert numbers(tmp_path / "out") == numbers(tmp_path / "whole")
+
+
+def test_a_model_that_was_made_can_be_trained_further(pretraining: Make, tmp_path: Path) -> None:
+    pretrain(pretraining(), tmp_path / "first", device="cpu")
+    further = pretraining(3, vocabulary=None, size=None, start=str(tmp_path / "first"))
+    pretrain(further, tmp_path / "second", device="cpu")
+    lineage = json.loads((tmp_path / "second" / "lineage.json").read_text())
+    assert [step.split(":")[0] for step in lineage if step.startswith("pretraining")] == ["pretraining"] * 2
+    assert weights(tmp_path / "first") != weights(tmp_path / "second")
+
+
+def test_a_sentence_encoder_can_be_trained_further(
+    pretraining: Make, tmp_path: Path, make_folder: Callable[..., Path], vocabulary: str
+) -> None:
+    encoder = make_folder()
+    short = ExampleConfig(length=16, packing=Packing.FULL_SENTENCES)
+    made = pretraining(2, vocabulary=None, size=None, start=str(encoder), examples=short, long_share=0.0)
+    pretrain(made, tmp_path / "out", device="cpu")
+    before, after = AutoModel.from_pretrained(encoder), AutoModel.from_pretrained(tmp_path / "out")
+    name = "encoder.layer.0.attention.self.query.weight"
+    assert torch.allclose(before.get_parameter(name), after.get_parameter(name), atol=0.02)
+    assert not torch.equal(before.get_parameter(name), after.get_parameter(name))
+
+
+def test_spans_with_their_boundary_objective_are_learned(pretraining: Make, tmp_path: Path) -> None:
+    spans = ExampleConfig(length=32, masking=Masking.SPANS, packing=Packing.FULL_SENTENCES)
+    pretrain(pretraining(examples=spans, span_boundary=True), tmp_path / "out", device="cpu")
+    line = numbers(tmp_path / "out")[0]
+    assert "nsp_loss" not in line
+    assert line["loss"] == pytest.approx(line["mlm_loss"] + line["span_loss"], rel=1e-6)
+    assert BertForPreTraining.from_pretrained(tmp_path / "out").config.vocab_size == 600
+
+
+def test_held_out_text_is_measured_while_it_goes_on(pretraining: Make, tmp_path: Path, corpus: str) -> None:
+    made = pretraining(dev=(corpus,), dev_rows=64, evaluate_every=3)
+    result = pretrain(made, tmp_path / "out", device="cpu")
+    found = [line for line in numbers(tmp_path / "out") if "evaluation" in line]
+    assert [line["step"] for line in found] == [3, 6]
+    assert found[-1]["evaluation"] == result.evaluation
+    assert set(result.evaluation) == {"mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"}
+
+
+def test_a_time_budget_ends_the_run(pretraining: Make, tmp_path: Path) -> None:
+    made = pretraining(None, optimisation={"minutes": 0.01})
+    result = pretrain(made, tmp_path / "out", device="cpu")
+    assert result.finished
+    assert 0.6 <= result.seconds < 5
+    rates = [line["learning_rate"] for line in numbers(tmp_path / "out")]
+    assert rates[-1] < max(rates)
+
+
+def refused(made: Pretraining, out: Path, message: str) -> None:
+    with pytest.raises(BadInputError, match=message):
+        pretrain(made, out, device="cpu")
+    assert not (out / "config.json").exists()
+
+
+def test_text_without_document_breaks_is_refused_with_both_remedies(
+    pretraining: Make, tmp_path: Path
+) -> None:
+    text = tmp_path / "one.txt"
+    text.write_text("A boat came late. The net was empty.\nThe crew went home.\n")
+    refused(pretraining(texts=(str(text),)), tmp_path / "out", r"blank line.*(--no-nsp|full-sentences)")
+
+
+def test_an_empty_text_is_refused(pretraining: Make, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n\n")
+    refused(pretraining(texts=(str(tmp_path / "empty.txt"),)), tmp_path / "out", "there is no text in")
+
+
+def test_a_tiny_text_is_enough(pretraining: Make, tmp_path: Path) -> None:
+    (tmp_path / "tiny.txt").write_text("The boat left.\nIt was late.\n\nThe fog came.\nA gull cried.\n")
+    assert pretrain(
+        pretraining(2, texts=(str(tmp_path / "tiny.txt"),)), tmp_path / "out", device="cpu"
+    ).finished
+
+
+def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(
+    pretraining: Make, tmp_path: Path, vocabulary: str, make_folder: Callable[..., Path]
+) -> None:
+    folder = make_folder()
+    shutil.copy(Path(vocabulary) / "tokenizer.json", folder)
+    made = pretraining(vocabulary=None, size=None, start=str(folder))
+    refused(made, tmp_path / "out", "the vocabulary does not fit the weights")
+
+
+def test_a_missing_vocabulary_is_named_with_the_command_that_makes_one(
+    pretraining: Make, tmp_path: Path
+) -> None:
+    refused(pretraining(vocabulary="nowhere"), tmp_path / "out", "nowhere.*nearsay train vocabulary")
+
+
+def test_rows_longer_than_the_positions_are_refused(pretraining: Make, tmp_path: Path) -> None:
+    refused(pretraining(long_length=128), tmp_path / "out", "128 tokens do not fit a BERT of 64 positions")
+
+
+def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: Path) -> None:
+    pretrain(pretraining(), tmp_path / "out", device="cpu", stop=lambda: True)
+    refused(pretraining(batch=16), tmp_path / "out", "batch: 8 there, 16 now")
+    pretrain(pretraining(), tmp_path / "out", device="cpu")
+    with pytest.raises(BadInputError, match="finished run"):
+        pretrain(pretraining(), tmp_path / "out", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"start": "x"}, "either a vocabulary for a new BERT or a BERT"),
+        ({"vocabulary": None, "start": "x"}, "has its size already"),
+        ({"span_boundary": True}, "needs span masking"),
+        ({"batch": 0}, "give 1 or more"),
+        ({"long_share": 1.0}, "from 0 to below 1"),
+        ({"long_length": 16}, "shorter than the others"),
+    ],
+)
+def test_choices_that_do_not_go_together_are_refused(
+    pretraining: Make, choices: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInputError, match=message):
+        pretraining(**choices)
+
+
+@pytest.fixture(scope="module")
+def parrot(tmp_path_factory: pytest.TempPathFactory, vocabulary: str) -> str:
+    """A BERT that has learned two short texts by heart."""
+    folder = tmp_path_factory.mktemp("parrot")
+    text = folder / "two.txt"
+    text.write_text(
+        "the boat left the harbour at night\nnobody saw it go\n\nbake the bread for an hour\nlet it cool\n"
+    )
+
+    made = Pretraining(
+        texts=(str(text),),
+        vocabulary=vocabulary,
+        size=BertSize(1, 64, heads=2, positions=64, dropout=0.0),
+        examples=ExampleConfig(length=48, short_share=0.0),
+        batch=32,
+        long_share=0.0,
+        optimisation=Optimisation(
+            steps=150, learning_rate=5e-3, precision=Precision.FLOAT32, checkpoint_minutes=0
+        ),
+    )
+    pretrain(made, folder / "out", device="cpu")
+    return str(folder / "out")
+
+
+def test_a_masked_word_that_was_learned_is_filled_in(parrot: str) -> None:
+    filler = Filler.load(parrot, device="cpu")
+    whole = filler._bert.tokenizer
+    text = "the boat left the harbour at night"
+    pieces = whole.encode(text, add_special_tokens=False)
+    place = pieces.tokens.index("the", 1)
+    start, end = pieces.offsets[place]
+    found = filler.fill(f"{text[:start]}[MASK]{text[end:]} [SEP] nobody saw it go", k=3)
+    assert [c.rank for c in found] == [1, 2, 3]
+    assert [c.token for c in found][:1] == ["the"]
+    assert found[0].probability > 0.5
+    assert sum(c.probability for c in found) <= 1.0 + 1e-6
+
+
+def test_every_mask_of_a_text_gets_its_words(parrot: str) -> None:
+    found = Filler.load(parrot, device="cpu").fill("[MASK] boat [MASK]", k=2)
+    assert [(c.place, c.rank) for c in found] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_a_sentence_that_followed_in_training_follows_and_another_does_not(parrot: str) -> None:
+    judge = NextSentence.load(parrot, device="cpu")
+    assert judge.probability("the boat left the harbour at night", "nobody saw it go") > 0.9
+    assert judge.probability("the boat left the harbour at night", "let it cool") < 0.1
+
+
+def test_fill_and_next_refuse_what_they_cannot_answer(parrot: str, tiny_folder: Path) -> None:
+    with pytest.raises(BadInputError, match=r"has no \[MASK\]"):
+        Filler.load(parrot).fill("no mask here")
+    with pytest.raises(BadInputError, match="Shorten it"):
+        Filler.load(parrot).fill("boat " * 80 + "[MASK]")
+    with pytest.raises(BadInputError, match="a sentence is empty"):
+        NextSentence.load(parrot).probability("a", " ")
+    with pytest.raises(BadInputError, match="nearsay train pretrain"):
+        Filler.load(str(tiny_folder))
+    with pytest.raises(BadInputError, match="nearsay train pretrain"):
+        NextSentence.load(str(tiny_folder))

@@ -1,0 +1,75 @@
+"""A sample of texts that can be gone through again."""
+
+import errno
+import tempfile
+from collections import Counter
+
+import pytest
+
+from nearsay.data.errors import BadInputError, DiskFullError
+from nearsay.training.evaluation.text_sample import TextSample
+
+
+def test_few_texts_are_all_there_in_their_order_as_often_as_wanted() -> None:
+    texts = ["one", "", "zwei € 🙂", "one"]
+    with TextSample(iter(texts), 10) as sample:
+        assert list(sample) == list(sample) == texts
+        assert (len(sample), sample.seen, sample.note) == (4, 4, None)
+
+
+def test_of_many_texts_so_many_are_drawn_in_their_order_and_it_is_said() -> None:
+    with TextSample((str(number) for number in range(1000)), 50, seed=3) as sample:
+        drawn = [int(text) for text in sample]
+        assert sample.note == "measured on 50 of 1,000 texts, drawn by chance with seed 3"
+    assert len(set(drawn)) == 50
+    assert drawn == sorted(drawn)
+    assert max(drawn) > 500
+
+
+def test_the_same_seed_draws_the_same_texts() -> None:
+    def draw(seed: int) -> list[str]:
+        with TextSample((str(number) for number in range(300)), 20, seed=seed) as sample:
+            return list(sample)
+
+    assert draw(1) == draw(1)
+    assert draw(1) != draw(2)
+
+
+def test_every_text_is_as_likely_as_any_other() -> None:
+    drawn: Counter[str] = Counter()
+    for seed in range(2000):
+        with TextSample("abcdefgh", 2, seed=seed) as sample:
+            drawn.update(sample)
+    # 2,000 draws of 2 among 8: 500 each, with a standard deviation of 19.
+    assert set(drawn) == set("abcdefgh")
+    assert all(abs(count - 500) < 80 for count in drawn.values())
+
+
+def test_a_sample_of_nothing_is_refused() -> None:
+    with pytest.raises(BadInputError, match="a sample of 0 texts is asked for"):
+        TextSample(["a"], 0)
+
+
+def test_half_a_character_is_refused_by_the_number_of_its_text() -> None:
+    with pytest.raises(BadInputError, match="text 2 holds half a character"):
+        TextSample(["a", "\ud800"], 5)
+
+
+def test_a_full_disk_is_said_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullFile:
+        closed = False
+
+        def tell(self) -> int:
+            return 0
+
+        def write(self, _data: bytes) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self) -> None:
+            self.closed = True
+
+    full = FullFile()
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
+    with pytest.raises(DiskFullError, match=r"no room left in .* for the sampled texts.*TMPDIR"):
+        TextSample(["a"], 5)
+    assert full.closed

@@ -1,0 +1,92 @@
+"""How good a head is on a file of judged rows."""
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from nearsay.data.answered_questions import AnsweredQuestions
+from nearsay.data.errors import BadInputError
+from nearsay.data.labelled_texts import LabelledTexts
+from nearsay.data.tagged_sentences import TaggedSentences
+from nearsay.training.bert.heads.classifier import TextClassifier
+from nearsay.training.bert.heads.labels import LabelSet
+from nearsay.training.bert.heads.reader import Reader
+from nearsay.training.bert.heads.tagger import Tagger
+from nearsay.training.evaluation.accuracy import accuracy
+from nearsay.training.evaluation.confusions import Confusion, confusions
+from nearsay.training.evaluation.entity_f1 import EntityReport, entity_f1
+from nearsay.training.evaluation.f1_score import Averaging, f1_score, f1_score_of
+from nearsay.training.evaluation.matthews import matthews_correlation
+from nearsay.training.evaluation.squad import SquadReport, evaluate_answers
+
+__all__ = ["ClassifierReport", "evaluate_classifier", "evaluate_reader", "evaluate_tagger"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierReport:
+    """What a classifier reached."""
+
+    texts: int
+    accuracy: float  # 0 to 1
+    macro_f1: float  # mean over labels, 0 to 1
+    matthews: float  # -1 to 1
+    positive: str | None  # of two labels the second one, whose F1 is `binary_f1`
+    binary_f1: float | None  # None: there are more than two labels
+    truncated: int  # texts that were cut at the length limit
+    seconds: float
+    confusions: list[Confusion] = field(default_factory=list)  # the 10 most frequent
+
+    def metrics(self) -> dict[str, float]:
+        """The figures, for a run's log; accuracy first."""
+        figures = {"accuracy": self.accuracy, "macro_f1": self.macro_f1, "matthews": self.matthews}
+        return figures if self.binary_f1 is None else {**figures, "binary_f1": self.binary_f1}
+
+
+def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> ClassifierReport:
+    """Compare a classifier's labels with a file's.
+
+    Raises BadInputError for a label that the classifier does not know, with its line, and for pairs where it
+    takes single texts or the other way round.
+    """
+    if texts.are_pairs != classifier.settings.pairs:
+        there, taken = ("pairs of texts", "single texts") if texts.are_pairs else ("single texts", "pairs")
+        raise BadInputError(
+            f"{texts.source} holds {there}, and the classifier takes {taken}. Name the columns that it takes"
+        )
+    LabelSet(classifier.labels).numbered([(row.label, row.line) for row in texts.rows], texts.source)
+    begun = perf_counter()
+    gold = [row.label for row in texts.rows]
+    pairs = [row.pair or "" for row in texts.rows] if texts.are_pairs else None
+    said = classifier.predict([row.text for row in texts.rows], pairs)
+    positive = classifier.labels[1] if len(classifier.labels) == 2 else None
+    seen = positive is not None and positive in {*gold, *said.labels}
+    return ClassifierReport(
+        texts=len(gold),
+        accuracy=accuracy(gold, said.labels),
+        macro_f1=f1_score(gold, said.labels, Averaging.MACRO),
+        matthews=matthews_correlation(gold, said.labels),
+        positive=positive,
+        binary_f1=None if positive is None else f1_score_of(gold, said.labels, positive) if seen else 0.0,
+        truncated=said.truncated,
+        seconds=perf_counter() - begun,
+        confusions=confusions(gold, said.labels),
+    )
+
+
+def evaluate_tagger(tagger: Tagger, sentences: TaggedSentences) -> EntityReport:
+    """Compare a tagger's entities with a file's; BadInputError for a tag that it does not know."""
+    labels = LabelSet(tagger.labels)
+    for sentence in sentences.sentences:
+        labels.numbered(
+            [(tag, sentence.line + place) for place, tag in enumerate(sentence.tags)], sentences.source
+        )
+    said = tagger.predict([sentence.words for sentence in sentences.sentences])
+    return entity_f1([sentence.tags for sentence in sentences.sentences], said)
+
+
+def evaluate_reader(reader: Reader, questions: AnsweredQuestions) -> SquadReport:
+    """Compare a reader's answers with a file's, by the rules of SQuAD."""
+    said = reader.predict([(question.question, question.context) for question in questions.questions])
+    return evaluate_answers(
+        questions.questions,
+        {question.id: answer.text for question, answer in zip(questions.questions, said, strict=True)},
+    )

@@ -1,0 +1,133 @@
+"""Training a tagger the feature-based way: a linear layer on token vectors of a BERT that stays as it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.data.tagged_sentences import TaggedSentences
+from nearsay.training.bert.bert_folder import BertFolder, load_bert
+from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.fine_tuning import Watch, fresh_network, head_device
+from nearsay.training.bert.heads.frozen_features import FrozenFeatures
+from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
+from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
+from nearsay.training.bert.heads.head_settings import HeadWay, TaggerSettings
+from nearsay.training.bert.heads.labels import LabelSet
+from nearsay.training.bert.heads.linear_head import LinearHead
+from nearsay.training.bert.heads.network import HeadKind
+from nearsay.training.bert.heads.regularisation import REGULARISATIONS, chosen_head, every_tenth
+from nearsay.training.bert.heads.saved_head import copy_encoder, save_network
+from nearsay.training.bert.heads.tagger import Tagger
+from nearsay.training.bert.heads.train_classifier import require_positions
+from nearsay.training.bert.heads.train_tagger import TAGGER_USAGE, entity_metrics, tag_numbers
+from nearsay.training.bert.heads.word_examples import word_examples
+from nearsay.training.bert.heads.word_scorers import FeatureWordScorer
+from nearsay.training.bert.layers import LayerChoice, LayerRule
+from nearsay.training.evaluation.entity_f1 import entity_f1
+from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.precision import Precision
+
+__all__ = ["LinearTagger", "train_linear_tagger"]
+
+_USAGE = """
+from nearsay.training.bert.heads.tagger import Tagger
+
+tagger = Tagger.load("{name}")
+tagger.predict([["Ada", "wrote", "it"]])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearTagger:
+    """On what vectors a linear head stands, and how it is fitted; BadInputError for what cannot be."""
+
+    layers: LayerChoice = LayerChoice(LayerRule.CONCAT_LAST_4)  # the best of the paper's table 7
+    regularisation: float | None = None  # C, smaller holds back more; None: chosen by trying
+    length: int = 128  # most tokens of a row; longer sentences go through in windows
+    precision: Precision = Precision.AUTO  # of the BERT's matrix products
+
+    def __post_init__(self) -> None:
+        if self.regularisation is not None and not self.regularisation > 0:
+            raise BadInputError(f"the regularisation C is {self.regularisation}; give a number above 0")
+
+    def settings(self) -> dict[str, JsonValue]:
+        """What decides the run's numbers, for its config.json."""
+        return {
+            "way": str(HeadWay.FEATURES),
+            "layers": str(self.layers),
+            "length": self.length,
+            "regularisation": self.regularisation,
+            "precision": str(self.precision),
+        }
+
+
+def train_linear_tagger(
+    train: TaggedSentences,
+    out: str | Path,
+    *,
+    bert: str | Path = BUNDLED_NAME,
+    dev: TaggedSentences | None = None,
+    test: TaggedSentences | None = None,
+    options: LinearTagger | None = None,
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> HeadResult:
+    """Fit a linear layer on the vectors of words' first tokens, computed once, and save it into `out`.
+
+    On the last layer that is a `BertForTokenClassification`, and saved as one. On other layers transformers
+    has no class for it: the head is a file beside the BERT's own files, and `Tagger` loads the two.
+
+    dev: measures the regularisations; None: every tenth sentence does, and the head is then fitted on all
+    Raises BadInputError for sentences, tags and settings that cannot be trained with, and DiskFullError.
+
+    Devlin et al. 2019, section 5.3 and table 7, https://arxiv.org/abs/1810.04805; the paper puts a BiLSTM of two
+    layers between the features and the linear layer
+    """
+    chosen, watch = options or LinearTagger(), watch or Watch()
+    labels = LabelSet.of_tags(train)
+    targets = np.concatenate(tag_numbers(labels, train))
+    for other in (dev, test):
+        if other is not None:
+            tag_numbers(labels, other)
+    place, precision = head_device(device, chosen.precision)
+    base = load_bert(bert)
+    require_positions(base, chosen.length)
+    tokens = ExampleTokens(base.tokenizer)
+    features = FrozenFeatures(base, chosen.layers, device=place, precision=precision)
+    folder = HeadFolder(
+        out,
+        HeadKind.TAGGER,
+        lineage=base.lineage,
+        weights_sha256=base.weights_sha256,
+        data={"train": train, "dev": dev, "test": test},
+        settings={**chosen.settings(), "labels": len(labels.names)},
+    )
+    folder.begin()
+
+    def vectors_of(sentences: TaggedSentences) -> NDArray[np.float32]:
+        words = [sentence.words for sentence in sentences.sentences]
+        return features.of_words(word_examples(tokens, words, length=chosen.length))
+
+    vectors = vectors_of(train)
+    held_out, measured, gold = _measured_on(train, dev, vectors, vectors_of)
+
+    def figure(head: LinearHead) -> float:
+        said = _split_tags(labels, head.logits(measured), gold)
+        return entity_f1(gold, said).overall.f1
+
+    found = chosen_head(
+        vectors,
+        targets,
+        figure,
+        labels=len(labels.names),
+        held_out=held_out,
+        regularisations=REGULARISATIONS if chosen.regularisation is None else (chosen.regularisation,),
+    )
+    watch.report(f"C = {found.regularisation:g} of {len(found.tried)} tried, in {found.seconds:.0f} s")
