@@ -102,16 +102,15 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        reason = error.strerror or error
         if error.errno in FULL:
             raise DiskFullError(
-                f"no room left to write {path} ({error.strerror}); nothing half-written was kept. "
+                f"no room left to write {path} ({reason}); nothing half-written was kept. "
                 "Free some space and run the same command again: it goes on where it was"
             ) from error
         if isinstance(error, PermissionError):
-            raise NearsayError(
-                f"{path} may not be written ({error.strerror}). Check the folder's rights"
-            ) from error
-        raise NearsayError(f"{path} cannot be written ({error.strerror}). Name another place") from error
+            raise NearsayError(f"{path} may not be written ({reason}). Check the folder's rights") from error
+        raise NearsayError(f"{path} cannot be written ({reason}). Name another place") from error
 
 
 def _make_parent(path: Path) -> None:

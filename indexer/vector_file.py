@@ -112,7 +112,10 @@ def encode_tokens(
     does, and for a file whose name does not end with .npz.
     """
     if out.suffix.lower() != ".npz":
-        raise BadInputError(f"token vectors are several arrays in one .npz file, and {out} does not end so. Name a file that does")
+        raise BadInputError(
+            f"token vectors are several arrays in one .npz file, and {out} does not end so. "
+            "Name a file that does"
+        )
     from nearsay.training.bert.features import FeatureExtractor
     from nearsay.training.bert.token_vectors import write_token_vectors
     from nearsay.training.sentence.precision import Precision

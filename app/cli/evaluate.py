@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from nearsay.app.cli.evaluate_heads import classifier, reader, tagger
 from nearsay.app.cli.evaluate_layers import layers
 from nearsay.app.cli.evaluate_mlm import mlm
 from nearsay.app.cli.evaluate_tokenizer import tokenizer
@@ -117,3 +118,5 @@ def retrieval(
 evaluate.add_command(tokenizer)
 evaluate.add_command(layers)
 evaluate.add_command(mlm)
+for _head in (classifier, tagger, reader):
+    evaluate.add_command(_head)

@@ -2,6 +2,7 @@
 
 import click
 
+from nearsay.app.cli.train_heads import classifier, reader, tagger
 from nearsay.app.cli.train_pretrain import pretrain
 from nearsay.app.cli.train_vocabulary import vocabulary
 
@@ -20,3 +21,5 @@ def train() -> None:
 
 train.add_command(vocabulary)
 train.add_command(pretrain)
+for _head in (classifier, tagger, reader):
+    train.add_command(_head)

@@ -133,7 +133,7 @@ class PretrainingBatches:
             if empty > self._text.shards:
                 raise BadInputError(
                     f"{self._text.folder} gives no rows with the packing {self._config.packing}: no shard "
-                    f"has two sentences of a document. Use --packing {Packing.FULL_SENTENCES}"
+                    f"has two sentences of a document. Use --no-nsp (packing {Packing.FULL_SENTENCES})"
                 )
             missing -= len(numbers)
             cursor = self._moved(cursor, len(numbers), len(packed))
@@ -184,14 +184,14 @@ def _check_pairs(text: PreparedText, config: ExampleConfig) -> None:
         raise BadInputError(
             f"{text.folder} holds one document, but next-sentence prediction draws sentences from another "
             "one. Put blank lines between the documents of the text and prepare it again, or train without "
-            f"it: --packing {Packing.FULL_SENTENCES}"
+            f"it: --no-nsp (packing {Packing.FULL_SENTENCES})"
         )
     if text.sentences == text.documents:
         raise BadInputError(
             f"each of the {text.documents:,} documents in {text.folder} is one sentence, so that none has a "
             "next one to predict. Remove the blank lines between sentences that belong together and "
             "prepare the text again, or train without next-sentence prediction: "
-            f"--packing {Packing.FULL_SENTENCES}"
+            f"--no-nsp (packing {Packing.FULL_SENTENCES})"
         )
 
 

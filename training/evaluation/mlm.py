@@ -62,7 +62,7 @@ def evaluate_mlm(
 
     most_rows: end after so many rows; None: the whole text
     progress:  told the rows done
-    Raises BadInputError when the text gives no rows.
+    Raises BadInputError when the text gives no rows, or rows of unknown words alone.
     """
     begun = time.perf_counter()
     device = next(network.parameters()).device
@@ -93,7 +93,10 @@ def evaluate_mlm(
             if most_rows is not None and rows >= most_rows:
                 break
     if not masked:
-        raise BadInputError(f"{text.folder} gives no rows of up to {examples.length} tokens. Give more text")
+        raise BadInputError(
+            f"the text in {text.folder} has nothing to predict: its words are all unknown to the vocabulary. "
+            "Give text in the vocabulary's language"
+        )
     mlm_loss, mlm_right, nsp_loss, nsp_right = sums.tolist()
     pairs = network.next_sentence and examples.packing is Packing.SENTENCE_PAIRS
     return MlmReport(

@@ -52,8 +52,9 @@ def evaluate_mlm_of(
         text = prepare_text(
             texts, bert.tokenizer, Path(folder) / "text", reading or PrepareOptions(), report=notes.append
         )
-        if pairs and not text.has_breaks:
-            notes.append("the text is one document, so next sentences are not measured")
+        if pairs and (not text.has_breaks or text.sentences == text.documents):
+            why = "documents of one sentence each" if text.has_breaks else "one document"
+            notes.append(f"the text is {why}, so next sentences are not measured")
             pairs = False
         packing = Packing.SENTENCE_PAIRS if pairs else Packing.FULL_SENTENCES
         network = PretrainingNetwork(model, next_sentence=pairs).to(chosen).eval()

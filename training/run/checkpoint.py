@@ -15,6 +15,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -41,12 +42,11 @@ class Checkpoint:
     tokens: int  # real tokens so far
     data: Mapping[str, JsonValue]  # where in the data the next step begins
     window: Mapping[str, JsonValue]  # metrics since the last line of the log
-    best: Mapping[str, JsonValue]  # the best evaluation so far
     scaler: Mapping[str, JsonValue]  # float16's loss scale
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint, model: nn.Module, optimiser: Optimizer) -> None:
-    """Write `folder/step-N`, then remove all but the last two; DiskFullError leaves those as they were."""
+    """Write `folder/step-N`, then remove all but it and the one before; DiskFullError leaves those there."""
     path = folder / _name(checkpoint.step)
     if path.exists():
         shutil.rmtree(path)  # a damaged one, which the run did not go on from
@@ -62,8 +62,11 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint, model: nn.Module, opt
     with new_folder(path) as temporary:
         for name, content in parts.items():
             (temporary / name).write_bytes(content)
-    for old in _found(folder)[_KEPT:]:
-        shutil.rmtree(old)
+    found = _found(folder)
+    kept = [old for old in found if old.name <= path.name][:_KEPT]  # later ones were damaged
+    for old in found:
+        if old not in kept:
+            shutil.rmtree(old)
 
 
 def last_checkpoint(folder: Path, model: nn.Module, optimiser: Optimizer) -> Checkpoint | None:
@@ -99,7 +102,10 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, file: Path) -> None:
     """Put a file's weights into the model; NearsayError when they are not the model's."""
-    weights = safetensors.torch.load_file(file)
+    try:
+        weights = safetensors.torch.load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise NearsayError(f"{file} cannot be read ({error}). Begin again in a new folder") from error
     wanted = weights_of(model)
     if weights.keys() != wanted.keys() or any(weights[n].shape != wanted[n].shape for n in wanted):
         raise NearsayError(f"{file} holds the weights of another model. Begin again in a new folder")
@@ -129,8 +135,9 @@ def _whole(path: Path) -> dict[str, Any] | None:
     """The state of a checkpoint whose files are what it says they are."""
     try:
         state = json.loads((path / _STATE).read_text("utf-8"))
-        whole = all(file_sha256(path / name) == digest for name, digest in state["sha256"].items())
-    except (OSError, ValueError, KeyError, AttributeError):
+        digests = {name: file_sha256(path / name) for name in (_WEIGHTS, _OPTIMISER)}
+        whole = state["sha256"] == digests and all(part.name in state for part in fields(Checkpoint))
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return state if whole else None
 

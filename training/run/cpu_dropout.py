@@ -41,9 +41,11 @@ class CpuDropout:
         count = values.numel()
         words = self._generator.integers(0, 2**64 - 1, -(-count // 4), dtype=np.uint64, endpoint=True)
         bits = torch.from_numpy(words.view(np.int16)[:count]).view(values.shape)
-        kept = bits >= dropped - _STEPS // 2
+        kept = (bits >= dropped - _STEPS // 2).to(values.dtype)
         scale = _STEPS / (_STEPS - dropped) if dropped < _STEPS else 0.0
-        return values * kept.to(values.dtype).mul_(scale)
+        if values.dtype is torch.float32:
+            return values * kept.mul_(scale)
+        return values * kept * scale  # a narrow mask would round the scale, and move the mean
 
 
 class _Dropout(nn.Module):
@@ -62,6 +64,7 @@ class _Dropout(nn.Module):
 def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
     """Let the model's dropout draw from the stream that is given, until the block ends."""
     decisions = CpuDropout()
+    switch = f"{_ATTENTION}_{id(decisions)}"  # of this block alone: another may run inside it
     places = [
         (module, name, child)
         for module in model.modules()
@@ -87,19 +90,21 @@ def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
         weights = decisions(torch.softmax(scores, dim=-1), dropout)
         return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
-    ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, attention)
-    ALL_MASK_ATTENTION_FUNCTIONS.register(_ATTENTION, eager_mask)
+    ALL_ATTENTION_FUNCTIONS[switch] = attention
+    ALL_MASK_ATTENTION_FUNCTIONS[switch] = eager_mask
+    replaced = [_Dropout(decisions, child.p).train(child.training) for _, _, child in places]
     try:
-        for module, name, child in places:
-            setattr(module, name, _Dropout(decisions, child.p))
+        for (module, name, _), dropout in zip(places, replaced, strict=True):
+            setattr(module, name, dropout)
         for config in configs.values():
-            config._attn_implementation = _ATTENTION  # noqa: SLF001 - transformers' own switch has no setter
+            config._attn_implementation = switch  # noqa: SLF001 - transformers' own switch has no setter
         yield decisions
     finally:
-        for module, name, child in places:
-            setattr(module, name, child)
+        for (module, name, child), dropout in zip(places, replaced, strict=True):
+            setattr(module, name, child.train(dropout.training))  # the mode may have been changed
         for key, config in configs.items():
             config._attn_implementation = before[key]  # noqa: SLF001
+        del ALL_ATTENTION_FUNCTIONS[switch], ALL_MASK_ATTENTION_FUNCTIONS[switch]
 
 
 def _attention_config(module: nn.Module) -> Any:  # noqa: ANN401 - a transformers configuration

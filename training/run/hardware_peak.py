@@ -1,5 +1,6 @@
 """How many operations a second the hardware can do."""
 
+import re
 import time
 
 import torch
@@ -27,7 +28,7 @@ def hardware_peak(device: str, precision: Precision) -> float:
     if device.startswith("cuda") and narrow:
         name = torch.cuda.get_device_name(device)
         for part, peak in _PUBLISHED.items():
-            if part in name:
+            if re.search(rf"{part}(?![0-9A-Z])", name):  # an L40 is no L4
                 return peak
     dtype = _FORMATS.get(precision, torch.float32)
     side = _SIDE.get(device, _GPU_SIDE)

@@ -4,16 +4,17 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
 from nearsay.training.run.best_weights import BestWeights
 from nearsay.training.run.checkpoint import Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
@@ -36,6 +37,8 @@ logger = logging.getLogger("nearsay")
 _COMPILED_STEPS = 500  # a run on a GPU that is shorter does not earn back the minute of compilation
 _COMPILED_MINUTES = 10
 _NARROW = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+# What a line of the log tells beside the metrics.
+_CIRCUMSTANCES = {"step", "learning_rate", "tokens", "seconds", "tokens_per_second", "peak_share"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ class TrainingResult:
     seconds: float  # of training, over all its stops
     tokens: int
     metrics: Mapping[str, float]  # the last line of the log
-    evaluation: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
+    # Of the weights that were kept. Of several processes the first alone has the best ones in its model.
+    evaluation: Mapping[str, float] = field(default_factory=dict)
 
 
 def train(
@@ -76,8 +80,8 @@ def train(
 
     listener: told after every step
     stop: asked after every step; True writes a checkpoint and ends
-    Raises NearsayError when the loss is no number, and DiskFullError when a checkpoint does not fit; the last
-    good checkpoint stays.
+    Raises NearsayError when the loss is no number, BadInputError when a process has nothing to do in a step,
+    and DiskFullError when a checkpoint does not fit; the last good checkpoint stays.
     """
     with contextlib.ExitStack() as stack:
         loop = _Loop(task, folder, optimisation, processes, evaluation, stack)
@@ -115,39 +119,31 @@ class _Loop:
         self.step, self.seconds, self.tokens = 0, 0.0, 0
         self.last_metrics: dict[str, float] = {}
         self.last_evaluation: dict[str, float] = {}
+        self.evaluated = -1  # the step of the last evaluation
         self._resume()
         self.model = self._wrapped()
         self.peak = hardware_peak(processes.device, self.precision) * processes.count
         self.began, self.seconds_before, self.tokens_before = self.step, self.seconds, self.tokens
         self.flops = 0.0
         self.checkpointed = time.monotonic()
+        self.clock = time.perf_counter()  # up to here the time is counted
 
     def run(
         self, listener: Callable[[TrainingProgress], None] | None, stop: Callable[[], bool] | None
     ) -> TrainingResult:
-        finished = True
         self.task.model.train()
-        for data in self._data():
-            begun = time.perf_counter()
-            self._one_step(data)
-            self.step += 1
-            self.seconds = self.processes.of_the_first(self.seconds + time.perf_counter() - begun)
-            if self.step % self.settings.log_every == 0 or self._done():
-                self._log()
-            if self.evaluation and self.evaluation.every and self.step % self.evaluation.every == 0:
-                self._evaluate(self.evaluation)
-            if listener and self.processes.leads:
-                listener(self._progress())
-            asked = self.processes.of_the_first(float(stop() if stop else False)) > 0
-            if asked or self._done() or self._checkpoint_is_due():
-                self._checkpoint(data.state)
-            if self._done():
-                break
-            if asked:
-                finished = False
-                break
+        with contextlib.closing(self._data()) as steps:  # whatever ends the loop ends the thread, too
+            self.clock = time.perf_counter()
+            for data in steps:
+                self._one_step(data)
+                self.step += 1
+                asked = self._after_step(data, listener, stop)
+                self.clock = time.perf_counter()  # evaluations and checkpoints are no training
+                if asked:
+                    break
+        finished = self._done()
         if finished and self.evaluation:
-            if not self.last_evaluation or not self.evaluation.every or self.step % self.evaluation.every:
+            if self.processes.of_the_first(float(self.evaluated != self.step)):
                 self._evaluate(self.evaluation)
             if self.processes.leads:
                 self.last_evaluation = self.best.restore(self.task.model) or self.last_evaluation
@@ -156,20 +152,45 @@ class _Loop:
             finished, self.step, self.seconds, self.tokens, self.last_metrics, self.last_evaluation
         )
 
-    def _data(self) -> Iterator[StepData]:
+    def _after_step(
+        self,
+        data: StepData,
+        listener: Callable[[TrainingProgress], None] | None,
+        stop: Callable[[], bool] | None,
+    ) -> bool:
+        """Count, log, evaluate and keep what is due; True when the run is asked to stop."""
+        logs = self.step % self.settings.log_every == 0
+        evaluation = self.evaluation
+        evaluates = evaluation is not None and evaluation.every and self.step % evaluation.every == 0
+        if self.kind != "cpu" and (logs or evaluates):
+            torch.accelerator.synchronize(self.processes.device)  # what it has still to do is training
+        self.seconds = self.processes.of_the_first(self.seconds + time.perf_counter() - self.clock)
+        if logs or self._done():
+            self._log()
+        if evaluation is not None and evaluates:
+            self._evaluate(evaluation)
+        if listener and self.processes.leads:
+            listener(self._progress())
+        asked = self.processes.of_the_first(float(stop() if stop else False)) > 0
+        if asked or self._done() or self._checkpoint_is_due():
+            self._checkpoint(data.state)
+        return asked
+
+    def _data(self) -> Generator[StepData]:
         """Each step's data, made while the step before it is computed."""
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-data") as maker:
             if self._done():
                 return
             ahead: Future[StepData] = maker.submit(self.task.step_data, self.step, self._share_at(self.step))
-            while True:
-                data = ahead.result()
-                ahead = maker.submit(self.task.step_data, self.step + 1, self._share_at(self.step + 1))
-                try:
+            try:
+                while not self._done():
+                    data = ahead.result()
+                    if self.settings.steps is None or self.step + 1 < self.settings.steps:
+                        following = self.step + 1
+                        ahead = maker.submit(self.task.step_data, following, self._share_at(following))
                     yield data
-                except GeneratorExit:
-                    ahead.cancel()
-                    raise
+            finally:
+                ahead.cancel()
 
     def _one_step(self, data: StepData) -> None:
         self._seed()
@@ -177,7 +198,11 @@ class _Loop:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         last = len(data.micro_batches) - 1
-        step_tokens = 0
+        if last < 0:
+            raise BadInputError(
+                f"step {self.step} has nothing for process {self.processes.rank} of {self.processes.count}. "
+                "Take a larger batch or fewer processes"
+            )
         for number, micro_batch in enumerate(data.micro_batches):
             batch = {
                 name: tensor.to(self.processes.device, non_blocking=True)
@@ -191,16 +216,22 @@ class _Loop:
             self.window.add("loss", losses.loss.detach(), 1 / (last + 1) / self.processes.count)
             for name, (numerator, denominator) in losses.sums.items():
                 self.window.add(name, numerator, denominator)
-            step_tokens += losses.tokens
+            self.window.tokens += losses.tokens
             self.flops += losses.flops * self.processes.count
         self.scaler.unscale_(self.optimiser)
         longest = self.settings.clip_norm or math.inf
         norm = torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), longest)
-        self.window.add("gradient_norm", norm.detach() / self.processes.count, 1 / self.processes.count)
+        self._add_norm(norm.detach())
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
-        self.window.tokens += step_tokens
+
+    def _add_norm(self, norm: Tensor) -> None:
+        counted: Tensor | float = 1.0
+        if self.scaler.is_enabled():  # it leaves out steps whose gradient is too long for float16
+            counted = norm.isfinite().to(norm.dtype)
+            norm = norm.nan_to_num(0.0, 0.0, 0.0)
+        self.window.add("gradient_norm", norm / self.processes.count, counted / self.processes.count)
 
     def _log(self) -> None:
         self.window.require_finite(self.step, self.settings.learning_rate)
@@ -223,10 +254,10 @@ class _Loop:
     def _evaluate(self, evaluation: Evaluation) -> None:
         self.task.model.eval()
         with torch.inference_mode(), self._narrowed():
-            self.last_evaluation = dict(evaluation.measure())
+            self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
         self.task.model.train()
         if self.processes.leads:
-            self.best.offer(self.task.model, self.step, self.last_evaluation)
+            self.best.offer(self.task.model, self.last_evaluation)
             self.log.append({"step": self.step, "evaluation": dict(self.last_evaluation)})
         self.processes.wait()
 
@@ -237,6 +268,7 @@ class _Loop:
 
     def _checkpoint(self, data: Mapping[str, JsonValue]) -> None:
         self.window.require_finite(self.step, self.settings.learning_rate)
+        self.tokens += self.window.gather(self.processes)
         if self.processes.leads:
             checkpoint = Checkpoint(
                 step=self.step,
@@ -244,7 +276,6 @@ class _Loop:
                 tokens=self.tokens,
                 data=data,
                 window=self.window.state(),
-                best=self.best.state(),
                 scaler=self.scaler.state_dict(),
             )
             write_checkpoint(self.folder.checkpoints, checkpoint, self.task.model, self.optimiser)
@@ -257,12 +288,21 @@ class _Loop:
             self.step, self.seconds, self.tokens = checkpoint.step, checkpoint.seconds, checkpoint.tokens
             self.task.restore(checkpoint.data)
             self.window.restore(checkpoint.window, leads=self.processes.leads)
-            self.best.resume(checkpoint.best)
             if checkpoint.scaler:
                 self.scaler.load_state_dict(dict(checkpoint.scaler))
         if self.processes.leads:
-            self.log.rewind(self.step)
+            self.best.resume()
+            self._recall(self.log.rewind(self.step))
         self.processes.wait()
+
+    def _recall(self, lines: Iterable[Mapping[str, JsonValue]]) -> None:
+        """Take the last metrics and the last evaluation from the log."""
+        for line in lines:
+            told, step = line.get("evaluation"), line.get("step")
+            if isinstance(told, dict) and isinstance(step, int):
+                self.last_evaluation, self.evaluated = _numbers(told), step
+            else:
+                self.last_metrics = _numbers(line)
 
     def _wrapped(self) -> nn.Module:
         model = self.task.model
@@ -331,3 +371,11 @@ class _Loop:
             peak_share=self._peak_share(),
             evaluation=self.last_evaluation,
         )
+
+
+def _numbers(line: Mapping[str, JsonValue]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in line.items()
+        if isinstance(value, int | float) and name not in _CIRCUMSTANCES
+    }

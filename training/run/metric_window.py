@@ -36,30 +36,42 @@ class MetricWindow:
             numerator, denominator = processes.add_up(sums).tolist()
             if denominator:
                 metrics[name] = numerator / denominator
-        told = torch.tensor([float(self.tokens)], dtype=self._double, device=self._device)
-        metrics["tokens"] = processes.add_up(told).item()
-        self._sums, self.tokens = {}, 0
+        metrics["tokens"] = self._take_tokens(processes)
+        self._sums = {}
         return metrics
 
+    def gather(self, processes: Processes) -> int:
+        """Move all processes' sums to the first, whose `state` a checkpoint holds; give their tokens."""
+        for sums in self._sums.values():
+            processes.add_up(sums)
+            if not processes.leads:
+                sums.zero_()
+        return self._take_tokens(processes)
+
+    def _take_tokens(self, processes: Processes) -> int:
+        told = torch.tensor([float(self.tokens)], dtype=self._double, device=self._device)
+        self.tokens = 0
+        return int(processes.add_up(told).item())
+
     def require_finite(self, step: int, learning_rate: float) -> None:
-        """Raise NearsayError when the loss of the window is no number."""
-        sums = self._sums.get("loss")
-        if sums is not None and not math.isfinite(sums[0].item()):
-            raise NearsayError(
-                f"the loss before step {step} is no number: the training diverged. "
-                f"Take a lower learning rate (it was {learning_rate}) or a longer warm-up, and a new folder"
-            )
+        """Raise NearsayError when the loss of the window, or the length of its gradient, is no number."""
+        for name in ("loss", "gradient_norm"):
+            sums = self._sums.get(name)
+            if sums is not None and not math.isfinite(sums[0].item()):
+                raise NearsayError(
+                    f"the {name.replace('_', ' ')} before step {step} is no number: the training diverged. "
+                    f"Take a learning rate below {learning_rate} or a longer warm-up, and a new folder"
+                )
 
     def state(self) -> dict[str, JsonValue]:
         """Give the sums for a checkpoint; JSON keeps every digit of them."""
-        return {"sums": {name: sums.tolist() for name, sums in self._sums.items()}, "tokens": self.tokens}
+        return {"sums": {name: sums.tolist() for name, sums in self._sums.items()}}
 
     def restore(self, state: Mapping[str, JsonValue], *, leads: bool) -> None:
-        """Take the sums of a checkpoint; of several processes the first alone has them."""
-        sums, tokens = state.get("sums"), state.get("tokens")
-        if leads and isinstance(sums, dict) and isinstance(tokens, int):
+        """Take the sums of a checkpoint; of several processes the first alone, the others begin with 0."""
+        sums = state.get("sums")
+        if isinstance(sums, dict):
             self._sums = {
-                name: torch.tensor(pair, dtype=self._double, device=self._device)
+                name: torch.tensor(pair if leads else [0.0, 0.0], dtype=self._double, device=self._device)
                 for name, pair in sums.items()
             }
-            self.tokens = tokens

@@ -27,7 +27,7 @@ class ModelCard:
         """Give the card, with the front matter that hubs read."""
         tags = "".join(f"- {tag}\n" for tag in self.tags)
         figures = "".join(f"| {_said(name)} | {value:.4f} |\n" for name, value in self.figures.items())
-        settings = "".join(f"| {_said(name)} | {value} |\n" for name, value in self.settings.items())
+        settings = "".join(f"| {_said(name)} | {_cell(value)} |\n" for name, value in self.settings.items())
         steps = "".join(f"{number}. {step}\n" for number, step in enumerate(self.lineage, 1))
         limits = "".join(f"- {limit}\n" for limit in self.limits)
         parts = [
@@ -44,3 +44,7 @@ class ModelCard:
 
 def _said(name: str) -> str:
     return name.replace("_", " ")
+
+
+def _cell(value: JsonValue) -> str:
+    return str(value).replace("|", r"\|").replace("\n", " ")

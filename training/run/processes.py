@@ -67,6 +67,8 @@ def processes(device: str | None = None) -> Iterator[Processes]:
             )
         chosen = f"cuda:{local}"
         torch.cuda.set_device(local)
+    else:
+        chosen = "cpu"  # several processes cannot share one of Apple's GPUs
     distributed.init_process_group("nccl" if chosen.startswith("cuda") else "gloo")
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size(), chosen)

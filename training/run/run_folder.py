@@ -1,12 +1,17 @@
 """The folder of a run: the finished model, and beside it how it was made."""
 
+import errno
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import new_folder, replacing, synchronise
+from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchronise
 from nearsay.data.errors import BadInputError, NearsayError
 
 __all__ = ["RunFolder"]
@@ -43,9 +48,9 @@ class RunFolder:
             self.write_run_json(self.config_file.name, dict(config))
             return False
         if (self.out / "config.json").is_file():
+            self._clear()  # a stop in the end of `finish`
             raise BadInputError(f"{self.out} holds a finished run. Name a new folder, or remove that one")
-        told = self.config()
-        wanted = json.loads(json.dumps(config))
+        told, wanted = _flat(self.config()), _flat(json.loads(json.dumps(config)))
         different = sorted(key for key in {*told, *wanted} if told.get(key) != wanted.get(key))
         if different:
             changes = "; ".join(
@@ -79,15 +84,38 @@ class RunFolder:
         if finished.is_dir():  # a stop between the two steps below
             _remove(finished)
         with new_folder(finished) as folder:
-            save(folder)
-        for file in sorted(_files(finished), key=lambda file: file.name == "config.json"):
+            _save(save, folder)
+        for file in sorted(_files(finished), key=lambda file: file == finished / "config.json"):
             place = self.out / file.relative_to(finished)
             place.parent.mkdir(parents=True, exist_ok=True)
             file.replace(place)
-        _remove(finished)
-        synchronise(self.out)
-        for left in ("checkpoints", "best.safetensors", "text", "dev-text"):
+            synchronise(place.parent)
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what a finished run has no use for."""
+        for left in ("finished", "checkpoints", "best.safetensors", "text", "dev-text"):
             _remove(self.run / left)
+        for orphan in self.run.glob(f"{TEMPORARY_PREFIX}*"):
+            _remove(orphan)
+
+
+def _save(save: Callable[[Path], object], folder: Path) -> None:
+    """Call `save`; what safetensors' own writer hears from the disk comes as Python's error."""
+    try:
+        save(folder)
+    except SafetensorError as error:
+        told = re.search(r"os error (\d+)", str(error))
+        number = int(told[1]) if told else errno.EIO
+        raise OSError(number, os.strerror(number)) from error
+
+
+def _flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:
+    """A nested setting as `optimisation.steps`, so that only what differs is told."""
+    flat: dict[str, JsonValue] = {}
+    for name, value in config.items():
+        flat |= _flat(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
+    return flat
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -216,7 +216,9 @@ def test_one_document_is_refused_for_pairs_with_the_ways_out(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
     text = prepare("gull boat\nrope\nnet\n")
-    with pytest.raises(BadInputError, match=r"holds one document.*blank lines.*--packing full-sentences"):
+    with pytest.raises(
+        BadInputError, match=r"holds one document.*blank lines.*--no-nsp \(packing full-sentences"
+    ):
         PretrainingBatches(text, special, ExampleConfig(), batch=4, seed=0)
     only_next = PretrainingBatches(text, special, ExampleConfig(random_share=0), batch=4, seed=0)
     assert not next(only_next.batches()).random_next.any()
@@ -226,9 +228,7 @@ def test_documents_of_one_sentence_are_refused_for_pairs(
     prepare: Callable[..., PreparedText], special: SpecialTokens
 ) -> None:
     text = prepare("gull boat\n\nrope\n\nnet\n")
-    with pytest.raises(
-        BadInputError, match=r"each of the 3 documents .* is one sentence.*--packing full-sen"
-    ):
+    with pytest.raises(BadInputError, match=r"each of the 3 documents .* is one sentence.*--no-nsp"):
         PretrainingBatches(text, special, ExampleConfig(), batch=4, seed=0)
 
 

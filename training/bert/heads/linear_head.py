@@ -18,7 +18,7 @@ logger = logging.getLogger("nearsay")
 
 _ITERATIONS: Final = 500
 _NEVER: Final = -1e4  # the bias of a label that no example has
-_FILE: Final = "linear_head.safetensors"
+_FILE: Final = "head/linear.safetensors"  # in a folder of its own: it is none of the encoder's weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -54,6 +54,15 @@ class HeadNetwork(torch.nn.Module):
         self.frozen: tuple[torch.nn.Module, ...] = ()
         """Parts that are not trained; they stay in evaluation mode, without dropout."""
 
+    @property
+    def head(self) -> torch.nn.Linear:
+        """The last layer, whose rows are the labels, or an answer's first and last token."""
+        head = self.transformer
+        layer: torch.nn.Linear = (
+            head.qa_outputs if isinstance(head, BertForQuestionAnswering) else head.classifier
+        )
+        return layer
+
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> torch.Tensor:
@@ -68,10 +77,10 @@ class HeadNetwork(torch.nn.Module):
         classifies = isinstance(head, BertForSequenceClassification)
         states = output.pooler_output if classifies else output.last_hidden_state
         with torch.autocast(states.device.type, enabled=False):
-            if isinstance(head, BertForQuestionAnswering):
-                logits: torch.Tensor = head.qa_outputs(states.float())
-            else:
-                logits = head.classifier(head.dropout(states.float()))
+            dropped = states.float()
+            if not isinstance(head, BertForQuestionAnswering):
+                dropped = head.dropout(dropped)
+            logits: torch.Tensor = self.head(dropped)
         return logits
 
     def train(self, mode: bool = True) -> "HeadNetwork":
@@ -95,10 +104,10 @@ def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = Non
         if kind is HeadKind.CLASSIFIER:
             settings["problem_type"] = "single_label_classification"
     head = "qa_outputs" if kind is HeadKind.READER else "classifier"
-    transformer = load_model(bert, kind.transformer_class, fresh=(head, "bert.pooler"), **settings)
+    network = HeadNetwork(load_model(bert, kind.transformer_class, fresh=(head, "bert.pooler"), **settings))
     if not _has_head(bert, kind, labels):
-        _refresh(getattr(transformer, head), float(transformer.config.initializer_range))
-    return HeadNetwork(transformer)
+        _refresh(network.head, float(network.transformer.config.initializer_range))
+    return network
 
 
 def example_logits(

@@ -25,11 +25,11 @@ class ChosenHead:
     tried: tuple[tuple[float, float], ...]  # each C and its figure
     seconds: float  # of fitting and measuring
 
-    def lines(self) -> list[dict[str, JsonValue]]:
-        """What was tried, as lines of a run's metrics; a try counts as a step."""
+    def lines(self, figure: str) -> list[dict[str, JsonValue]]:
+        """What was tried, as lines of a run's metrics, by the figure's name; a try counts as a step."""
         return [
-            {"step": step, "regularisation": regularisation, "evaluation": {"accuracy": figure}}
-            for step, (regularisation, figure) in enumerate(self.tried, 1)
+            {"step": step, "regularisation": regularisation, "evaluation": {figure: reached}}
+            for step, (regularisation, reached) in enumerate(self.tried, 1)
         ]
 
 
@@ -54,9 +54,7 @@ def chosen_head(
     best: LinearHead | None = None
     fitted = slice(None) if held_out is None else ~held_out
     for regularisation in sorted(regularisations):
-        head = fit_linear_head(
-            vectors[fitted], targets[fitted], labels=labels, regularisation=regularisation
-        )
+        head = fit_linear_head(vectors[fitted], targets[fitted], labels=labels, regularisation=regularisation)
         reached = figure(head)
         if best is None or reached > max(found for _, found in tried):
             best, chosen = head, regularisation
@@ -70,7 +68,7 @@ def chosen_head(
 
 def every_tenth(rows: int) -> NDArray[np.bool_]:
     """Hold out every tenth row, or the last of fewer than ten; (rows,) bool."""
-    held_out = np.arange(rows) % 10 == 9
+    held_out: NDArray[np.bool_] = np.arange(rows) % 10 == 9
     if not held_out.any():
         held_out[-1:] = True
     return held_out

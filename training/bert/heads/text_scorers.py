@@ -21,6 +21,7 @@ __all__ = [
     "ProbeTextScorer",
     "TextScorer",
     "TextScores",
+    "TextVectors",
     "feature_vectors",
     "probe_vectors",
 ]

@@ -1,4 +1,4 @@
-"""Training a classifier the feature-based way: a linear layer on vectors of an encoder that stays as it is."""
+"""Training a classifier the feature-based way: a linear layer on the vectors of a frozen encoder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +38,7 @@ from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.precision import Precision
+from nearsay.training.sentence.source import find_encoder
 
 __all__ = ["LinearClassifier", "train_linear_classifier"]
 
@@ -127,7 +128,9 @@ def train_linear_classifier(
     folder.begin()
     given = vectors.of(train)
     if given.truncated:
-        watch.report(f"{given.truncated:,} of {len(train):,} rows are cut at {vectors.settings.length} tokens")
+        watch.report(
+            f"{given.truncated:,} of {len(train):,} rows are cut at {vectors.settings.length} tokens"
+        )
     targets = _targets(labels, train)
     held_out = None if dev is not None else every_tenth(len(train))
     measured = given.vectors[held_out] if dev is None else vectors.of(dev).vectors
@@ -135,7 +138,7 @@ def train_linear_classifier(
     found = chosen_head(
         given.vectors,
         targets,
-        lambda head: float((head.logits(measured).argmax(axis=1) == wanted).mean()),
+        lambda head: _share_right(head, measured, wanted),
         labels=len(labels.names),
         held_out=held_out,
         regularisations=REGULARISATIONS if chosen.regularisation is None else (chosen.regularisation,),
@@ -143,13 +146,13 @@ def train_linear_classifier(
     watch.report(f"C = {found.regularisation:g} of {len(found.tried)} tried, in {found.seconds:.0f} s")
     log = MetricsLog(folder.run.metrics)
     log.rewind(0)
-    for line in found.lines():
+    for line in found.lines("accuracy"):
         log.append(line)
     classifier = TextClassifier(vectors.scorer(found.head), labels, vectors.settings)
     result = HeadResult(
         finished=True,
         seconds=found.seconds,
-        training=evaluate_on(found.head, given.vectors, targets),
+        training={"accuracy": _share_right(found.head, given.vectors, targets)},
         dev={} if dev is None else evaluate_classifier(classifier, dev).metrics(),
         test={} if test is None else evaluate_classifier(classifier, test).metrics(),
     )
@@ -159,24 +162,19 @@ def train_linear_classifier(
         found.head.save(place)
         vectors.settings.save(place)
 
+    on_what = "sentence vectors" if chosen.layers is None else f"features ({chosen.layers})"
     folder.finish(
         save,
         result,
-        what=(
-            f"A classifier with {len(labels.names)} labels: a linear layer on "
-            f"{'sentence vectors' if chosen.layers is None else f'features ({chosen.layers})'} of {vectors.name}."
-        ),
+        what=f"A classifier with {len(labels.names)} labels: a linear layer on {on_what} of {vectors.name}.",
         usage=_USAGE,
         library="nearsay",
     )
     return result
 
 
-def evaluate_on(
-    head: LinearHead, vectors: NDArray[np.float32], targets: NDArray[np.int64]
-) -> dict[str, float]:
-    """The share of rows that a head gets right."""
-    return {"accuracy": float((head.logits(vectors).argmax(axis=1) == targets).mean())}
+def _share_right(head: LinearHead, vectors: NDArray[np.float32], targets: NDArray[np.int64]) -> float:
+    return float((head.logits(vectors).argmax(axis=1) == targets).mean())
 
 
 def _targets(labels: LabelSet, texts: LabelledTexts) -> NDArray[np.int64]:
@@ -203,17 +201,20 @@ def _vectors(
             lineage=encoder.lineage,
             weights_sha256=encoder.weights_sha256,
             settings=ClassifierSettings(
-                length=max(encoder.max_tokens, 8), pairs=train.are_pairs, way=HeadWay.PROBE, labels=labels.names
+                length=max(encoder.max_tokens, 8),
+                pairs=train.are_pairs,
+                way=HeadWay.PROBE,
+                labels=labels.names,
             ),
         )
     base = load_bert(bert)
     require_positions(base, options.length)
     tokens = ExampleTokens(base.tokenizer)
     features = FrozenFeatures(base, options.layers, device=place, precision=precision)
-    how = {"pooling": options.pooling, "length": options.length}
+    pooling, length = options.pooling, options.length
     return _Vectors(
-        of=lambda texts: feature_vectors(features, tokens, *_split(texts), **how),
-        scorer=lambda head: FeatureTextScorer(features, tokens, head, **how),
+        of=lambda texts: feature_vectors(features, tokens, *_split(texts), pooling=pooling, length=length),
+        scorer=lambda head: FeatureTextScorer(features, tokens, head, pooling=pooling, length=length),
         folder=base.path,
         name=base.name,
         lineage=base.lineage,

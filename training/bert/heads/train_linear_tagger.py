@@ -1,8 +1,10 @@
-"""Training a tagger the feature-based way: a linear layer on token vectors of a BERT that stays as it is."""
+"""Training a tagger the feature-based way: a linear layer on the token vectors of a frozen BERT."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
 from nearsay.training.bert.heads.head_settings import HeadWay, TaggerSettings
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.linear_head import LinearHead
-from nearsay.training.bert.heads.network import HeadKind
+from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
 from nearsay.training.bert.heads.regularisation import REGULARISATIONS, chosen_head, every_tenth
 from nearsay.training.bert.heads.saved_head import copy_encoder, save_network
 from nearsay.training.bert.heads.tagger import Tagger
@@ -42,13 +44,14 @@ from nearsay.training.bert.heads.tagger import Tagger
 tagger = Tagger.load("{name}")
 tagger.predict([["Ada", "wrote", "it"]])
 """
+_BEST_OF_TABLE_7: Final = LayerChoice(LayerRule.CONCAT_LAST_4)
 
 
 @dataclass(frozen=True, slots=True)
 class LinearTagger:
     """On what vectors a linear head stands, and how it is fitted; BadInputError for what cannot be."""
 
-    layers: LayerChoice = LayerChoice(LayerRule.CONCAT_LAST_4)  # the best of the paper's table 7
+    layers: LayerChoice = _BEST_OF_TABLE_7
     regularisation: float | None = None  # C, smaller holds back more; None: chosen by trying
     length: int = 128  # most tokens of a row; longer sentences go through in windows
     precision: Precision = Precision.AUTO  # of the BERT's matrix products
@@ -87,8 +90,8 @@ def train_linear_tagger(
     dev: measures the regularisations; None: every tenth sentence does, and the head is then fitted on all
     Raises BadInputError for sentences, tags and settings that cannot be trained with, and DiskFullError.
 
-    Devlin et al. 2019, section 5.3 and table 7, https://arxiv.org/abs/1810.04805; the paper puts a BiLSTM of two
-    layers between the features and the linear layer
+    Devlin et al. 2019, section 5.3 and table 7, https://arxiv.org/abs/1810.04805; the paper puts a BiLSTM of
+    two layers between the features and the labels, and nearsay nothing
     """
     chosen, watch = options or LinearTagger(), watch or Watch()
     labels = LabelSet.of_tags(train)
@@ -116,11 +119,16 @@ def train_linear_tagger(
         return features.of_words(word_examples(tokens, words, length=chosen.length))
 
     vectors = vectors_of(train)
-    held_out, measured, gold = _measured_on(train, dev, vectors, vectors_of)
+    judged = [sentence.tags for sentence in (train if dev is None else dev).sentences]
+    held_out = None
+    if dev is None:
+        tenth = every_tenth(len(train))
+        held_out = np.repeat(tenth, [len(tags) for tags in judged])
+        judged = [tags for tags, held in zip(judged, tenth, strict=True) if held]
+    measured = vectors[held_out] if dev is None else vectors_of(dev)
 
     def figure(head: LinearHead) -> float:
-        said = _split_tags(labels, head.logits(measured), gold)
-        return entity_f1(gold, said).overall.f1
+        return entity_f1(judged, _split(labels, head.logits(measured), judged)).overall.f1
 
     found = chosen_head(
         vectors,
@@ -131,3 +139,59 @@ def train_linear_tagger(
         regularisations=REGULARISATIONS if chosen.regularisation is None else (chosen.regularisation,),
     )
     watch.report(f"C = {found.regularisation:g} of {len(found.tried)} tried, in {found.seconds:.0f} s")
+    log = MetricsLog(folder.run.metrics)
+    log.rewind(0)
+    for line in found.lines("f1"):
+        log.append(line)
+    settings = TaggerSettings(
+        length=chosen.length, way=HeadWay.FEATURES, layers=str(chosen.layers), labels=labels.names
+    )
+    tagger = Tagger(FeatureWordScorer(features, found.head), tokens, labels, settings)
+    tags = [sentence.tags for sentence in train.sentences]
+    result = HeadResult(
+        finished=True,
+        seconds=found.seconds,
+        training=entity_metrics(entity_f1(tags, _split(labels, found.head.logits(vectors), tags))),
+        dev={} if dev is None else entity_metrics(evaluate_tagger(tagger, dev)),
+        test={} if test is None else entity_metrics(evaluate_tagger(tagger, test)),
+    )
+    on_last = chosen.layers.taken(int(base.config.num_hidden_layers)) == (int(base.config.num_hidden_layers),)
+
+    def save(folder: Path) -> None:
+        if on_last:
+            save_network(_network(base, found.head, labels), base, folder)
+            TaggerSettings(length=chosen.length).save(folder)
+        else:
+            copy_encoder(base.path, folder)
+            found.head.save(folder)
+            settings.save(folder)
+
+    folder.finish(
+        save,
+        result,
+        what=(
+            f"A tagger of {len(labels.names) // 2} types of entities: a linear layer on features "
+            f"({chosen.layers}) of {base.name}."
+        ),
+        usage=TAGGER_USAGE if on_last else _USAGE,
+        library="transformers" if on_last else "nearsay",
+    )
+    return result
+
+
+def _split(
+    labels: LabelSet, logits: NDArray[np.float32], sentences: Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """The tags of words that come one sentence after the other."""
+    said = [labels.names[number] for number in logits.argmax(axis=1)]
+    ends = np.cumsum([0, *(len(words) for words in sentences)])
+    return [said[start:end] for start, end in pairwise(ends)]
+
+
+def _network(base: BertFolder, head: LinearHead, labels: LabelSet) -> HeadNetwork:
+    network = fresh_network(base, HeadKind.TAGGER, labels, seed=0, device="cpu")
+    layer = network.head
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(head.weights))
+        layer.bias.copy_(torch.from_numpy(head.bias))
+    return network

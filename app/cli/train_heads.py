@@ -1,0 +1,195 @@
+"""`nearsay train classifier`, `tagger` and `reader`: heads on a BERT."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nearsay.app.cli.head_options import column_options, fine_tuning, head_options, print_head, watched
+from nearsay.app.cli.printing import print_notes
+
+if TYPE_CHECKING:
+    from nearsay.data.labelled_texts import LabelledTexts
+    from nearsay.data.tagged_sentences import TaggedSentences
+    from nearsay.training.bert.heads.head_folder import HeadResult
+
+__all__ = ["classifier", "reader", "tagger"]
+
+_FEATURES = click.option(
+    "--features",
+    metavar="LAYERS",
+    help="A linear layer on frozen layers instead: last, sum-last-4, concat-last-4, a number …",
+)
+_REGULARISATION = click.option(
+    "--regularisation",
+    type=float,
+    metavar="C",
+    help="Of a linear layer: smaller holds back more.  [default: chosen by trying]",
+)
+
+
+@click.command()
+@head_options(length=128, length_help="Tokens of a text or pair; what is beyond is cut.")
+@column_options
+@_FEATURES
+@click.option(
+    "--pooling",
+    type=click.Choice(["cls", "mean", "max"]),
+    default="mean",
+    show_default=True,
+    help="Of a text's tokens, with --features.",
+)
+@click.option("--probe", is_flag=True, help="A linear layer on the encoder's own sentence vectors instead.")
+@_REGULARISATION
+def classifier(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Train a classifier of texts, or of pairs of texts.
+
+    FILE: tsv, csv or jsonl (or its .gz) with a label and a text, or a label and two texts. --out loads in
+    transformers, unless it is a linear layer (--features, --probe); --out/run tells how it was made. Stopped
+    or killed, the same command goes on.
+
+    \b
+    Example:
+        nearsay train classifier intents.tsv --dev intents-dev.tsv --out my-intents
+    """
+    from nearsay.data.labelled_texts import LabelColumns, read_labelled_texts
+
+    if options["probe"] and options["features"] is not None:
+        raise click.UsageError("--probe and --features are two ways; take one")
+    columns = LabelColumns(options["label"], options["text"], options["pair"])
+    read = {name: read_labelled_texts(place, columns) for name, place in _files(file, options).items()}
+    for texts in read.values():
+        print_notes(texts.notes)
+    print_head(_classifier(read, out, options), out, as_json=as_json)
+
+
+@click.command()
+@head_options(length=128, length_help="Tokens of a row; longer sentences have several.")
+@_FEATURES
+@_REGULARISATION
+def tagger(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Train a tagger of named entities.
+
+    FILE: CoNLL, a word and its tag (O, B-type, I-type) a line, blank lines between sentences. --out loads in
+    transformers, unless it is a linear layer on other layers than the last (--features).
+
+    \b
+    Example:
+        nearsay train tagger train.conll --dev dev.conll --epochs 4 --out my-tagger
+    """
+    from nearsay.data.tagged_sentences import read_tagged_sentences
+
+    read = {name: read_tagged_sentences(place) for name, place in _files(file, options).items()}
+    for sentences in read.values():
+        print_notes(sentences.notes)
+    print_head(_tagger(read, out, options), out, as_json=as_json)
+
+
+@click.command()
+@head_options(length=384, length_help="Tokens of a row: question and a window of the context.")
+@click.option("--step", default=128, show_default=True, help="Tokens from one window to the next.")
+@click.option("--question-length", default=64, show_default=True, help="Most tokens of a question.")
+@click.option("--answer-length", default=30, show_default=True, help="Most tokens of an answer.")
+def reader(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Train a reader that finds answers in a text.
+
+    FILE: JSON in the format of SQuAD 1.1 or 2.0. --out loads in transformers.
+
+    \b
+    Example:
+        nearsay train reader train-v1.1.json --dev dev-v1.1.json --out my-reader
+    """
+    from nearsay.data.answered_questions import read_answered_questions
+    from nearsay.training.bert.heads.head_settings import ReaderSettings
+    from nearsay.training.bert.heads.train_reader import train_reader
+
+    read = {name: read_answered_questions(place) for name, place in _files(file, options).items()}
+    settings = ReaderSettings(
+        length=options["length"],
+        step=options["step"],
+        question=options["question_length"],
+        answer=options["answer_length"],
+    )
+    with watched() as watch:
+        result = train_reader(
+            read["train"],
+            out,
+            bert=options["bert"],
+            dev=read.get("dev"),
+            test=read.get("test"),
+            options=fine_tuning(options),
+            settings=settings,
+            device=options["device"],
+            watch=watch,
+        )
+    print_head(result, out, as_json=as_json)
+
+
+def _files(file: Path, options: dict[str, Any]) -> dict[str, Path]:
+    return {"train": file} | {name: options[name] for name in ("dev", "test") if options[name] is not None}
+
+
+def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, Any]) -> "HeadResult":
+    from nearsay.training.bert.heads.train_classifier import train_classifier
+    from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
+    from nearsay.training.bert.layers import LayerChoice
+    from nearsay.training.bert.pooling import Pooling
+    from nearsay.training.sentence.precision import Precision
+
+    train, dev, test = read["train"], read.get("dev"), read.get("test")
+    bert, device = options["bert"], options["device"]
+    with watched() as watch:
+        if not options["probe"] and options["features"] is None:
+            return train_classifier(
+                train,
+                out,
+                bert=bert,
+                dev=dev,
+                test=test,
+                options=fine_tuning(options),
+                length=options["length"],
+                device=device,
+                watch=watch,
+            )
+        linear = LinearClassifier(
+            layers=None if options["probe"] else LayerChoice.parse(options["features"]),
+            pooling=Pooling(options["pooling"]),
+            regularisation=options["regularisation"],
+            length=options["length"],
+            precision=Precision(options["precision"]),
+        )
+        return train_linear_classifier(
+            train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=watch
+        )
+
+
+def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, Any]) -> "HeadResult":
+    from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
+    from nearsay.training.bert.heads.train_tagger import train_tagger
+    from nearsay.training.bert.layers import LayerChoice
+    from nearsay.training.sentence.precision import Precision
+
+    train, dev, test = read["train"], read.get("dev"), read.get("test")
+    bert, device = options["bert"], options["device"]
+    with watched() as watch:
+        if options["features"] is None:
+            return train_tagger(
+                train,
+                out,
+                bert=bert,
+                dev=dev,
+                test=test,
+                options=fine_tuning(options),
+                length=options["length"],
+                device=device,
+                watch=watch,
+            )
+        linear = LinearTagger(
+            layers=LayerChoice.parse(options["features"]),
+            regularisation=options["regularisation"],
+            length=options["length"],
+            precision=Precision(options["precision"]),
+        )
+        return train_linear_tagger(
+            train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=watch
+        )
