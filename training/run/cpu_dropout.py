@@ -90,8 +90,8 @@ def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
         weights = decisions(torch.softmax(scores, dim=-1), dropout)
         return torch.matmul(weights, value).transpose(1, 2).contiguous(), weights
 
-    ALL_ATTENTION_FUNCTIONS[switch] = attention
-    ALL_MASK_ATTENTION_FUNCTIONS[switch] = eager_mask
+    ALL_ATTENTION_FUNCTIONS.register(switch, attention)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(switch, eager_mask)
     replaced = [_Dropout(decisions, child.p).train(child.training) for _, _, child in places]
     try:
         for (module, name, _), dropout in zip(places, replaced, strict=True):
@@ -104,7 +104,8 @@ def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
             setattr(module, name, child.train(dropout.training))  # the mode may have been changed
         for key, config in configs.items():
             config._attn_implementation = before[key]  # noqa: SLF001
-        del ALL_ATTENTION_FUNCTIONS[switch], ALL_MASK_ATTENTION_FUNCTIONS[switch]
+        for registry in (ALL_ATTENTION_FUNCTIONS, ALL_MASK_ATTENTION_FUNCTIONS):
+            registry._global_mapping.pop(switch)  # noqa: SLF001 - there is `register`, but no way back
 
 
 def _attention_config(module: nn.Module) -> Any:  # noqa: ANN401 - a transformers configuration

@@ -1,0 +1,118 @@
+"""Pretraining's data and losses, as the training loop sees them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import BertForPreTraining
+
+from nearsay.data.errors import NearsayError
+from nearsay.data.pretraining.example_config import ExampleConfig
+from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepared_text import PreparedText
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.pretraining_network import PretrainingNetwork
+from nearsay.training.bert.pretraining_task import PretrainingTask
+from nearsay.training.bert.sizes import BertSize
+from nearsay.training.run.processes import Processes
+from nearsay.training.run.task import StepData
+
+MakeTask = Callable[..., PretrainingTask]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory, corpus: str, vocabulary: str) -> PreparedText:
+    tokenizer = Tokenizer.from_file(str(Path(vocabulary) / "tokenizer.json"))
+    return prepare_text([corpus], tokenizer, tmp_path_factory.mktemp("task") / "text")
+
+
+@pytest.fixture(scope="module")
+def network() -> PretrainingNetwork:
+    torch.manual_seed(0)
+    bert = BertForPreTraining(BertSize(1, 32, heads=2, positions=64, dropout=0.0).config(600))
+    return PretrainingNetwork(bert, next_sentence=True)
+
+
+@pytest.fixture
+def make_task(network: PretrainingNetwork, text: PreparedText) -> MakeTask:
+    def make(processes: Processes | None = None, **options: object) -> PretrainingTask:
+        return PretrainingTask(
+            network,
+            text,
+            SpecialTokens.from_tokenizer(text.tokenizer),
+            ExampleConfig(length=32),
+            processes or Processes(),
+            batch=24,
+            seed=1,
+            **options,  # type: ignore[arg-type]  # the test's own names
+        )
+
+    return make
+
+
+def rows_of(data: StepData) -> list[tuple[int, ...]]:
+    """The rows of a step without padding, in an order of their own."""
+    rows = [
+        tuple(token for token in row if token) for b in data.micro_batches for row in b["token_ids"].tolist()
+    ]
+    return sorted(rows)
+
+
+def test_a_step_goes_on_where_a_state_says(make_task: MakeTask) -> None:
+    whole = make_task()
+    steps = [whole.step_data(step, 0.0) for step in range(5)]
+    other = make_task()
+    other.restore(steps[1].state)
+    for step in (2, 3, 4):
+        again = other.step_data(step, 0.0)
+        assert rows_of(again) == rows_of(steps[step])
+        assert again.state == steps[step].state
+    assert rows_of(steps[2]) != rows_of(steps[3])
+
+
+def test_the_processes_share_a_steps_rows_among_them(make_task: MakeTask) -> None:
+    alone = make_task().step_data(0, 0.0)
+    parts = [make_task(Processes(rank, 3)).step_data(0, 0.0) for rank in range(3)]
+    assert [len(rows_of(part)) for part in parts] == [8, 8, 8]
+    assert sorted(row for part in parts for row in rows_of(part)) == rows_of(alone)
+    totals = {float(b["total_masked"]) for data in (alone, *parts) for b in data.micro_batches}
+    assert totals == {float(sum(len(b["masked_labels"]) for b in alone.micro_batches))}
+
+
+def test_the_processes_losses_add_up_to_that_of_one(make_task: MakeTask) -> None:
+    def loss(task: PretrainingTask) -> float:
+        data = task.step_data(0, 0.0)
+        return sum(task.losses(task.model, dict(batch)).loss.item() for batch in data.micro_batches)
+
+    parts = [loss(make_task(Processes(rank, 2), tokens_at_once=100)) for rank in range(2)]
+    assert sum(parts) == pytest.approx(loss(make_task()), rel=1e-5)
+
+
+def test_metrics_count_every_masked_token_and_row_once(make_task: MakeTask) -> None:
+    task = make_task(tokens_at_once=200)
+    data = task.step_data(0, 0.0)
+    assert len(data.micro_batches) > 3
+    found = [task.losses(task.model, dict(batch)) for batch in data.micro_batches]
+    masked = sum(len(batch["masked_labels"]) for batch in data.micro_batches)
+    assert sum(f.sums["mlm_accuracy"][1] for f in found) == masked
+    assert sum(f.sums["nsp_accuracy"][1] for f in found) == 24
+    assert sum(f.tokens for f in found) == sum(map(len, rows_of(data)))
+    assert all(f.flops > 0 for f in found)
+
+
+def test_long_rows_come_in_the_last_part_of_the_run(make_task: MakeTask) -> None:
+    task = make_task(long_length=64, long_share=0.25)
+
+    def widest(progress: float) -> int:
+        return max(batch["token_ids"].shape[1] for batch in task.step_data(0, progress).micro_batches)
+
+    assert widest(0.0) == widest(0.74) == 32
+    assert widest(0.75) == widest(1.0) == 64
+    assert len(rows_of(task.step_data(0, 0.9))) == 12  # half as many rows of twice the length
+
+
+def test_a_state_of_another_run_is_refused(make_task: MakeTask) -> None:
+    with pytest.raises(NearsayError, match="other lengths"):
+        make_task().restore({"cursors": []})

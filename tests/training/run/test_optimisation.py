@@ -1,0 +1,89 @@
+"""What a run may be told about its optimisation."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import get_linear_schedule_with_warmup
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.sentence.precision import Precision
+
+
+@pytest.mark.parametrize(
+    ("progress", "factor"),
+    [(0.0, 0.0), (0.05, 0.25), (0.1, 0.5), (0.2, 1.0), (0.4, 0.75), (0.6, 0.5), (0.9, 0.125), (1.0, 0.0)],
+)
+def test_the_rate_rises_in_the_warm_up_and_falls_straight_to_nothing(progress: float, factor: float) -> None:
+    assert Optimisation(steps=10, warmup_share=0.2).rate_factor(progress) == pytest.approx(factor, abs=1e-15)
+
+
+def test_without_a_warm_up_the_first_step_has_the_highest_rate() -> None:
+    assert Optimisation(steps=4, warmup_share=0.0).rate_factor(0.0) == 1.0
+
+
+def test_past_the_end_nothing_is_learned() -> None:
+    assert Optimisation(minutes=1.0).rate_factor(1.5) == 0.0
+
+
+def test_the_schedule_is_the_one_of_transformers() -> None:
+    import torch
+
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = get_linear_schedule_with_warmup(optimiser, num_warmup_steps=5, num_training_steps=50)
+    ours = Optimisation(steps=50, warmup_share=0.1)
+    for step in range(50):
+        assert ours.rate_factor(step / 50) == pytest.approx(theirs.get_last_lr()[0], abs=1e-12)
+        optimiser.step()
+        theirs.step()
+
+
+@given(st.floats(0, 1), st.floats(0, 0.99))
+def test_the_rate_is_never_above_its_highest_nor_below_nothing(progress: float, warmup: float) -> None:
+    assert 0.0 <= Optimisation(steps=1, warmup_share=warmup).rate_factor(progress) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("given", [{}, {"steps": 5, "minutes": 1.0}])
+def test_exactly_one_of_steps_and_minutes_is_given(given: dict[str, float]) -> None:
+    with pytest.raises(BadInputError, match="give either a number of steps or a number of minutes"):
+        Optimisation(**given)  # type: ignore[arg-type]  # passed through
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("steps", 0, "steps is 0; give a number above 0"),
+        ("steps", -1, "steps is -1; give a number above 0"),
+        ("learning_rate", 0.0, "learning rate is 0.0; give a number above 0"),
+        ("learning_rate", float("nan"), "learning rate is nan; give a number above 0"),
+        ("epsilon", 0.0, "epsilon is 0.0; give a number above 0"),
+        ("log_every", 0, "log_every is 0; give a number above 0"),
+        ("checkpoint_every", 0, "checkpoint_every is 0; give a number above 0"),
+        ("warmup_share", 1.0, "warm-up share is 1.0; give a number from 0 to below 1"),
+        ("warmup_share", -0.1, "warm-up share is -0.1; give a number from 0 to below 1"),
+        ("beta1", 1.0, "beta1 is 1.0; give a number from 0 to below 1"),
+        ("beta2", 1.5, "beta2 is 1.5; give a number from 0 to below 1"),
+        ("weight_decay", -0.1, "weight decay is -0.1; give 0 or a number above it"),
+        ("clip_norm", -1.0, "clip_norm is -1.0; give 0 or a number above it"),
+        ("checkpoint_minutes", float("nan"), "checkpoint_minutes is nan; give 0 or a number above it"),
+        ("seed", -1, "seed is -1; give 0 or a number above it"),
+    ],
+)
+def test_a_value_that_cannot_train_is_named(name: str, value: float, said: str) -> None:
+    with pytest.raises(BadInputError) as raised:
+        Optimisation(**{"steps": 1, name: value})  # type: ignore[arg-type]  # passed through
+    assert str(raised.value) == said
+
+
+def test_minutes_below_nothing_are_refused() -> None:
+    with pytest.raises(BadInputError, match="minutes is 0.0; give a number above 0"):
+        Optimisation(minutes=0.0)
+
+
+def test_what_is_kept_of_it_is_json_that_makes_it_again() -> None:
+    made = Optimisation(steps=7, precision=Precision.BFLOAT16, compile=False, seed=3)
+    told = json.loads(json.dumps(made.to_json()))
+    assert told["precision"] == "bfloat16"
+    assert Optimisation(**told | {"precision": Precision(told["precision"])}) == made
