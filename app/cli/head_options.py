@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nearsay.training.bert.heads.fine_tuning import FineTuning, Watch
     from nearsay.training.bert.heads.head_folder import HeadResult
 
-__all__ = ["column_options", "fine_tuning", "head_options", "print_head", "watched"]
+__all__ = ["column_options", "fine_tuning", "head_options", "noted", "print_head", "watched"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -70,6 +70,7 @@ def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
     """How the options say that a head is trained."""
     from nearsay.training.bert.heads.fine_tuning import FineTuning
     from nearsay.training.bert.heads.freezing import Freezing
+    from nearsay.training.bert.heads.head_start import HeadStart
     from nearsay.training.sentence.precision import Precision
 
     return FineTuning(
@@ -77,6 +78,7 @@ def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
         batch=options["batch"],
         learning_rate=options["learning_rate"],
         freezing=Freezing.parse(options["freeze"]),
+        start=HeadStart(options.get("head_start") or HeadStart.LINEAR),
         precision=Precision(options["precision"]),
         seed=options["seed"],
     )
@@ -91,6 +93,13 @@ def watched() -> "Iterator[Watch]":
 
     with TrainingLine() as line, stoppable() as stop:
         yield Watch(listener=line, report=lambda note: print_notes([note]), stop=stop)
+
+
+def noted() -> "Watch":
+    """Notes on standard error, for what is not trained in steps."""
+    from nearsay.training.bert.heads.fine_tuning import Watch
+
+    return Watch(report=lambda note: print_notes([note]))
 
 
 def print_head(result: "HeadResult", out: Path, *, as_json: bool) -> None:

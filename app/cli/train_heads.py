@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearsay.app.cli.head_options import column_options, fine_tuning, head_options, print_head, watched
+from nearsay.app.cli.head_options import (
+    column_options,
+    fine_tuning,
+    head_options,
+    noted,
+    print_head,
+    watched,
+)
 from nearsay.app.cli.printing import print_notes
 
 if TYPE_CHECKING:
@@ -20,6 +27,13 @@ _FEATURES = click.option(
     metavar="LAYERS",
     help="A linear layer on frozen layers instead: last, sum-last-4, concat-last-4, a number …",
 )
+_HEAD_START = click.option(
+    "--head-start",
+    type=click.Choice(["linear", "random"]),
+    default="linear",
+    show_default=True,
+    help="The new layer: fitted to the BERT as it is, or random as in the paper.",
+)
 _REGULARISATION = click.option(
     "--regularisation",
     type=float,
@@ -31,6 +45,7 @@ _REGULARISATION = click.option(
 @click.command()
 @head_options(length=128, length_help="Tokens of a text or pair; what is beyond is cut.")
 @column_options
+@_HEAD_START
 @_FEATURES
 @click.option(
     "--pooling",
@@ -65,6 +80,7 @@ def classifier(file: Path, out: Path, as_json: bool, **options: Any) -> None:  #
 
 @click.command()
 @head_options(length=128, length_help="Tokens of a row; longer sentences have several.")
+@_HEAD_START
 @_FEATURES
 @_REGULARISATION
 def tagger(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
@@ -138,8 +154,8 @@ def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, 
 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]
-    with watched() as watch:
-        if not options["probe"] and options["features"] is None:
+    if not options["probe"] and options["features"] is None:
+        with watched() as watch:
             return train_classifier(
                 train,
                 out,
@@ -151,16 +167,16 @@ def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, 
                 device=device,
                 watch=watch,
             )
-        linear = LinearClassifier(
-            layers=None if options["probe"] else LayerChoice.parse(options["features"]),
-            pooling=Pooling(options["pooling"]),
-            regularisation=options["regularisation"],
-            length=options["length"],
-            precision=Precision(options["precision"]),
-        )
-        return train_linear_classifier(
-            train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=watch
-        )
+    linear = LinearClassifier(
+        layers=None if options["probe"] else LayerChoice.parse(options["features"]),
+        pooling=Pooling(options["pooling"]),
+        regularisation=options["regularisation"],
+        length=options["length"],
+        precision=Precision(options["precision"]),
+    )
+    return train_linear_classifier(
+        train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=noted()
+    )
 
 
 def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, Any]) -> "HeadResult":
@@ -171,8 +187,8 @@ def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, An
 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]
-    with watched() as watch:
-        if options["features"] is None:
+    if options["features"] is None:
+        with watched() as watch:
             return train_tagger(
                 train,
                 out,
@@ -184,12 +200,12 @@ def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, An
                 device=device,
                 watch=watch,
             )
-        linear = LinearTagger(
-            layers=LayerChoice.parse(options["features"]),
-            regularisation=options["regularisation"],
-            length=options["length"],
-            precision=Precision(options["precision"]),
-        )
-        return train_linear_tagger(
-            train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=watch
-        )
+    linear = LinearTagger(
+        layers=LayerChoice.parse(options["features"]),
+        regularisation=options["regularisation"],
+        length=options["length"],
+        precision=Precision(options["precision"]),
+    )
+    return train_linear_tagger(
+        train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=noted()
+    )

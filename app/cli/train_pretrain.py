@@ -91,6 +91,8 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
         )
     if not result.finished:
         raise KeyboardInterrupt
+    if not result.leads:
+        return
     figures = {"steps": result.steps, "tokens": result.tokens, "seconds": round(result.seconds, 1)}
     if as_json:
         print_json({"folder": str(out), **figures, "training": result.metrics, "dev": result.evaluation})

@@ -92,12 +92,14 @@ class PretrainingTask:
             full=self._lengths[phase],
         )
         return StepData(
-            [part | totals for part in parts], {"cursors": [dict(asdict(cursor)) for cursor in self._cursors]}
+            [part | totals | {"tokens": _tokens(part)} for part in parts],
+            {"cursors": [dict(asdict(cursor)) for cursor in self._cursors]},
         )
 
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
         """Run a part of a step: MLM plus next sentence plus, for spans, the boundary objective."""
         total_masked, total_rows = batch.pop("total_masked"), batch.pop("total_rows")
+        tokens = int(batch.pop("tokens"))
         sums: PretrainingSums = model(**batch)
         masked, (rows, width) = len(batch["masked_labels"]), batch["token_ids"].shape
         loss = sums.mlm_loss / total_masked
@@ -112,8 +114,6 @@ class PretrainingTask:
         if sums.span_loss is not None:
             loss = loss + sums.span_loss / total_masked
             metrics["span_loss"] = (sums.span_loss.detach(), masked)
-        mask = batch.get("attention_mask")
-        tokens = rows * width if mask is None else int(mask.sum())
         return StepLosses(loss, metrics, tokens=tokens, flops=self._network.flops(tokens, width, masked))
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
@@ -123,3 +123,9 @@ class PretrainingTask:
             raise NearsayError("the checkpoint is of a run with other lengths. Begin again in a new folder")
         self._cursors = [Cursor(**cursor) for cursor in cursors if isinstance(cursor, dict)]  # type: ignore[arg-type]  # int fields
         self._streams = {}
+
+
+def _tokens(part: Batch) -> torch.Tensor:
+    """Count a part's real tokens while it is on the CPU: asking a GPU would wait for it."""
+    mask = part.get("attention_mask")
+    return torch.tensor(part["token_ids"].numel()) if mask is None else mask.sum()

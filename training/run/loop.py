@@ -61,6 +61,7 @@ class TrainingResult:
     metrics: Mapping[str, float]  # the last line of the log
     # Of the weights that were kept. Of several processes the first alone has the best ones in its model.
     evaluation: Mapping[str, float] = field(default_factory=dict)
+    leads: bool = True  # whether this is the process that writes and reports
 
 
 def train(
@@ -80,10 +81,13 @@ def train(
 
     listener: told after every step
     stop: asked after every step; True writes a checkpoint and ends
-    Raises NearsayError when the loss is no number, BadInputError when a process has nothing to do in a step,
-    and DiskFullError when a checkpoint does not fit; the last good checkpoint stays.
+    Raises NearsayError when the loss is no number or another process trains in the folder, BadInputError when
+    a process has nothing to do in a step, and DiskFullError when a checkpoint does not fit; the last good
+    checkpoint stays.
     """
     with contextlib.ExitStack() as stack:
+        if processes.leads:
+            stack.enter_context(folder.held())
         loop = _Loop(task, folder, optimisation, processes, evaluation, stack)
         return loop.run(listener, stop)
 
@@ -149,7 +153,13 @@ class _Loop:
                 self.last_evaluation = self.best.restore(self.task.model) or self.last_evaluation
         self.task.model.eval()
         return TrainingResult(
-            finished, self.step, self.seconds, self.tokens, self.last_metrics, self.last_evaluation
+            finished=finished,
+            steps=self.step,
+            seconds=self.seconds,
+            tokens=self.tokens,
+            metrics=self.last_metrics,
+            evaluation=self.last_evaluation,
+            leads=self.processes.leads,
         )
 
     def _after_step(
@@ -205,7 +215,7 @@ class _Loop:
             )
         for number, micro_batch in enumerate(data.micro_batches):
             batch = {
-                name: tensor.to(self.processes.device, non_blocking=True)
+                name: tensor.to(self.processes.device, non_blocking=True) if tensor.dim() else tensor
                 for name, tensor in micro_batch.items()
             }
             with self._gathering(last_one=number == last):

@@ -1,5 +1,6 @@
 """The folder of a run: the finished model, and beside it how it was made."""
 
+import contextlib
 import errno
 import json
 import os
@@ -15,6 +16,8 @@ from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchr
 from nearsay.data.errors import BadInputError, NearsayError
 
 __all__ = ["RunFolder"]
+
+_LOCK = ".training.lock"
 
 
 class RunFolder:
@@ -62,6 +65,24 @@ class RunFolder:
             )
         return True
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training here; NearsayError at once when one does."""
+        from filelock import FileLock, Timeout
+
+        self.run.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.run / _LOCK, timeout=0.0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise NearsayError(
+                f"another process trains in {self.out}. Wait for it, or name another folder"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
     def config(self) -> dict[str, JsonValue]:
         """Give what config.json says; NearsayError when it is damaged."""
         try:
@@ -94,7 +115,7 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Remove what a finished run has no use for."""
-        for left in ("finished", "checkpoints", "best.safetensors", "text", "dev-text"):
+        for left in ("finished", "checkpoints", "best.safetensors", "text", "dev-text", _LOCK):
             _remove(self.run / left)
         for orphan in self.run.glob(f"{TEMPORARY_PREFIX}*"):
             _remove(orphan)

@@ -44,7 +44,8 @@ def plot_run(lines: Sequence[Mapping[str, JsonValue]], file: Path, *, title: str
         panel.grid(alpha=0.3)
         if panel.has_data():
             panel.legend(fontsize=8)
-    right.set_ylim(bottom=min(0.0, right.dataLim.ymin))  # Matthews' correlation goes below 0
+    if not (right.has_data() and right.dataLim.ymin < 0):  # Matthews' correlation goes below 0
+        right.set_ylim(bottom=0.0)
     figure.suptitle(title, parse_math=False)
     picture = BytesIO()
     figure.savefig(picture, format=file.suffix.lstrip(".") or "png", dpi=120)

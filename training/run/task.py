@@ -17,7 +17,7 @@ Batch = dict[str, Tensor]
 class StepData:
     """The data of one step of one process."""
 
-    micro_batches: Sequence[Batch]  # on the CPU; their losses add up to the step's
+    micro_batches: Sequence[Batch]  # on the CPU, where single numbers stay; their losses add up to the step's
     state: Mapping[str, JsonValue]  # where in the data the next step begins; `restore` takes it
 
 

@@ -28,7 +28,7 @@ def _no_thread_is_left() -> Iterator[None]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run's folder; the hardware's peak, which takes a fifth of a second to measure, is 1 Gflop/s."""
-    monkeypatch.setattr(loop, "hardware_peak", lambda device, precision: 1e9)
+    monkeypatch.setattr(loop, "hardware_peak", lambda *_: 1e9)
     run_folder = RunFolder(tmp_path / "out")
     run_folder.begin({"task": "linear"})
     return run_folder

@@ -70,7 +70,7 @@ class LinearTask:
         self.position = int(str(state["position"]))
 
     def measure(self) -> dict[str, float]:
-        """The mean squared error on rows that no step has, and its negative, which grows as it gets better."""
+        """The mean squared error on rows that no step has, and its negative, higher for better."""
         x, y = step_rows(9_999, 32)
         error = (self.model(x).squeeze(-1).float() - y).square().mean().item()
         return {"loss": error, "score": -error}

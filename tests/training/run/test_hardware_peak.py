@@ -7,7 +7,7 @@ from nearsay.training.run.hardware_peak import hardware_peak
 from nearsay.training.sentence.precision import Precision
 
 
-def test_a_processors_peak_is_what_a_product_was_timed_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processors_peak_is_what_a_product_was_timed_at() -> None:
     peak = hardware_peak("cpu", Precision.FLOAT32)
     assert 1e8 < peak < 1e15
 
@@ -37,7 +37,7 @@ def test_the_best_of_several_products_counts(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_gpu_that_is_known_has_its_makers_figure(
     monkeypatch: pytest.MonkeyPatch, name: str, peak: float, precision: Precision
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
     assert hardware_peak("cuda:1", precision) == peak
 
 
@@ -52,7 +52,7 @@ def test_any_other_is_measured(monkeypatch: pytest.MonkeyPatch, name: str, preci
         asked.append((device, dtype))
         return torch.zeros(2, 2)
 
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: name)
     monkeypatch.setattr(torch, "ones", ones)
     assert hardware_peak("cuda", precision) > 0
     wanted = torch.float32 if precision is Precision.FLOAT32 else torch.bfloat16

@@ -29,8 +29,10 @@ def test_lines_are_read_as_they_were_appended(file: Path) -> None:
 
 
 def test_what_is_no_number_is_null_since_json_has_no_word_for_it(file: Path) -> None:
-    MetricsLog(file).append({"step": 1, "loss": float("inf"), "evaluation": {"f1": float("nan"), "mcc": -0.5}})
-    told = json.loads(file.read_text(), parse_constant=lambda word: pytest.fail(word))
+    MetricsLog(file).append(
+        {"step": 1, "loss": float("inf"), "evaluation": {"f1": float("nan"), "mcc": -0.5}}
+    )
+    told = json.loads(file.read_text(), parse_constant=pytest.fail)
     assert told == {"step": 1, "loss": None, "evaluation": {"f1": None, "mcc": -0.5}}
 
 
@@ -73,7 +75,9 @@ def test_a_full_disk_is_told_with_its_remedy(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(DiskFullError, match=r"no room left to write .*metrics\.jsonl\. Free some space and run"):
+    with pytest.raises(
+        DiskFullError, match=r"no room left to write .*metrics\.jsonl\. Free some space and run"
+    ):
         MetricsLog(file).append({"step": 1})
 
 

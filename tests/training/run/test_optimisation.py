@@ -78,7 +78,7 @@ def test_a_value_that_cannot_train_is_named(name: str, value: float, said: str) 
 
 
 def test_minutes_below_nothing_are_refused() -> None:
-    with pytest.raises(BadInputError, match="minutes is 0.0; give a number above 0"):
+    with pytest.raises(BadInputError, match=r"minutes is 0\.0; give a number above 0"):
         Optimisation(minutes=0.0)
 
 

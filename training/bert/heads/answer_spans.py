@@ -76,7 +76,7 @@ def _window_spans(
         (
             int(window.offsets[place // width, 0]),
             int(window.offsets[place // width + place % width, 1]),
-            flat[place],
+            float(flat[place]),
         )
         for place in chosen.tolist()
         if np.isfinite(flat[place])

@@ -11,6 +11,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.heads.example import HeadExample
 from nearsay.training.bert.heads.freezing import Freezing, freeze
+from nearsay.training.bert.heads.head_start import HeadStart, start_linear
 from nearsay.training.bert.heads.head_task import HeadTask
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
@@ -37,8 +38,9 @@ class FineTuning:
 
     epochs: int = 3  # times that each example is learned from
     batch: int = 32  # examples in a step
-    learning_rate: float = 5e-5  # its highest, after a warm-up of a tenth of the run; it falls to 0
+    learning_rate: float = 5e-5  # its highest, after a warm-up of a tenth of the run; it falls to 0 then
     freezing: Freezing = field(default_factory=Freezing)
+    start: HeadStart = HeadStart.LINEAR  # of a classifier's or tagger's new last layer
     precision: Precision = Precision.AUTO  # of matrix products
     seed: int = 0  # of the head's first weights, the order of examples, and dropout
 
@@ -59,6 +61,7 @@ class FineTuning:
             "batch": self.batch,
             "learning_rate": self.learning_rate,
             "freeze": str(self.freezing),
+            "head_start": str(self.start),
             "precision": str(self.precision),
             "seed": self.seed,
         }
@@ -115,6 +118,9 @@ def fine_tune(
     measure: called after each epoch; the weights of the epoch with the best figure are kept. None: the last
     best:    the figure that decides; of equal epochs the first
     """
+    if network.fresh_head and kind is not HeadKind.READER and options.start is HeadStart.LINEAR:
+        resolved = resolve_precision(options.precision, device, Processor.detect())
+        start_linear(network, examples, pad_id=pad_id, device=device, precision=resolved, seed=options.seed)
     trained = freeze(network, options.freezing)
     task = HeadTask(kind, network, examples, batch=options.batch, seed=options.seed, pad_id=pad_id)
     steps = options.epochs * task.steps_per_epoch

@@ -50,6 +50,7 @@ class HeadResult:
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
     test: Mapping[str, float] = field(default_factory=dict)
     steps: int = 0  # 0: a linear head, which is solved
+    chosen: Mapping[str, JsonValue] = field(default_factory=dict)  # settings that were found by trying
 
 
 class HeadFolder:
@@ -122,6 +123,7 @@ class HeadFolder:
                 "training": dict(result.training),
                 "dev": dict(result.dev),
                 "test": dict(result.test),
+                "chosen": dict(result.chosen),
             },
         )
         card = ModelCard(
@@ -133,7 +135,7 @@ class HeadFolder:
             figures=result.test or result.dev or result.training,
             figures_note=self._measured_on(result),
             lineage=lineage,
-            settings=self._settings,
+            settings={**self._settings, **result.chosen},
             limits=_LIMITS,
         )
 

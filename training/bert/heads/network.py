@@ -51,6 +51,8 @@ class HeadNetwork(torch.nn.Module):
         """`transformer`: saved and loaded by itself; this module only runs it."""
         super().__init__()
         self.transformer = transformer
+        self.fresh_head = False
+        """Whether its last layer is random, and not from the folder."""
         self.frozen: tuple[torch.nn.Module, ...] = ()
         """Parts that are not trained; they stay in evaluation mode, without dropout."""
 
@@ -72,16 +74,26 @@ class HeadNetwork(torch.nn.Module):
         returns: classifier: (rows, labels); tagger: (rows, tokens, labels); reader: (rows, tokens, 2), for
                  the first and the last token of the answer
         """
-        head = self.transformer
-        output = head.bert(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
-        classifies = isinstance(head, BertForSequenceClassification)
-        states = output.pooler_output if classifies else output.last_hidden_state
-        with torch.autocast(states.device.type, enabled=False):
-            dropped = states.float()
-            if not isinstance(head, BertForQuestionAnswering):
-                dropped = head.dropout(dropped)
-            logits: torch.Tensor = self.head(dropped)
+        vectors = self.vectors(input_ids, attention_mask, token_type_ids)
+        if not isinstance(self.transformer, BertForQuestionAnswering):
+            vectors = self.transformer.dropout(vectors)
+        with torch.autocast(vectors.device.type, enabled=False):
+            logits: torch.Tensor = self.head(vectors)
         return logits
+
+    def vectors(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
+    ) -> torch.Tensor:
+        """Give what the last layer sees, in float32.
+
+        returns: classifier: (rows, width), from the pooler; the others: (rows, tokens, width)
+        """
+        output = self.transformer.bert(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        )
+        classifies = isinstance(self.transformer, BertForSequenceClassification)
+        states: torch.Tensor = output.pooler_output if classifies else output.last_hidden_state
+        return states.float()
 
     def train(self, mode: bool = True) -> "HeadNetwork":
         """Set training mode for what is trained."""
@@ -106,6 +118,7 @@ def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = Non
     head = "qa_outputs" if kind is HeadKind.READER else "classifier"
     network = HeadNetwork(load_model(bert, kind.transformer_class, fresh=(head, "bert.pooler"), **settings))
     if not _has_head(bert, kind, labels):
+        network.fresh_head = True
         _refresh(network.head, float(network.transformer.config.initializer_range))
     return network
 

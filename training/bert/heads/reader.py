@@ -70,7 +70,7 @@ class Reader:
         resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
         settings = ReaderSettings.read(EncoderFolder(Path(folder)))
         bert, network = load_saved_network(folder, HeadKind.READER, device=chosen, precision=resolved)
-        settings = settings or ReaderSettings(length=min(bert.max_tokens, ReaderSettings().length))
+        settings = settings or _settings_of_others(bert.max_tokens)
         return cls(network, ExampleTokens(bert.tokenizer), settings, device=chosen, precision=resolved)
 
     def predict(self, questions: Sequence[tuple[str, str]]) -> list[ReadAnswer]:
@@ -133,3 +133,12 @@ class Reader:
                 return ReadAnswer("", 0, 0, float(shares[-1]), difference)
         best = spans[0]
         return ReadAnswer(context[best.start : best.end], best.start, best.end, float(shares[0]), difference)
+
+
+def _settings_of_others(max_tokens: int) -> ReaderSettings:
+    """The usual settings, for a folder that does not say; smaller for a small model."""
+    usual = ReaderSettings()
+    length = min(max_tokens, usual.length)
+    return ReaderSettings(
+        length=length, step=max(min(usual.step, length // 3), 1), question=min(usual.question, length // 4)
+    )

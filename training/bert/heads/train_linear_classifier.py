@@ -154,6 +154,7 @@ def train_linear_classifier(
         seconds=found.seconds,
         training={"accuracy": _share_right(found.head, given.vectors, targets)},
         dev={} if dev is None else evaluate_classifier(classifier, dev).metrics(),
+        chosen={"regularisation": found.regularisation},
         test={} if test is None else evaluate_classifier(classifier, test).metrics(),
     )
 

@@ -153,6 +153,7 @@ def train_linear_tagger(
         seconds=found.seconds,
         training=entity_metrics(entity_f1(tags, _split(labels, found.head.logits(vectors), tags))),
         dev={} if dev is None else entity_metrics(evaluate_tagger(tagger, dev)),
+        chosen={"regularisation": found.regularisation},
         test={} if test is None else entity_metrics(evaluate_tagger(tagger, test)),
     )
     on_last = chosen.layers.taken(int(base.config.num_hidden_layers)) == (int(base.config.num_hidden_layers),)

@@ -129,6 +129,7 @@ def train_reader(
         dev=run.evaluation,
         test={} if test is None else _metrics(evaluate_reader(reader(threshold), test)),
         steps=run.steps,
+        chosen={"threshold": threshold},
     )
 
     def save(folder: Path) -> None:
