@@ -106,7 +106,7 @@ def _writing(path: Path) -> Iterator[None]:
         if error.errno in FULL:
             raise DiskFullError(
                 f"no room left to write {path} ({reason}); nothing half-written was kept. "
-                "Free some space and run the same command again: it goes on where it was"
+                "Free some space and run the same command again"
             ) from error
         if isinstance(error, PermissionError):
             raise NearsayError(f"{path} may not be written ({reason}). Check the folder's rights") from error

@@ -13,7 +13,9 @@ __all__ = ["mlm"]
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
 @click.option("--bert", required=True, metavar="BERT", help="Folder or hub name of a pretrained BERT.")
 @click.option("--length", default=128, show_default=True, help="Most tokens of a row.")
-@click.option("--rows", default=10_000, show_default=True, help="Most rows that are looked at.")
+@click.option(
+    "--rows", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows that are looked at."
+)
 @click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
 @BREAKS
 @json_option
@@ -32,8 +34,8 @@ def mlm(
 ) -> None:
     """Measure masked words and next sentences on held-out text.
 
-    The rows and masks are the same for every BERT of one vocabulary. Without a next-sentence head, or with
-    one document alone, masked words are measured in full rows of sentences.
+    The rows and masks are the same for every BERT of one vocabulary with a next-sentence head. Without
+    one, or with one document alone, masked words are measured in full rows of sentences.
 
     \b
     Example:

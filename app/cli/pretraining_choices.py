@@ -17,8 +17,9 @@ def pretraining_of(texts: Sequence[str], options: Mapping[str, Any]) -> Pretrain
     """Read the options; BadInputError for those that do not go together."""
     size = None
     longest = max(options["length"], options["long_length"] if options["long_share"] else 0, 512)
-    if options["start"] is None or options["size"] is not None:
-        size = BertSize.parse(options["size"] or "small", positions=longest, dropout=options["dropout"])
+    if options["start"] is None or options["size"] is not None or options["dropout"] is not None:
+        dropout = 0.1 if options["dropout"] is None else options["dropout"]
+        size = BertSize.parse(options["size"] or "small", positions=longest, dropout=dropout)
     return Pretraining(
         texts=tuple(texts),
         vocabulary=options["vocabulary"],
@@ -35,7 +36,10 @@ def pretraining_of(texts: Sequence[str], options: Mapping[str, Any]) -> Pretrain
         long_length=options["long_length"],
         long_share=options["long_share"],
         reading=prepare_options(
-            options["text"], options["breaks"], one_sentence_a_line=options["one_sentence_a_line"]
+            options["text"],
+            options["breaks"],
+            one_sentence_a_line=options["one_sentence_a_line"],
+            strict=options["strict"],
         ),
         prepared=options["prepared"],
         dev=tuple(options["dev"]),

@@ -18,7 +18,9 @@ BREAKS = click.option(
 )
 
 
-def prepare_options(text: str | None, breaks: str, *, one_sentence_a_line: bool) -> "PrepareOptions":
+def prepare_options(
+    text: str | None, breaks: str, *, one_sentence_a_line: bool, strict: bool = False
+) -> "PrepareOptions":
     """How the text is cut; `text` is the field of a row that holds it."""
     from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
     from nearsay.data.read_options import ReadOptions
@@ -26,5 +28,6 @@ def prepare_options(text: str | None, breaks: str, *, one_sentence_a_line: bool)
     return PrepareOptions(
         breaks=Breaks(breaks),
         one_sentence_a_line=one_sentence_a_line,
+        strict=strict,
         reading=ReadOptions(text=text, metadata=(), max_text_bytes=64 * 2**20),
     )

@@ -36,6 +36,10 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Draw it no more; what stands there stays."""
         self._bar.close()
 
     def __call__(self, progress: "Progress") -> None:

@@ -15,12 +15,13 @@ _MODEL = (
     click.option("--vocabulary", metavar="DIR", help="For a new BERT: from nearsay train vocabulary."),
     click.option("--size", metavar="SIZE", help="tiny to large, or as in 6x384.  [default: small]"),
     click.option("--from", "start", metavar="BERT", help="Go on from this BERT instead."),
-    click.option("--dropout", default=0.1, show_default=True, help="Of a new BERT."),
+    click.option("--dropout", type=float, help="Of a new BERT.  [default: 0.1]"),
 )
 _TEXT = (
     click.option("--text", metavar="FIELD", help="The field with the text; guessed if left out."),
     BREAKS,
     click.option("--one-sentence-a-line", is_flag=True, help="Do not cut lines into sentences."),
+    click.option("--strict", is_flag=True, help="Stop at a row or line that cannot be used."),
     click.option("--prepared", metavar="DIR", help="Keep the tokenized text here, for further runs."),
     click.option("--dev", multiple=True, metavar="TEXT", help="Held-out text; may be repeated."),
     click.option("--evaluate-every", type=int, metavar="STEPS", help="Between two measurements on --dev."),
@@ -74,18 +75,18 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     """
     from nearsay.app.cli.pretraining_choices import pretraining_of
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.app.cli.stopping import stoppable
+    from nearsay.app.cli.stopping import interruptible, stoppable
     from nearsay.app.cli.training_line import TrainingLine
     from nearsay.indexer.progress import Progress
     from nearsay.training.bert.pretrain import pretrain as run
 
-    with ProgressBar("preparing", unit="bytes") as bar, TrainingLine() as line, stoppable() as stop:
+    with ProgressBar("preparing", unit="bytes") as bar, TrainingLine(bar) as line, stoppable() as stop:
         result = run(
             pretraining_of(texts, options),
             out,
             device=options["device"],
             listener=line,
-            reading=lambda done, total: bar(Progress(done, total)),
+            reading=interruptible(lambda done, total: bar(Progress(done, total)), stop),
             report=lambda note: print_notes([note]),
             stop=stop,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 if TYPE_CHECKING:
+    from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.training.run.training_progress import TrainingProgress
 
 __all__ = ["TrainingLine"]
@@ -19,7 +20,9 @@ _SHOWN = ("loss", "mlm_accuracy", "nsp_accuracy", "accuracy")
 class TrainingLine:
     """A listener that keeps one line up to date on a terminal, and writes one every ten seconds elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: "ProgressBar | None" = None) -> None:
+        """`before`: the bar of what comes before the training, which its first step closes."""
+        self._before = before
         self._terminal = sys.stderr.isatty()
         self._said = time.monotonic()
         self._pending = False
@@ -35,6 +38,8 @@ class TrainingLine:
 
     def __call__(self, progress: "TrainingProgress") -> None:
         """Show one look at the run."""
+        if self._before is not None:
+            self._before.close()
         since = time.monotonic() - self._said
         if self._terminal and since >= 0.2:
             click.echo("\r\x1b[K" + self._line(progress), err=True, nl=False)

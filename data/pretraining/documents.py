@@ -54,7 +54,10 @@ class TextSources:
             note(one)
         for source in self.sources:
             if source.format is None:
-                raise BadInputError(f"what does {source.name} hold? Say its format, such as --format txt")
+                raise BadInputError(
+                    f"what does {source.name} hold? Save it in a file whose name says so by its end, such as "
+                    'text.txt or rows.jsonl, and name that; in Python, ReadOptions(format="txt") says it too'
+                )
         self.bytes_read = 0  # compressed bytes of a .gz
         self._options = options
         self._stdin = stdin

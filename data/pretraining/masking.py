@@ -37,10 +37,13 @@ def budgets(maskable: NDArray[np.bool_], share: float, most: int) -> NDArray[np.
 def choose_tokens(
     maskable: NDArray[np.bool_], budget: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Choose exactly `budget` of each row's maskable tokens, every set of them with the same chance.
+    """Choose exactly `budget` of each row's maskable tokens, every set with the same chance but for ties.
 
     maskable: (rows, width); budget: (rows,), at most the row's maskable tokens
     returns:  (rows, width)
+
+    Each token draws one of 2^(31 - bits) numbers, where `bits` are those of the last column's: 2^24 in rows
+    of 128 tokens, 2^22 in rows of 512. The lowest are chosen; of two that are the same, the earlier token's.
     """
     rows, width = maskable.shape
     if not width:

@@ -16,6 +16,7 @@ from nearsay.data.pretraining.documents import DocumentPart, TextSources
 from nearsay.data.pretraining.plain_tokenizer import plain_tokenizer, tokenizer_sha256
 from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_folder import check_folder, claimed, cleared
+from nearsay.data.pretraining.prepared_summary import FAULTS_NAMED, prepared_summary
 from nearsay.data.pretraining.prepared_text import FORMAT_VERSION, MANIFEST_NAME, TOKENIZER_NAME, PreparedText
 from nearsay.data.pretraining.shard_writer import ShardWriter
 from nearsay.data.pretraining.special_tokens import SpecialTokens
@@ -27,7 +28,6 @@ __all__ = ["prepare_text"]
 
 _USUAL: Final = PrepareOptions()
 _BATCH_CHARACTERS: Final = 2**19  # tokenized at a time
-_FAULTS_KEPT: Final = 20  # in the manifest's notes; all are counted and reported
 
 
 def prepare_text(
@@ -44,32 +44,34 @@ def prepare_text(
 
     tokenizer: its truncation and padding are left out of account, and the names of special tokens in the
         text are text
-    folder: made if need be; what another preparation left in it is replaced, anything else is refused
+    folder: made if need be; an unfinished or damaged preparation in it is replaced, anything else is refused
     stdin: what `-` reads; None = the process's
     progress: told the bytes read so far and those of all sources (None if a pipe is among them)
-    report: told what was guessed, and each row or line that could not be used; those are left out and
-        counted, unless the options are strict
+    report: told what was guessed, the first 20 rows or lines that could not be used, and at the end how
+        many they were (they are left out, unless the options are strict) and how much text there is; of a
+        folder that is used as it is, the last two
 
     A folder made of sources with the same contents (by their SHA-256, read through each time) in the same
-    order, by the same tokenizer and options, is used as it is; pipes are always read. The manifest is written
-    last: what was killed, or found the disk full, opens as nothing. Two preparations into one folder take
-    turns. Memory: one shard, whatever the text's size.
+    order, by the same tokenizer and options, is used as it is; pipes are always read, and so need a folder
+    without a prepared text. The manifest is written last: what was killed, or found the disk full, opens as
+    nothing. Two preparations into one folder take turns. Memory: one shard, whatever the text's size.
 
-    BadInputError: no text, a tokenizer without the special tokens, a folder with something else in it;
-    DiskFullError, NearsayError: the folder cannot be written.
+    BadInputError: no text, a tokenizer without the special tokens, a folder with something else in it,
+    such as another prepared text; DiskFullError, NearsayError: the folder cannot be written.
     """
     plain = plain_tokenizer(tokenizer)
-    preparation = _Preparation(plain, options, report or (lambda _: None))
+    say = report or (lambda _: None)
+    preparation = _Preparation(plain, options, say)
     text = TextSources(sources, options, stdin=stdin, note=preparation.note, fault=preparation.fault)
     described = _described(text)
     key = _key(described, plain, options)
     folder = Path(folder)
     check_folder(folder)
     if (made := _made_before(folder, key)) is not None:
-        return made
+        return _told(made, say, faults_named=f"in {folder / MANIFEST_NAME}")
     with claimed(folder):
         if (made := _made_before(folder, key)) is not None:
-            return made
+            return _told(made, say, faults_named=f"in {folder / MANIFEST_NAME}")
         with cleared(folder):
             writer = ShardWriter(
                 folder, shard_tokens=options.shard_tokens, vocabulary_size=preparation.vocabulary_size
@@ -84,7 +86,8 @@ def prepare_text(
             writer.write_file(TOKENIZER_NAME, plain.to_str().encode())
             manifest = json.dumps(preparation.manifest(writer, described, key), indent=1)
             writer.write_file(MANIFEST_NAME, f"{manifest}\n".encode())
-            return PreparedText.open(folder)
+            made = PreparedText.open(folder)
+        return _told(made, say, faults_named="above")
 
 
 class _Preparation:
@@ -111,9 +114,8 @@ class _Preparation:
         if self._options.strict:
             raise BadInputError(f"{fault}. Mend it, or leave such rows out by preparing without strict")
         self.faults += 1
-        if self.faults <= _FAULTS_KEPT:
-            self._notes.append(str(fault))
-        self._report(str(fault))
+        if self.faults <= FAULTS_NAMED:
+            self.note(str(fault))
 
     def tokenize(self, parts: list[DocumentPart], writer: ShardWriter) -> None:
         sentences = [sentence for part in parts for sentence in part.sentences]
@@ -182,17 +184,33 @@ def _key(sources: list[dict[str, JsonValue]], tokenizer: "Tokenizer", options: P
 
 
 def _made_before(folder: Path, key: str) -> PreparedText | None:
+    """Open what was made of the same; None: nothing whole is there. BadInputError: another text is."""
     if not (folder / MANIFEST_NAME).exists():
         return None
     try:
         made = PreparedText.open(folder)
     except BadInputError:  # damaged or of another version: it is made anew
         return None
-    return made if made.key == key else None
+    if made.key != key:
+        raise BadInputError(
+            f"{folder} holds the prepared text of {_named(made.sources)}, made with other texts, options or "
+            "tokenizer; name another folder, or remove it"
+        )
+    return made
+
+
+def _told(made: PreparedText, say: Callable[[str], None], *, faults_named: str) -> PreparedText:
+    for sentence in prepared_summary(made, faults_named=faults_named):
+        say(sentence)
+    return made
 
 
 def _nothing(sources: list[dict[str, JsonValue]], faults: int) -> str:
-    names = ", ".join(str(source["name"]) for source in sources[:3])
-    more = f" and {len(sources) - 3} more" if len(sources) > 3 else ""
     unusable = f" ({faults:,} rows or lines could not be used)" if faults else ""
-    return f"there is no text in {names}{more}{unusable}; name sources that hold some"
+    names = _named([str(source["name"]) for source in sources])
+    return f"there is no text in {names}{unusable}; name sources that hold some"
+
+
+def _named(sources: Sequence[str]) -> str:
+    more = f" and {len(sources) - 3} more" if len(sources) > 3 else ""
+    return f"{', '.join(sources[:3])}{more}"

@@ -49,12 +49,16 @@ class Shard:
 
 
 class PreparedText:
-    """A corpus as token numbers, cut into shards; made by `prepare_text`, checked on opening."""
+    """A corpus as token numbers, cut into shards; made by `prepare_text`, checked on opening.
 
-    def __init__(self, folder: Path, manifest: Mapping[str, Any], sha256: str) -> None:
-        """Use `open`. manifest: what `prepared.json` says; sha256: of that file."""
+    It gives what it was opened with or raises BadInputError: what another preparation has put in the folder
+    since is never read.
+    """
+
+    def __init__(self, folder: Path, manifest: Mapping[str, Any], manifest_sha256: str) -> None:
+        """Use `open`. manifest: what `prepared.json` says; manifest_sha256: of that file."""
         self.folder = folder
-        self.sha256 = sha256  # of the manifest, which has the hash of every file: the data hash of a run
+        self.sha256 = _data_sha256(manifest)  # the data hash of a run: the same wherever the text came from
         self.documents = int(manifest["documents"])
         self.sentences = int(manifest["sentences"])
         self.tokens = int(manifest["tokens"])  # without special ones, those that are [UNK] included
@@ -64,8 +68,10 @@ class PreparedText:
         self.faults = int(manifest["faults"])  # rows and lines that could not be used
         self.notes: tuple[str, ...] = tuple(manifest["notes"])  # what was guessed, and the first faults
         self.sources: tuple[str, ...] = tuple(source["name"] for source in manifest["sources"])
+        self.formats: tuple[str, ...] = tuple(source["format"] for source in manifest["sources"])
         self.options: dict[str, JsonValue] = dict(manifest["options"])
         self.key = str(manifest["key"])  # hash of what went in: sources, options, tokenizer
+        self._manifest_sha256 = manifest_sha256
         self._shards: list[dict[str, Any]] = list(manifest["shards"])
         self._mapped: dict[int, Shard] = {}  # the last few that were asked for
 
@@ -110,10 +116,19 @@ class PreparedText:
 
     @cached_property
     def tokenizer(self) -> "Tokenizer":
-        """The tokenizer that made the tokens, without truncation and padding."""
+        """The tokenizer that made the tokens, without truncation and padding.
+
+        BadInputError when the folder was prepared anew or removed.
+        """
         from tokenizers import Tokenizer
 
-        return Tokenizer.from_file(str(self.folder / TOKENIZER_NAME))
+        try:
+            described = (self.folder / TOKENIZER_NAME).read_text("utf-8")
+        except (OSError, ValueError) as error:
+            raise self._gone() from error
+        if not self._is_unchanged():
+            raise self._gone()
+        return Tokenizer.from_str(described)
 
     def check_tokenizer(self, tokenizer_sha256: str) -> None:
         """Raise BadInputError unless the tokens were made with the tokenizer of that hash."""
@@ -125,7 +140,10 @@ class PreparedText:
             )
 
     def shard(self, number: int) -> Shard:
-        """Map one shard; IndexError if there is no such."""
+        """Map one shard; IndexError if there is no such.
+
+        BadInputError when the folder was prepared anew or removed.
+        """
         if number not in self._mapped:
             if len(self._mapped) >= _MOST_MAPPED:
                 self._mapped.pop(next(iter(self._mapped)))
@@ -134,14 +152,35 @@ class PreparedText:
 
     def _map(self, number: int) -> Shard:
         said = self._shards[number]
-        tokens = np.load(self.folder / shard_file(number, "tokens"), mmap_mode="r", allow_pickle=False)
-        sentences = np.load(self.folder / shard_file(number, "sentences"), allow_pickle=False)
-        documents = np.load(self.folder / shard_file(number, "documents"), allow_pickle=False)
+        try:
+            tokens = np.load(self.folder / shard_file(number, "tokens"), mmap_mode="r", allow_pickle=False)
+            sentences = np.load(self.folder / shard_file(number, "sentences"), allow_pickle=False)
+            documents = np.load(self.folder / shard_file(number, "documents"), allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise self._gone() from error
+        shapes = [(said["tokens"],), (said["sentences"],), (said["documents"], 2)]
+        # The manifest is the first file that another preparation removes, so that arrays which were read
+        # before it was found unchanged are its own.
+        if [tokens.shape, sentences.shape, documents.shape] != shapes or not self._is_unchanged():
+            raise self._gone()
         return Shard(
             tokens,
             np.append(sentences.astype(np.int64), int(said["tokens"])),
             np.append(documents[:, 0].astype(np.int64), int(said["sentences"])),
             documents[:, 1].astype(np.int64),
+        )
+
+    def _is_unchanged(self) -> bool:
+        """Say whether the manifest on the disk is still the one that was opened."""
+        try:
+            return file_sha256(self.folder / MANIFEST_NAME) == self._manifest_sha256
+        except OSError:  # taken away
+            return False
+
+    def _gone(self) -> BadInputError:
+        return BadInputError(
+            f"{self.folder} no longer holds the prepared text that was opened: it was changed or removed "
+            f"meanwhile. Open it again, or prepare {', '.join(self.sources[:3])} into another folder"
         )
 
     def shard_with_other_documents(self, number: int) -> int:
@@ -157,6 +196,13 @@ class PreparedText:
             if {other["first_document"], other["last_document"]} != {own["first_document"]}:
                 return (number + step) % len(self._shards)
         return number
+
+
+def _data_sha256(manifest: Mapping[str, Any]) -> str:
+    """Hash what the data is: the tokenizer's hash and that of each shard's arrays, in order."""
+    files = sorted(dict(manifest["files"]).items())
+    shards = [[name, said["sha256"]] for name, said in files if name not in {TOKENIZER_NAME, MANIFEST_NAME}]
+    return hashlib.sha256(json.dumps([manifest["tokenizer_sha256"], shards]).encode()).hexdigest()
 
 
 def _check_file(path: Path, said: Mapping[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """How fast is pretraining, beside transformers' own Trainer on BertForPreTraining?
 
 Both start from the same weights and are given the same rows in the same batches with the same optimiser
-settings; both are timed a step at a time, in turn, in this process. The Trainer runs at its defaults and in
-its bfloat16 setting, on rows padded to the full length, which is what its default collator takes.
+settings, without warm-up and uncompiled; both are timed a step at a time, in turn, in this process. The Trainer
+runs at its defaults and in its bfloat16 setting, on rows padded to the full length, which is what its default
+collator takes.
 
     python tests/benchmarks/pretrain.py --data FOLDER [--sizes mini base] [--device cuda] [--out FILE.json]
 
@@ -48,6 +49,7 @@ from nearsay.training.sentence.precision import Precision
 
 NOVELS = 4
 RATE = 1e-4
+EPSILON = 1e-6
 SEED = 3
 Timed = tuple[list[float], list[float]]  # seconds of each step, loss of each step
 
@@ -124,7 +126,8 @@ def trainer_steps(
                 max_steps=steps,
                 learning_rate=RATE,
                 weight_decay=0.01,
-                warmup_steps=steps // 10,
+                warmup_steps=0,
+                adam_epsilon=EPSILON,
                 bf16=bf16,
                 use_cpu=device == "cpu",
                 save_strategy="no",
@@ -172,7 +175,14 @@ def our_steps(
         run = RunFolder(folder)
         run.run.mkdir()
         optimisation = Optimisation(
-            steps=steps, learning_rate=RATE, precision=precision, log_every=1, seed=SEED, checkpoint_minutes=0
+            steps=steps,
+            learning_rate=RATE,
+            warmup_share=0.0,
+            epsilon=EPSILON,
+            precision=precision,
+            log_every=1,
+            seed=SEED,
+            checkpoint_minutes=0,
         )
         train(task, run, optimisation, processes, listener=listen)
     return seconds, losses
@@ -212,6 +222,19 @@ def main() -> None:
         chosen.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
+def flops(network: PretrainingNetwork, batch: PretrainingBatch) -> float:
+    """What a batch's real tokens need, row by row."""
+    masked = len(batch.masked_labels) / int(batch.lengths.sum())
+    return sum(network.flops(length, length, round(masked * length)) for length in batch.lengths.tolist())
+
+
+def agree(losses: dict[str, list[float]]) -> None:
+    """Stop unless the float32 runs came to like losses: they differ by their dropout alone."""
+    ours, theirs = (statistics.mean(losses[name]) for name in ("nearsay float32", "Trainer"))
+    if abs(ours - theirs) > 0.1:
+        raise SystemExit(f"the losses differ: {ours:.3f} and {theirs:.3f} nats")
+
+
 def measured(
     size: str, text: PreparedText, special: SpecialTokens, chosen: argparse.Namespace
 ) -> dict[str, object]:
@@ -240,9 +263,9 @@ def measured(
             seconds, losses[name] = way(copy.deepcopy(model))
             rates[name] += [count / second for count, second in zip(tokens[1:], seconds[1:], strict=True)]
             print(f"{size} {name}: {statistics.median(rates[name]):,.0f} tokens/s", file=sys.stderr)
+    agree(losses)
     network = PretrainingNetwork(model, next_sentence=True)
-    masked = sum(len(batch.masked_labels) for batch in batches)
-    a_token = network.flops(sum(tokens), examples.length, masked) / sum(tokens)
+    a_token = sum(flops(network, batch) for batch in batches) / sum(tokens)
     peak = hardware_peak(device, Precision.BFLOAT16)
     middle = {name: statistics.median(found) for name, found in rates.items()}
     return {

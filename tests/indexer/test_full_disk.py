@@ -98,7 +98,7 @@ def test_a_full_disk_is_told_in_one_sentence_and_the_next_run_finishes(
     message = str(raised.value)
     assert message.startswith(f"no room left to write {pets.library.store.segments(1)}")
     assert os.strerror(number) in message
-    assert message.endswith("Free some space and run the same command again: it goes on where it was")
+    assert message.endswith("Free some space and run the same command again")
     assert "\n" not in message
     assert _files(pets) == before
     assert _answer(pets) == answer

@@ -2,7 +2,8 @@
 
 import importlib.metadata
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -13,10 +14,9 @@ from transformers import BertForPreTraining, PreTrainedTokenizerBase
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
-from nearsay.data.pretraining.plain_tokenizer import tokenizer_sha256
 from nearsay.data.pretraining.prepare import prepare_text
 from nearsay.data.pretraining.prepare_options import PrepareOptions
-from nearsay.data.pretraining.prepared_text import PreparedText
+from nearsay.data.pretraining.prepared_text import MANIFEST_NAME, PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import load_bert, load_model
 from nearsay.training.bert.pretraining_card import pretraining_card
@@ -66,18 +66,27 @@ class Pretraining:
     def __post_init__(self) -> None:
         """Raise BadInputError for choices that do not go together."""
         if (self.vocabulary is None) == (self.start is None):
-            raise BadInputError("give either a vocabulary for a new BERT or a BERT to go on from")
+            raise BadInputError(
+                "give either a vocabulary for a new BERT (--vocabulary) or a BERT to go on from (--from)"
+            )
         if self.start is not None and self.size is not None:
-            raise BadInputError(f"{self.start} has its size already; leave the size out")
+            raise BadInputError(
+                f"{self.start} has its size and dropout already; leave --size and --dropout out"
+            )
         if self.span_boundary and self.examples.masking is not Masking.SPANS:
-            raise BadInputError("the span-boundary objective needs span masking")
+            raise BadInputError("the span-boundary objective needs span masking. Add --masking spans")
         if self.batch < 1:
             raise BadInputError(f"the batch is {self.batch} rows; give 1 or more")
+        if self.tokens_at_once is not None and self.tokens_at_once < 1:
+            raise BadInputError(f"{self.tokens_at_once} tokens at once train nothing; give 1 or more")
+        if self.evaluate_every is not None and (self.evaluate_every < 1 or not self.dev):
+            raise BadInputError("evaluating every so many steps needs 1 or more of them, and --dev")
         if not 0 <= self.long_share < 1:
             raise BadInputError(f"the share of long rows is {self.long_share}; give one from 0 to below 1")
         if self.long_length is not None and self.long_share and self.long_length < self.examples.length:
             raise BadInputError(
-                f"long rows of {self.long_length} tokens are shorter than the others ({self.examples.length})"
+                f"long rows of {self.long_length} tokens are shorter than the usual {self.examples.length}. "
+                "Give a --long-length that is longer, or --long-share 0 for none"
             )
 
     @property
@@ -112,23 +121,18 @@ def pretrain(
         network, tokenizer, lineage = _network(wanted, quiet)
         backend = _backend(tokenizer)
         special = SpecialTokens.from_tokenizer(backend)
-        config = _config(wanted, network, backend)
-        if joined.leads and folder.begin(config):
-            say(f"going on with the run in {folder.out}")
-        joined.wait()
-        text = prepare_text(
-            wanted.texts,
-            backend,
-            wanted.prepared or folder.run / "text",
-            wanted.reading,
-            progress=reading if joined.leads else None,
-            report=quiet,
-        )
+        if joined.leads:
+            folder.check()
+        place = Path(wanted.prepared) if wanted.prepared else folder.run / "text"
+        text = _prepared(wanted, wanted.texts, backend, place, joined, folder, reading, say)
         dev = None
         if wanted.dev:
-            dev = prepare_text(wanted.dev, backend, folder.run / "dev-text", wanted.reading, report=quiet)
+            dev = _prepared(wanted, wanted.dev, backend, folder.run / "dev-text", joined, folder, None, say)
         network.to(joined.device)
         task = _task(wanted, network, text, special, joined)
+        if joined.leads and folder.begin(_config(wanted, network, text, dev)):
+            say(f"going on with the run in {folder.out}")
+        joined.wait()
         evaluation = _evaluation(wanted, network, dev, special) if dev else None
         result = train(
             task, folder, wanted.optimisation, joined, evaluation=evaluation, listener=listener, stop=stop
@@ -139,6 +143,33 @@ def pretrain(
     return result
 
 
+def _prepared(  # noqa: PLR0917 - one call's parts
+    wanted: Pretraining,
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    place: Path,
+    joined: Processes,
+    folder: RunFolder,
+    reading: Callable[[int, int | None], None] | None,
+    say: Callable[[str], None],
+) -> PreparedText:
+    """The first process prepares; the others open what it made."""
+    if not joined.leads:
+        joined.wait()
+        return PreparedText.open(place)
+    if place.parent == folder.run and not folder.has_checkpoint and (place / MANIFEST_NAME).is_file():
+        try:
+            found = prepare_text(texts, tokenizer, place, wanted.reading, progress=reading, report=say)
+        except BadInputError:  # of a run that never came to a checkpoint, with another text
+            shutil.rmtree(place)
+        else:
+            joined.wait()
+            return found
+    made = prepare_text(texts, tokenizer, place, wanted.reading, progress=reading, report=say)
+    joined.wait()
+    return made
+
+
 def _network(
     wanted: Pretraining, say: Callable[[str], None]
 ) -> tuple[PretrainingNetwork, PreTrainedTokenizerBase, list[str]]:
@@ -146,7 +177,11 @@ def _network(
     torch.manual_seed(wanted.optimisation.seed)
     if wanted.start is not None:
         bert = load_bert(wanted.start)
-        model = load_model(bert, BertForPreTraining, fresh=("cls", "pooler"))
+        try:
+            model = load_model(bert, BertForPreTraining)
+        except BadInputError:
+            model = load_model(bert, BertForPreTraining, fresh=("cls", "pooler"))
+            say(f"{bert.name} has not all of the pretraining heads; those that it lacks begin anew")
         tokenizer, lineage, positions = bert.pretrained_tokenizer, list(bert.lineage), bert.positions
     else:
         source = EncoderFolder(Path(wanted.vocabulary or "").expanduser())
@@ -166,7 +201,8 @@ def _network(
     longest = wanted.long_length if wanted.goes_long else wanted.examples.length
     if (longest or 0) > positions:
         raise BadInputError(
-            f"rows of {longest} tokens do not fit a BERT of {positions} positions. Take shorter rows"
+            f"rows of {longest} tokens do not fit a BERT of {positions} positions. "
+            "Take a shorter --length and --long-length, or --long-share 0"
         )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     say(f"a BERT of {parameters / 1e6:.1f} million parameters, {model.config.vocab_size:,} tokens")
@@ -216,10 +252,14 @@ def _evaluation(
     return Evaluation(measure, every=wanted.evaluate_every)
 
 
-def _config(wanted: Pretraining, network: PretrainingNetwork, tokenizer: Tokenizer) -> dict[str, JsonValue]:
-    """All that decides the run's numbers; where files lie does not."""
-    hidden = {"texts", "dev", "prepared", "optimisation", "vocabulary", "size"}
-    choices = {name: value for name, value in asdict(wanted).items() if name not in hidden}
+def _config(
+    wanted: Pretraining, network: PretrainingNetwork, text: PreparedText, dev: PreparedText | None
+) -> dict[str, JsonValue]:
+    """What decides the run's numbers; where files lie, and how often is logged and kept, does not."""
+    told = ("examples", "span_boundary", "batch", "long_length", "long_share", "dev_rows", "evaluate_every")
+    choices = {name: value for name, value in asdict(wanted).items() if name in told}
+    speed = ("compile", "log_every", "checkpoint_every", "checkpoint_minutes")
+    optimisation = wanted.optimisation.to_json()
     model = {
         name: network.bert.config.to_dict()[name]
         for name in (
@@ -235,11 +275,12 @@ def _config(wanted: Pretraining, network: PretrainingNetwork, tokenizer: Tokeniz
     config = {
         "task": "pretrain",
         "model": model,
-        "tokenizer_sha256": tokenizer_sha256(tokenizer),
+        "start_sha256": load_bert(wanted.start).weights_sha256 if wanted.start is not None else None,
+        "tokenizer_sha256": text.tokenizer_sha256,
+        "text_sha256": text.sha256,
+        "dev_sha256": dev.sha256 if dev is not None else None,
         **choices,
-        "texts": list(wanted.texts),
-        "dev": list(wanted.dev),
-        "optimisation": wanted.optimisation.to_json(),
+        "optimisation": {name: value for name, value in optimisation.items() if name not in speed},
     }
     plain: dict[str, JsonValue] = json.loads(json.dumps(config, default=str))
     return plain
@@ -274,7 +315,8 @@ def _finish(
 
     def save(place: Path) -> None:
         with quiet_libraries():
-            network.bert.save_pretrained(place)
+            network.trained().save_pretrained(place)
+            tokenizer.model_max_length = network.bert.config.max_position_embeddings
             tokenizer.save_pretrained(place)
         (place / LINEAGE_FILE).write_text(json.dumps(steps, indent=1, ensure_ascii=False), "utf-8")
         card = pretraining_card(folder.out.resolve().name, network.bert.config, config, result, text, steps)

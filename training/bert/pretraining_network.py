@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
-from transformers import BertForPreTraining
+from transformers import BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
 from nearsay.training.bert.span_boundary import SpanBoundaryHead
 
@@ -81,6 +81,17 @@ class PretrainingNetwork(nn.Module):
             span_scores = linear(vectors, decoder.weight, decoder.bias).float()
             span_loss = cross_entropy(span_scores, masked_labels, reduction="sum")
         return PretrainingSums(mlm_loss, mlm_right, nsp_loss, nsp_right, span_loss)
+
+    def trained(self) -> PreTrainedModel:
+        """Give transformers' model with the heads that were trained, and without those that were not."""
+        if self.next_sentence:
+            return self.bert
+        masked = BertForMaskedLM(self.bert.config)
+        masked.bert.load_state_dict(
+            {name: v for name, v in self.bert.bert.state_dict().items() if not name.startswith("pooler.")}
+        )
+        masked.cls.predictions.load_state_dict(self.bert.cls.predictions.state_dict())
+        return masked
 
     def flops(self, tokens: int, width: int, masked: int) -> float:
         """Give the operations that a forward and backward pass needs.

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.pretraining.batches import Cursor, PretrainingBatch, PretrainingBatches
 from nearsay.data.pretraining.example_config import ExampleConfig
 from nearsay.data.pretraining.prepared_text import PreparedText
@@ -20,7 +20,9 @@ from nearsay.training.run.task import Batch, StepData, StepLosses
 
 __all__ = ["PretrainingTask"]
 
-_TOKENS_AT_ONCE = {"cpu": 4096, "mps": 8192, "cuda": 65_536}
+_TOKENS_AT_ONCE = {"cpu": 4096, "mps": 8192}
+_BYTES_A_TOKEN = 1.2e6  # of a GPU; a large BERT in bfloat16 takes about 0.9 MB
+_MOST_AT_ONCE = 131_072
 
 
 class PretrainingTask:
@@ -56,7 +58,7 @@ class PretrainingTask:
         self._special = special
         self._processes = processes
         self._long_from = 1.0 - long_share if long_length else 2.0
-        self._budget = tokens_at_once or _TOKENS_AT_ONCE[torch.device(processes.device).type]
+        self._budget = tokens_at_once or _tokens_at_once(processes.device)
         self._lengths = [examples.length] + ([long_length] if long_length else [])
         self._batches = [
             PretrainingBatches(
@@ -68,6 +70,13 @@ class PretrainingTask:
             )
             for length in self._lengths
         ]
+        fewest = max(batch * examples.length // max(self._lengths), 1)
+        if fewest < processes.count:
+            raise BadInputError(
+                f"a step of {batch} rows has {fewest} of {max(self._lengths)} tokens, too few for "
+                f"{processes.count} processes. "
+                f"Give a --batch of {processes.count * -(-max(self._lengths) // examples.length)} or more"
+            )
         self._cursors = [Cursor() for _ in self._lengths]
         self._streams: dict[int, Iterator[PretrainingBatch]] = {}
 
@@ -129,3 +138,12 @@ def _tokens(part: Batch) -> torch.Tensor:
     """Count a part's real tokens while it is on the CPU: asking a GPU would wait for it."""
     mask = part.get("attention_mask")
     return torch.tensor(part["token_ids"].numel()) if mask is None else mask.sum()
+
+
+def _tokens_at_once(device: str) -> int:
+    """As many as fill a GPU's memory with a large BERT; a CPU is quickest with few."""
+    kind = torch.device(device).type
+    if kind != "cuda":
+        return _TOKENS_AT_ONCE[kind]
+    fitting = torch.cuda.get_device_properties(device).total_memory / _BYTES_A_TOKEN
+    return int(min(fitting, _MOST_AT_ONCE))

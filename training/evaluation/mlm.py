@@ -71,9 +71,10 @@ def evaluate_mlm(
     rows = masked = random = 0
     with torch.inference_mode():
         for batch in batches.one_pass():
+            here = len(batch.lengths) if most_rows is None else min(len(batch.lengths), most_rows - rows)
             parts = network_batches(
                 batch,
-                np.arange(len(batch.lengths)),
+                np.arange(here),
                 token_budget=_ROWS * examples.length,
                 pad_id=special.pad,
                 full=examples.length,
@@ -85,9 +86,9 @@ def evaluate_mlm(
                 if found.nsp_loss is not None:
                     sums[2] += found.nsp_loss
                     sums[3] += found.nsp_right
-            rows += len(batch.lengths)
-            masked += len(batch.masked_labels)
-            random += int(batch.random_next.sum()) if batch.random_next is not None else 0
+            rows += here
+            masked += int((batch.masked_positions < here * batch.token_ids.shape[1]).sum())
+            random += int(batch.random_next[:here].sum()) if batch.random_next is not None else 0
             if progress:
                 progress(rows)
             if most_rows is not None and rows >= most_rows:

@@ -11,7 +11,7 @@ from nearsay.data.pretraining.example_config import ExampleConfig, Packing
 from nearsay.data.pretraining.prepare import prepare_text
 from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.special_tokens import SpecialTokens
-from nearsay.training.bert.bert_folder import load_bert, load_model
+from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.evaluation.mlm import MlmReport, evaluate_mlm
 from nearsay.training.sentence.device import choose_device
@@ -41,11 +41,13 @@ def evaluate_mlm_of(
         model = load_model(bert, BertForPreTraining)
         pairs = True
     except BadInputError:
-        model = load_model(bert, BertForPreTraining, fresh=("cls.seq_relationship", "pooler"))
+        model = _without_next_sentences(bert)
         notes.append(f"{bert.name} has no next-sentence head: masked words alone are measured")
         pairs = False
     if length > bert.positions:
-        raise BadInputError(f"{bert.name} takes rows of up to {bert.positions} tokens, not {length}")
+        raise BadInputError(
+            f"{bert.name} takes rows of up to {bert.positions} tokens, not {length}. Give a shorter --length"
+        )
     chosen = choose_device(device)
     resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
     with tempfile.TemporaryDirectory(prefix="nearsay-") as folder:
@@ -67,3 +69,12 @@ def evaluate_mlm_of(
                 most_rows=most_rows,
             )
     return report, notes
+
+
+def _without_next_sentences(bert: BertFolder) -> BertForPreTraining:
+    try:
+        return load_model(bert, BertForPreTraining, fresh=("cls.seq_relationship", "pooler"))
+    except BadInputError as error:
+        raise BadInputError(
+            f"{bert.name} has no head for masked words: {error}. A BERT of nearsay train pretrain has one"
+        ) from error

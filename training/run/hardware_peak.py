@@ -10,7 +10,16 @@ from nearsay.training.sentence.precision import Precision
 __all__ = ["hardware_peak"]
 
 # Dense bfloat16 and float16 products of the makers' data sheets, operations a second.
-_PUBLISHED = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "4090": 165e12}
+_PUBLISHED = {
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "4090": 165e12,
+}
 _FORMATS = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
 # Of the square product that is timed where nothing is published; short on a CPU, where others may cut in.
 _SIDE = {"cpu": 1024}

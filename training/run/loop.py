@@ -4,7 +4,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.run.best_weights import BestWeights
 from nearsay.training.run.checkpoint import Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
@@ -105,7 +105,7 @@ class _Loop:
         self.task, self.folder, self.settings, self.processes = task, folder, optimisation, processes
         self.evaluation = evaluation
         self.kind = torch.device(processes.device).type
-        self.precision = resolve_precision(optimisation.precision, processes.device, Processor.detect())
+        self.precision = _training_precision(optimisation.precision, processes.device)
         self.dropout: CpuDropout | None = None
         if self.kind == "cpu" and not optimisation.compile:
             self.dropout = stack.enter_context(cpu_dropout(task.model))
@@ -139,7 +139,8 @@ class _Loop:
         with contextlib.closing(self._data()) as steps:  # whatever ends the loop ends the thread, too
             self.clock = time.perf_counter()
             for data in steps:
-                self._one_step(data)
+                with _out_of_memory(self.processes.device):
+                    self._one_step(data)
                 self.step += 1
                 asked = self._after_step(data, listener, stop)
                 self.clock = time.perf_counter()  # evaluations and checkpoints are no training
@@ -172,7 +173,8 @@ class _Loop:
         logs = self.step % self.settings.log_every == 0
         evaluation = self.evaluation
         evaluates = evaluation is not None and evaluation.every and self.step % evaluation.every == 0
-        if self.kind != "cpu" and (logs or evaluates):
+        due = logs or evaluates or self._done() or self._checkpoint_is_due()
+        if self.kind != "cpu" and due:
             torch.accelerator.synchronize(self.processes.device)  # what it has still to do is training
         self.seconds = self.processes.of_the_first(self.seconds + time.perf_counter() - self.clock)
         if logs or self._done():
@@ -389,3 +391,23 @@ def _numbers(line: Mapping[str, JsonValue]) -> dict[str, float]:
         for name, value in line.items()
         if isinstance(value, int | float) and name not in _CIRCUMSTANCES
     }
+
+
+def _training_precision(asked: Precision, device: str) -> Precision:
+    """As encoders resolve it, but float16 where a CUDA GPU has no units for bfloat16."""
+    resolved = resolve_precision(asked, device, Processor.detect())
+    if asked is Precision.AUTO and resolved is Precision.FLOAT32 and device.startswith("cuda"):
+        return Precision.FLOAT16
+    return resolved
+
+
+@contextlib.contextmanager
+def _out_of_memory(device: str) -> Iterator[None]:
+    """Say what helps when a step does not fit."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise NearsayError(
+            f"a step does not fit the memory of {device}. Take fewer tokens at once (--tokens-at-once) or a "
+            "smaller --batch or --length, and run the command again"
+        ) from error

@@ -14,7 +14,8 @@ __all__ = ["Optimisation"]
 class Optimisation:
     """AdamW with warm-up and linear decay, for a number of steps or a number of minutes.
 
-    The defaults are BERT's for pretraining. Devlin et al. 2019, appendix A.2, https://arxiv.org/abs/1810.04805
+    The defaults are BERT's for pretraining, but for the warm-up: it took a hundredth of a much longer run.
+    Devlin et al. 2019, appendix A.2, https://arxiv.org/abs/1810.04805
     """
 
     steps: int | None = None  # updates of the weights; exactly one of steps and minutes is given

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 from torch import distributed
@@ -37,14 +38,14 @@ class Processes:
         """Give every process the first one's number."""
         if self.count == 1:
             return value
-        told = torch.tensor([value], dtype=torch.float64, device=self.device)
+        told = torch.tensor([value], dtype=torch.float64)  # on the CPU: a GPU goes on with its work
         distributed.broadcast(told, src=0)
         return float(told.item())
 
     def wait(self) -> None:
         """Go on when all processes are here."""
         if self.count > 1:
-            distributed.barrier()
+            distributed.all_reduce(torch.zeros(1))
 
 
 @contextmanager
@@ -69,7 +70,9 @@ def processes(device: str | None = None) -> Iterator[Processes]:
         torch.cuda.set_device(local)
     else:
         chosen = "cpu"  # several processes cannot share one of Apple's GPUs
-    distributed.init_process_group("nccl" if chosen.startswith("cuda") else "gloo")
+    # What the processes tell each other beside gradients goes over the CPU; a preparation may take hours.
+    backend = "cpu:gloo,cuda:nccl" if chosen.startswith("cuda") else "gloo"
+    distributed.init_process_group(backend, timeout=timedelta(days=1))
     try:
         yield Processes(distributed.get_rank(), distributed.get_world_size(), chosen)
     finally:

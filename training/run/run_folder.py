@@ -38,21 +38,33 @@ class RunFolder:
     def config_file(self) -> Path:
         return self.run / "config.json"
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is a run to go on with."""
+        return any(self.checkpoints.glob("step-*"))
+
+    def check(self) -> None:
+        """Raise BadInputError when the folder holds something else, or a run that is finished."""
+        if self.out.is_file():
+            raise BadInputError(f"{self.out} is a file. Name a new folder")
+        if not self.out.is_dir():
+            return
+        if self.config_file.is_file() and (self.out / "config.json").is_file():
+            self._clear()  # a stop in the end of `finish`
+            raise BadInputError(f"{self.out} holds a finished run. Name a new folder, or remove that one")
+        if not self.config_file.is_file() and any(path != self.run for path in self.out.iterdir()):
+            raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
+
     def begin(self, config: Mapping[str, JsonValue]) -> bool:
         """Make the folder, or find the run in it again; True when there is a run to go on with.
 
-        Raises BadInputError when the folder holds something else, another run, or one that is finished.
+        A run that never came to a checkpoint is replaced. Raises BadInputError as `check` does, and for a run
+        with another config.
         """
-        if not self.config_file.is_file():
-            if self.out.is_dir() and any(self.out.iterdir()):
-                raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
-            if self.out.is_file():
-                raise BadInputError(f"{self.out} is a file. Name a new folder")
+        self.check()
+        if not self.has_checkpoint:
             self.write_run_json(self.config_file.name, dict(config))
             return False
-        if (self.out / "config.json").is_file():
-            self._clear()  # a stop in the end of `finish`
-            raise BadInputError(f"{self.out} holds a finished run. Name a new folder, or remove that one")
         told, wanted = _flat(self.config()), _flat(json.loads(json.dumps(config)))
         different = sorted(key for key in {*told, *wanted} if told.get(key) != wanted.get(key))
         if different:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,8 +155,15 @@ def test_standard_input_is_read_when_its_format_is_said() -> None:
     assert read(["-"], b"One.\n\nTwo.\n", reading=ReadOptions(format="txt"))[0] == [["One."], ["Two."]]
     rows = b'{"text": "One. Two."}\n'
     assert read(["-"], rows, reading=ReadOptions(format="jsonl"))[0] == [["One.", "Two."]]
-    with pytest.raises(BadInputError, match=r"what does <stdin> hold\? .*--format txt"):
+    with pytest.raises(BadInputError, match=r"what does <stdin> hold\? .*text\.txt.*ReadOptions\(format="):
         read(["-"], b"One.\n")
+
+
+def test_what_a_pipe_holds_is_asked_without_an_option_that_the_commands_lack(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInputError, match=r"what does .*pipe hold\? Save it in a file") as raised:
+        read([tmp_path / "pipe"])
+    assert "--" not in str(raised.value)
 
 
 def test_what_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """Text prepared once: what is written, when it is used again, and what failures leave."""
 
 import errno
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,7 +126,7 @@ def test_truncation_and_padding_of_the_tokenizer_play_no_part(
     plain = prepare_text([write("a.txt", harbour)], tokenizer, tmp_path / "plain")
     again = prepare_text([write("a.txt", harbour)], cutting, tmp_path / "cutting")
     assert tokenizer_sha256(cutting) == tokenizer_sha256(tokenizer) == again.tokenizer_sha256
-    assert again.sha256 == plain.sha256  # the manifest says nothing of when and where
+    assert again.sha256 == plain.sha256
     assert cutting.encode("gull").attention_mask != [1]  # the caller's tokenizer is left as it was
     again.check_tokenizer(tokenizer_sha256(tokenizer))
 
@@ -161,31 +164,147 @@ def test_the_same_is_not_made_twice(
     assert prepare_text([source], tokenizer, folder, A_LINE).sha256 == made.sha256
     moved = source.rename(source.with_name("b.txt"))
     assert prepare_text([moved], tokenizer, folder, A_LINE).sha256 == made.sha256
+    (folder / "prepared.json").unlink()
     with pytest.raises(RuntimeError, match="made anew"):
-        prepare_text([moved], tokenizer, folder, PrepareOptions(one_sentence_a_line=True, shard_tokens=9))
+        prepare_text([moved], tokenizer, folder, A_LINE)
 
 
-def test_changed_sources_options_and_tokenizers_are_made_anew(
+def test_a_folder_with_another_prepared_text_is_refused_and_left_as_it_is(
     once: tuple[Path, Path, PreparedText],
     tokenizer: Tokenizer,
     tokenizer_of: Callable[..., Tokenizer],
     harbour: str,
 ) -> None:
     source, folder, made = once
-    small = PrepareOptions(one_sentence_a_line=True, shard_tokens=9)
-    cut = prepare_text([source], tokenizer, folder, small)
-    assert cut.shards > made.shards
-    other = prepare_text([source], tokenizer_of(["gull"]), folder, A_LINE)
-    assert other.unknown_share > made.unknown_share
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def refused(tokenizer: Tokenizer, options: PrepareOptions) -> None:
+        said: list[str] = []
+        with pytest.raises(BadInputError) as raised:
+            prepare_text([source], tokenizer, folder, options, report=said.append)
+        assert str(raised.value) == (
+            f"{folder} holds the prepared text of {source}, made with other texts, options or tokenizer; "
+            "name another folder, or remove it"
+        )
+        assert said == []
+
+    refused(tokenizer, PrepareOptions(one_sentence_a_line=True, shard_tokens=9))
+    refused(tokenizer_of(["gull"]), A_LINE)
     source.write_text(harbour.replace("late", "fog"))  # as long as before
-    changed = prepare_text([source], tokenizer, folder, A_LINE)
-    assert (changed.tokens, changed.shards) == (made.tokens, made.shards)
-    assert changed.sha256 != made.sha256
+    refused(tokenizer, A_LINE)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    source.write_text(harbour)
+    assert prepare_text([source], tokenizer, folder, A_LINE).sha256 == made.sha256
+
+
+def test_many_sources_of_another_prepared_text_are_not_all_named(
+    tokenizer: Tokenizer, write: Callable[..., Path], tmp_path: Path
+) -> None:
+    sources = [write(f"{name}.txt", f"gull {name}") for name in "abcde"]
+    prepare_text(sources, tokenizer, tmp_path / "prepared")
+    with pytest.raises(
+        BadInputError, match=r"prepared text of \S+a\.txt, \S+b\.txt, \S+c\.txt and 2 more, made"
+    ):
+        prepare_text(sources[:1], tokenizer, tmp_path / "prepared")
+
+
+def test_an_unfinished_preparation_is_replaced_with_nothing_of_it_left(
+    tokenizer: Tokenizer, write: Callable[..., Path], harbour: str, tmp_path: Path
+) -> None:
+    source, folder = write("a.txt", harbour), tmp_path / "prepared"
+    small = prepare_text([source], tokenizer, folder, PrepareOptions(shard_tokens=9))
+    assert small.shards > 1
+    (folder / "prepared.json").unlink()  # it is written last
+    assert prepare_text([source], tokenizer, folder, A_LINE).shards == 1
     assert sorted(path.name for path in folder.glob("shard-*")) == [
         "shard-00000-documents.npy",
         "shard-00000-sentences.npy",
         "shard-00000-tokens.npy",
-    ]  # what the smaller shards left is gone
+    ]
+
+
+def test_the_data_hash_is_of_the_tokens_and_the_tokenizer_alone(
+    tokenizer: Tokenizer,
+    tokenizer_of: Callable[..., Tokenizer],
+    write: Callable[..., Path],
+    harbour: str,
+    tmp_path: Path,
+) -> None:
+    def data_sha256(name: str, content: str, tokenizer: Tokenizer = tokenizer, tokens: int = 2**20) -> str:
+        options = PrepareOptions(shard_tokens=tokens)
+        return prepare_text([write(name, content)], tokenizer, tmp_path / f"of-{name}", options).sha256
+
+    first = data_sha256("a.txt", harbour)
+    assert first == data_sha256("b.txt", harbour)
+    assert first == data_sha256("c.txt.gz", harbour)
+    assert first == data_sha256("d.txt", harbour.encode() + b"\n\nbad \xff line\n")  # left out, with a note
+    os.mkfifo(tmp_path / "pipe.txt")
+    writer = threading.Thread(target=(tmp_path / "pipe.txt").write_text, args=(harbour,), daemon=True)
+    writer.start()
+    piped = prepare_text([tmp_path / "pipe.txt"], tokenizer, tmp_path / "piped")
+    writer.join()
+    assert piped.sha256 == first
+    others = {
+        data_sha256("e.txt", harbour.replace("boat", "gull")),
+        data_sha256("f.txt", harbour.replace("\n\n", "\n")),  # the same tokens in one document
+        data_sha256("g.txt", harbour, tokens=9),
+        data_sha256("h.txt", harbour, tokenizer_of(["gull"])),
+    }
+    assert len(others | {first}) == 5
+
+
+def test_the_data_hash_is_as_worked_out_by_hand(once: tuple[Path, Path, PreparedText]) -> None:
+    _, folder, made = once
+    names = [f"shard-00000-{what}.npy" for what in ("documents", "sentences", "tokens")]
+    shards = [[name, hashlib.sha256((folder / name).read_bytes()).hexdigest()] for name in names]
+    tokenizer = hashlib.sha256((folder / "tokenizer.json").read_bytes()).hexdigest()
+    assert made.sha256 == hashlib.sha256(json.dumps([tokenizer, shards]).encode()).hexdigest()
+
+
+def replaced(folder: Path, other: Path) -> None:
+    """Put another preparation into the place of one, as removing and preparing again does."""
+    shutil.rmtree(folder)
+    other.rename(folder)
+
+
+@pytest.mark.parametrize("content", ["gull boat\nrope net\n", "gull\n"])  # as large, and smaller
+def test_what_was_opened_never_gives_another_preparations_tokens(
+    prepare: Callable[..., PreparedText], content: str
+) -> None:
+    text = prepare("boat gull\nnet rope\n")
+    held = prepare("boat gull\nnet rope\n", "held")
+    tokens = held.shard(0).tokens.tolist()
+    for opened in (text, held):
+        replaced(opened.folder, prepare(content, f"other-{opened.folder.name}").folder)
+    with pytest.raises(
+        BadInputError, match=r"no longer holds the prepared text that was opened.*Open it again"
+    ):
+        text.shard(0)
+    with pytest.raises(BadInputError, match=r"no longer holds the prepared text that was opened"):
+        _ = text.tokenizer
+    assert held.shard(0).tokens.tolist() == tokens  # what was mapped before stays
+    assert PreparedText.open(text.folder).shard(0).documents == 1
+
+
+def test_what_was_opened_and_removed_is_told(prepare: Callable[..., PreparedText]) -> None:
+    text = prepare("boat gull\nnet rope\n")
+    shutil.rmtree(text.folder)
+    for ask in (lambda: text.shard(0), lambda: text.tokenizer):
+        with pytest.raises(BadInputError, match=r"no longer holds the prepared text"):
+            ask()
+
+
+def test_arrays_of_other_shapes_than_the_manifests_are_refused(prepare: Callable[..., PreparedText]) -> None:
+    for number, what in enumerate(("tokens", "sentences", "documents")):
+        text = prepare("boat gull\nnet rope\n", f"prepared-{number}")
+        path = text.folder / f"shard-00000-{what}.npy"
+        values = np.load(path)
+        np.save(path, np.concatenate([values, values]))
+        with pytest.raises(BadInputError, match=r"no longer holds the prepared text"):
+            text.shard(0)
+        path.write_bytes(b"")
+        with pytest.raises(BadInputError, match=r"no longer holds the prepared text"):
+            text.shard(0)
 
 
 def test_a_damaged_preparation_is_refused_and_made_anew(
@@ -265,8 +384,16 @@ def test_faults_are_counted_reported_and_kept_in_the_manifest(
     said: list[str] = []
     text = prepare_text([source], tokenizer, tmp_path / "prepared", report=said.append)
     assert (text.faults, text.documents) == (30, 1)
-    assert len(said) == 31  # and what the field was guessed to be
-    assert len(text.notes) == 21
+    assert tuple(said[:21]) == text.notes  # what the field was guessed to be, and 20 faults
+    assert said[21] == "30 rows or lines could not be used (the first 20 are named above)"
+    assert len(said) == 23
+    again: list[str] = []
+    prepare_text([source], tokenizer, tmp_path / "prepared", report=again.append)
+    manifest = tmp_path / "prepared" / "prepared.json"
+    assert again == [
+        f"30 rows or lines could not be used (the first 20 are named in {manifest})",
+        said[22],
+    ]
     assert text.notes[1] == f"{source}:2: the text field 'text' is a number, not text"
     with pytest.raises(BadInputError, match=r"rows\.jsonl:2: .*without strict"):
         prepare_text([source], tokenizer, tmp_path / "strict", PrepareOptions(strict=True))

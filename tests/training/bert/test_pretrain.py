@@ -5,6 +5,7 @@ import itertools
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModel, AutoTokenizer, BertForPreTraining
+from safetensors import safe_open
+from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertForPreTraining
 
 from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
@@ -21,6 +23,7 @@ from nearsay.training.bert.fill import Filler
 from nearsay.training.bert.next_sentence import NextSentence
 from nearsay.training.bert.pretrain import Pretraining, pretrain
 from nearsay.training.bert.sizes import BertSize
+from nearsay.training.evaluation.mlm_of_folder import evaluate_mlm_of
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.sentence.encoder import Encoder
@@ -172,7 +175,22 @@ def test_spans_with_their_boundary_objective_are_learned(pretraining: Make, tmp_
     line = numbers(tmp_path / "out")[0]
     assert "nsp_loss" not in line
     assert line["loss"] == pytest.approx(line["mlm_loss"] + line["span_loss"], rel=1e-6)
-    assert BertForPreTraining.from_pretrained(tmp_path / "out").config.vocab_size == 600
+    assert BertForMaskedLM.from_pretrained(tmp_path / "out").config.vocab_size == 600
+
+
+def test_a_head_that_was_not_trained_is_not_saved(pretraining: Make, tmp_path: Path, corpus: str) -> None:
+    pretrain(pretraining(), tmp_path / "pairs", device="cpu")
+    rows = ExampleConfig(length=32, packing=Packing.FULL_SENTENCES)
+    further = pretraining(2, vocabulary=None, size=None, start=str(tmp_path / "pairs"), examples=rows)
+    pretrain(further, tmp_path / "words", device="cpu")
+    with safe_open(tmp_path / "words" / "model.safetensors", "pt") as file:
+        assert not [name for name in file.keys() if "pooler" in name or "seq_relationship" in name]  # noqa: SIM118
+    with pytest.raises(BadInputError, match="has no next-sentence head"):
+        NextSentence.load(str(tmp_path / "words"))
+    report, notes = evaluate_mlm_of(str(tmp_path / "words"), [corpus], length=32, most_rows=20)
+    assert report.nsp_accuracy is None
+    assert any("no next-sentence head" in note for note in notes)
+    assert Filler.load(str(tmp_path / "words")).fill("a [MASK]", k=1)
 
 
 def test_held_out_text_is_measured_while_it_goes_on(pretraining: Make, tmp_path: Path, corpus: str) -> None:
@@ -238,6 +256,30 @@ def test_rows_longer_than_the_positions_are_refused(pretraining: Make, tmp_path:
     refused(pretraining(long_length=128), tmp_path / "out", "128 tokens do not fit a BERT of 64 positions")
 
 
+def test_a_run_does_not_go_on_over_another_text(pretraining: Make, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("The boat left.\nIt was late.\n\nThe fog came.\nA gull cried.\n")
+    choices = {"texts": (str(text),), "prepared": None}
+    pretrain(pretraining(**choices), tmp_path / "out", device="cpu", stop=lambda: True)
+    text.write_text("The bread rose.\nIt was warm.\n\nThe oven hummed.\nA cat slept.\n")
+    refused(pretraining(**choices), tmp_path / "out", "another")
+    moved = tmp_path / "moved.txt"
+    moved.write_text("The boat left.\nIt was late.\n\nThe fog came.\nA gull cried.\n")
+    assert pretrain(pretraining(texts=(str(moved),), prepared=None), tmp_path / "out", device="cpu").finished
+
+
+def test_a_run_that_never_came_to_a_checkpoint_is_replaced(pretraining: Make, tmp_path: Path) -> None:
+    text = tmp_path / "one.txt"
+    text.write_text("A boat came late. The net was empty.\nThe crew went home.\n")
+    choices = {"texts": (str(text),), "prepared": None}
+    refused(pretraining(**choices), tmp_path / "out", "--no-nsp")
+    rows = ExampleConfig(length=32, packing=Packing.FULL_SENTENCES)
+    assert pretrain(pretraining(examples=rows, **choices), tmp_path / "out", device="cpu").finished
+    (tmp_path / "later").mkdir()
+    refused(pretraining(texts=(str(text),), prepared=None), tmp_path / "later", "--no-nsp")
+    assert pretrain(pretraining(prepared=None), tmp_path / "later", device="cpu").finished
+
+
 def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: Path) -> None:
     pretrain(pretraining(), tmp_path / "out", device="cpu", stop=lambda: True)
     refused(pretraining(batch=16), tmp_path / "out", "batch: 8 there, 16 now")
@@ -249,12 +291,14 @@ def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: P
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"start": "x"}, "either a vocabulary for a new BERT or a BERT"),
+        ({"start": "x"}, "either a vocabulary for a new BERT .--vocabulary. or"),
         ({"vocabulary": None, "start": "x"}, "has its size already"),
         ({"span_boundary": True}, "needs span masking"),
         ({"batch": 0}, "give 1 or more"),
         ({"long_share": 1.0}, "from 0 to below 1"),
-        ({"long_length": 16}, "shorter than the others"),
+        ({"long_length": 16}, "shorter than the usual 32"),
+        ({"tokens_at_once": 0}, "give 1 or more"),
+        ({"evaluate_every": 5}, "and --dev"),
     ],
 )
 def test_choices_that_do_not_go_together_are_refused(
@@ -324,3 +368,42 @@ def test_fill_and_next_refuse_what_they_cannot_answer(parrot: str, tiny_folder: 
         Filler.load(str(tiny_folder))
     with pytest.raises(BadInputError, match="nearsay train pretrain"):
         NextSentence.load(str(tiny_folder))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [[], ["--no-nsp"]], ids=["pairs", "no next sentences"])
+def test_two_processes_train_as_one_does(
+    tmp_path: Path, vocabulary: str, corpus: str, more: list[str]
+) -> None:
+    arguments = [
+        *("-m", "nearsay.app.cli", "train", "pretrain", corpus, "--vocabulary", vocabulary, *more),
+        *("--size", "1x64", "--steps", "5", "--batch", "8", "--length", "32", "--long-length", "64"),
+        *("--long-share", "0.3", "--dropout", "0", "--log-every", "1", "--precision", "float32"),
+        *("--device", "cpu", "--tokens-at-once", "70", "--prepared", str(tmp_path / "prepared"), "--out"),
+    ]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    launcher = [*("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1")]
+    ways = {"one": [], "two": [*launcher, "--master-port", port]}
+    for name, launched in ways.items():
+        command = [sys.executable, *launched, *arguments, str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("mlm accuracy") == 1  # one process alone reports
+    one, two = (numbers(tmp_path / name) for name in ways)
+    assert len(one) == len(two) == 5
+    for first, second in zip(one, two, strict=True):
+        assert first == pytest.approx(second, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_a_compiled_run_goes_through_the_same_losses(pretraining: Make, tmp_path: Path) -> None:
+    size = BertSize(1, 32, heads=2, positions=64, dropout=0.0)
+    for name, compiled in (("plain", False), ("compiled", True)):
+        pretrain(pretraining(3, size=size, optimisation={"compile": compiled}), tmp_path / name, device="cpu")
+    plain, compiled_lines = (numbers(tmp_path / name) for name in ("plain", "compiled"))
+    for first, second in zip(plain, compiled_lines, strict=True):
+        assert first == pytest.approx(second, rel=1e-4)
+    assert BertForPreTraining.from_pretrained(tmp_path / "compiled").config.hidden_size == 32

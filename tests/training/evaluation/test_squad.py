@@ -7,6 +7,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.squad import (
     SquadReport,
     answer_f1,
+    best_null_threshold,
     evaluate_answers,
     exact_match,
     normalised_answer,
@@ -80,3 +81,21 @@ def test_a_question_that_was_not_answered_counts_as_wrong() -> None:
 def test_no_questions_are_refused() -> None:
     with pytest.raises(BadInputError, match="no questions"):
         evaluate_answers([], {})
+
+
+def test_the_threshold_is_where_saying_nothing_to_the_rest_gains_most() -> None:
+    questions = [question("1", "cat"), question("2"), question("3", "dog"), question("4")]
+    said = {"1": "cat", "2": "x", "3": "dog", "4": "y"}
+    # From the surest span: 1 right, then 3 right, then 2 and 4 are better left unanswered.
+    differences = {"1": -5.0, "3": -1.0, "2": 0.5, "4": 3.0}
+    assert best_null_threshold(questions, said, differences) == -1.0
+    # Question 3 is behind 2: taking both gains as much as it loses, so the lower threshold stays.
+    assert best_null_threshold(questions, said, {**differences, "3": 1.0}) == -5.0
+
+
+def test_equal_differences_are_on_one_side() -> None:
+    questions = [question("1", "cat"), question("2"), question("3")]
+    said = {"1": "cat", "2": "x", "3": "y"}
+    assert best_null_threshold(questions, said, dict.fromkeys("123", 2.0)) == 1.0  # say nothing at all
+    assert best_null_threshold(questions[:1], said, {"1": 2.0}) == 2.0
+    assert best_null_threshold(questions, said, {}) == 0.0

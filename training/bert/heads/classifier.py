@@ -67,12 +67,11 @@ class TextClassifier:
         """
         chosen = choose_device(device)
         resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
-        settings = ClassifierSettings.read(EncoderFolder(Path(folder)))
+        place = Path(folder).expanduser()
+        settings = ClassifierSettings.read(EncoderFolder(place))
         if settings is not None and settings.way is HeadWay.PROBE:
             encoder = Encoder.load(folder, device=chosen, precision=precision)
-            return cls(
-                ProbeTextScorer(encoder, LinearHead.load(Path(folder))), LabelSet(settings.labels), settings
-            )
+            return cls(ProbeTextScorer(encoder, LinearHead.load(place)), LabelSet(settings.labels), settings)
         if settings is not None and settings.way is HeadWay.FEATURES:
             bert = load_bert(folder)
             features = FrozenFeatures(
@@ -81,7 +80,7 @@ class TextClassifier:
             scorer = FeatureTextScorer(
                 features,
                 ExampleTokens(bert.tokenizer),
-                LinearHead.load(Path(folder)),
+                LinearHead.load(place),
                 pooling=Pooling(settings.pooling or Pooling.MEAN),
                 length=settings.length,
             )

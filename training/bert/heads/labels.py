@@ -1,9 +1,10 @@
 """The labels that a head tells apart, each with its number."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,8 @@ from nearsay.data.tagged_sentences import OUTSIDE, TaggedSentences
 
 __all__ = ["LabelSet"]
 
-_SHOWN = 10  # labels in a message
+_SHOWN: Final = 10  # labels in a message
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class LabelSet:
     def of_texts(cls, texts: LabelledTexts) -> "LabelSet":
         """The labels of a file of texts, in alphabetical order, whole numbers in theirs."""
         found = {row.label for row in texts.rows}
-        if all(name.lstrip("-").isdecimal() for name in found):
+        if all(_WHOLE.fullmatch(name) for name in found):
             return cls(tuple(sorted(found, key=lambda name: (int(name), name))))
         return cls(tuple(sorted(found)))
 

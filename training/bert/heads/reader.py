@@ -68,7 +68,8 @@ class Reader:
         """
         chosen = choose_device(device)
         resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
-        settings = ReaderSettings.read(EncoderFolder(Path(folder)))
+        place = Path(folder).expanduser()
+        settings = ReaderSettings.read(EncoderFolder(place))
         bert, network = load_saved_network(folder, HeadKind.READER, device=chosen, precision=resolved)
         settings = settings or _settings_of_others(bert.max_tokens)
         return cls(network, ExampleTokens(bert.tokenizer), settings, device=chosen, precision=resolved)

@@ -47,13 +47,14 @@ class Tagger:
         """
         chosen = choose_device(device)
         resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
-        settings = TaggerSettings.read(EncoderFolder(Path(folder)))
+        place = Path(folder).expanduser()
+        settings = TaggerSettings.read(EncoderFolder(place))
         if settings is not None and settings.way is not HeadWay.FINE_TUNED:
             bert = load_bert(folder)
             features = FrozenFeatures(
                 bert, LayerChoice.parse(settings.layers or "last"), device=chosen, precision=resolved
             )
-            scorer: WordScorer = FeatureWordScorer(features, LinearHead.load(Path(folder)))
+            scorer: WordScorer = FeatureWordScorer(features, LinearHead.load(place))
             return cls(scorer, ExampleTokens(bert.tokenizer), LabelSet(settings.labels), settings)
         bert, network = load_saved_network(folder, HeadKind.TAGGER, device=chosen, precision=resolved)
         settings = settings or TaggerSettings(length=min(bert.max_tokens, _DEFAULT_LENGTH))
