@@ -24,10 +24,14 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["prepare_text"]
+__all__ = ["OtherTextError", "prepare_text"]
 
 _USUAL: Final = PrepareOptions()
 _BATCH_CHARACTERS: Final = 2**19  # tokenized at a time
+
+
+class OtherTextError(BadInputError):
+    """The folder holds another prepared text."""
 
 
 def prepare_text(
@@ -184,7 +188,7 @@ def _key(sources: list[dict[str, JsonValue]], tokenizer: "Tokenizer", options: P
 
 
 def _made_before(folder: Path, key: str) -> PreparedText | None:
-    """Open what was made of the same; None: nothing whole is there. BadInputError: another text is."""
+    """Open what was made of the same; None: nothing whole is there. OtherTextError: another is."""
     if not (folder / MANIFEST_NAME).exists():
         return None
     try:
@@ -192,7 +196,7 @@ def _made_before(folder: Path, key: str) -> PreparedText | None:
     except BadInputError:  # damaged or of another version: it is made anew
         return None
     if made.key != key:
-        raise BadInputError(
+        raise OtherTextError(
             f"{folder} holds the prepared text of {_named(made.sources)}, made with other texts, options or "
             "tokenizer; name another folder, or remove it"
         )

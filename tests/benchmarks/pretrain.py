@@ -1,9 +1,9 @@
 """How fast is pretraining, beside transformers' own Trainer on BertForPreTraining?
 
 Both start from the same weights and are given the same rows in the same batches with the same optimiser
-settings, without warm-up and uncompiled; both are timed a step at a time, in turn, in this process. The Trainer
-runs at its defaults and in its bfloat16 setting, on rows padded to the full length, which is what its default
-collator takes.
+settings, without warm-up and uncompiled. Both are timed a step at a time, in turn, in this process. The
+Trainer runs at its defaults and in its bfloat16 setting, on rows padded to the full length, which is what its
+default collator takes.
 
     python tests/benchmarks/pretrain.py --data FOLDER [--sizes mini base] [--device cuda] [--out FILE.json]
 

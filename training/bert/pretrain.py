@@ -14,9 +14,9 @@ from transformers import BertForPreTraining, PreTrainedTokenizerBase
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
-from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepare import OtherTextError, prepare_text
 from nearsay.data.pretraining.prepare_options import PrepareOptions
-from nearsay.data.pretraining.prepared_text import MANIFEST_NAME, PreparedText
+from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import load_bert, load_model
 from nearsay.training.bert.pretraining_card import pretraining_card
@@ -127,7 +127,9 @@ def pretrain(
         text = _prepared(wanted, wanted.texts, backend, place, joined, folder, reading, say)
         dev = None
         if wanted.dev:
-            dev = _prepared(wanted, wanted.dev, backend, folder.run / "dev-text", joined, folder, None, say)
+            dev = _prepared(
+                wanted, wanted.dev, backend, folder.run / "dev-text", joined, folder, None, _of_dev(say)
+            )
         network.to(joined.device)
         task = _task(wanted, network, text, special, joined)
         if joined.leads and folder.begin(_config(wanted, network, text, dev)):
@@ -157,17 +159,23 @@ def _prepared(  # noqa: PLR0917 - one call's parts
     if not joined.leads:
         joined.wait()
         return PreparedText.open(place)
-    if place.parent == folder.run and not folder.has_checkpoint and (place / MANIFEST_NAME).is_file():
-        try:
-            found = prepare_text(texts, tokenizer, place, wanted.reading, progress=reading, report=say)
-        except BadInputError:  # of a run that never came to a checkpoint, with another text
-            shutil.rmtree(place)
-        else:
-            joined.wait()
-            return found
-    made = prepare_text(texts, tokenizer, place, wanted.reading, progress=reading, report=say)
+
+    def prepare() -> PreparedText:
+        return prepare_text(texts, tokenizer, place, wanted.reading, progress=reading, report=say)
+
+    try:
+        made = prepare()
+    except OtherTextError:
+        if place.parent != folder.run or folder.has_checkpoint:
+            raise
+        shutil.rmtree(place)  # of a run that never came to a checkpoint
+        made = prepare()
     joined.wait()
     return made
+
+
+def _of_dev(say: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda note: say(f"held-out text: {note}")
 
 
 def _network(

@@ -292,7 +292,7 @@ def test_another_run_in_the_folder_is_not_touched(pretraining: Make, tmp_path: P
     ("choices", "message"),
     [
         ({"start": "x"}, "either a vocabulary for a new BERT .--vocabulary. or"),
-        ({"vocabulary": None, "start": "x"}, "has its size already"),
+        ({"vocabulary": None, "start": "x"}, "has its size and dropout already"),
         ({"span_boundary": True}, "needs span masking"),
         ({"batch": 0}, "give 1 or more"),
         ({"long_share": 1.0}, "from 0 to below 1"),
@@ -398,6 +398,7 @@ def test_two_processes_train_as_one_does(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler, about itself
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_a_compiled_run_goes_through_the_same_losses(pretraining: Make, tmp_path: Path) -> None:
     size = BertSize(1, 32, heads=2, positions=64, dropout=0.0)

@@ -43,6 +43,20 @@ def refusal(out: Path, config: dict[str, object] | None = None) -> str:
     return str(raised.value)
 
 
+def kept(out: Path) -> RunFolder:
+    """A run that has come to a checkpoint."""
+    folder = RunFolder(out)
+    folder.begin(CONFIG)
+    (folder.checkpoints / "step-0000000001").mkdir(parents=True)
+    return folder
+
+
+def test_a_run_that_never_came_to_a_checkpoint_is_replaced(out: Path) -> None:
+    RunFolder(out).begin(CONFIG)
+    assert RunFolder(out).begin({"task": "another"}) is False
+    assert RunFolder(out).config() == {"task": "another"}
+
+
 def test_a_new_folder_is_made_with_its_config(out: Path) -> None:
     folder = RunFolder(out)
     assert folder.begin(CONFIG) is False
@@ -57,7 +71,7 @@ def test_an_empty_folder_may_be_there_already(out: Path) -> None:
 
 
 def test_the_same_config_goes_on_with_the_run(out: Path) -> None:
-    RunFolder(out).begin(CONFIG)
+    kept(out)
     assert RunFolder(out).begin({**CONFIG, "texts": ("a",)}) is True  # as JSON it is the same
 
 
@@ -67,7 +81,7 @@ def test_a_home_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_other_settings_are_named_one_by_one_and_nothing_is_touched(out: Path) -> None:
-    RunFolder(out).begin(CONFIG)
+    kept(out)
     before = (out / "run" / "config.json").read_bytes()
     changed = {"task": "linear", "batch": 16, "optimisation": {"steps": 5, "learning_rate": 0.2}, "dev": []}
     assert refusal(out, changed | {"texts": ["a"]}) == (
@@ -100,8 +114,7 @@ def test_a_finished_run_is_refused(out: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b'{"task": ', b"\xff\xfe"])
 def test_a_damaged_config_is_told_with_its_remedy(out: Path, content: bytes) -> None:
-    folder = RunFolder(out)
-    folder.begin(CONFIG)
+    folder = kept(out)
     folder.config_file.write_bytes(content)
     with pytest.raises(NearsayError, match=r"run/config\.json cannot be read .*Name a new folder$"):
         folder.begin(CONFIG)
