@@ -28,7 +28,8 @@ class NextSentence:
             model = load_model(bert, BertForNextSentencePrediction)
         except BadInputError as error:
             raise BadInputError(
-                f"{bert.name} has no next-sentence head: {error}. A BERT of nearsay train pretrain has one"
+                f"{bert.name} has no next-sentence head: {error}. "
+                "A BERT that nearsay train pretrain made without --no-nsp has one"
             ) from error
         return cls(bert, model, choose_device(device))
 

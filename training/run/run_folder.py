@@ -51,7 +51,10 @@ class RunFolder:
             return
         if self.config_file.is_file() and (self.out / "config.json").is_file():
             self._clear()  # a stop in the end of `finish`
-            raise BadInputError(f"{self.out} holds a finished run. Name a new folder, or remove that one")
+            raise BadInputError(
+                f"{self.out} holds a finished run. Name a new folder, or remove that one; "
+                "to train the model further, start a new run from it"
+            )
         if not self.config_file.is_file() and any(path != self.run for path in self.out.iterdir()):
             raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
 

@@ -109,7 +109,10 @@ def test_a_finished_run_is_refused(out: Path) -> None:
     folder = RunFolder(out)
     folder.begin(CONFIG)
     folder.finish(save_model)
-    assert refusal(out) == f"{out} holds a finished run. Name a new folder, or remove that one"
+    assert refusal(out) == (
+        f"{out} holds a finished run. Name a new folder, or remove that one; "
+        "to train the model further, start a new run from it"
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b'{"task": ', b"\xff\xfe"])

@@ -120,7 +120,11 @@ def fine_tune(
     """
     if network.fresh_head and kind is not HeadKind.READER and options.start is HeadStart.LINEAR:
         resolved = resolve_precision(options.precision, device, Processor.detect())
-        start_linear(network, examples, pad_id=pad_id, device=device, precision=resolved, seed=options.seed)
+        fitted = start_linear(
+            network, examples, pad_id=pad_id, device=device, precision=resolved, seed=options.seed
+        )
+        if not fitted:
+            watch.report("a linear fit does not bear this BERT's dropout, so the head begins at random")
     trained = freeze(network, options.freezing)
     task = HeadTask(kind, network, examples, batch=options.batch, seed=options.seed, pad_id=pad_id)
     steps = options.epochs * task.steps_per_epoch

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import cross_entropy
 
 from nearsay.training.bert.heads.example import NO_TARGET, HeadExample
 from nearsay.training.bert.heads.linear_head import fit_linear_head
@@ -17,6 +18,7 @@ from nearsay.training.sentence.precision import Precision
 __all__ = ["HeadStart", "start_linear"]
 
 _MOST_TARGETS: Final = 20_000  # that the linear fit sees; more change little and take long
+_LOOKED_AT: Final = 256  # rows that tell whether a fit bears dropout
 _C_TIMES_TARGETS: Final = 100.0  # the loss on this many targets weighs as much as the penalty
 
 
@@ -35,8 +37,12 @@ def start_linear(
     device: str,
     precision: Precision,
     seed: int,
-) -> None:
+) -> bool:
     """Set a network's last layer to logistic regression on what it sees of the examples, in place.
+
+    False: the layer is left as it was. The fit is not taken when it is worse than guessing once the network's
+    dropout is on: a BERT that was hardly trained gives all texts nearly the same vector, whose differences a
+    fit has to blow up so much that dropout drowns them.
 
     A random layer pulls the BERT about before it knows its labels, and few small steps do not teach it many.
     Of more than 20,000 targets a random choice is fitted.
@@ -63,9 +69,45 @@ def start_linear(
     )
     unseen = ~np.isin(np.arange(network.head.out_features), targets)
     head.bias[unseen] = head.bias[~unseen].min()  # rare, and yet to be learned
+    before = [parameter.detach().clone() for parameter in (network.head.weight, network.head.bias)]
     with torch.no_grad():
         network.head.weight.copy_(torch.from_numpy(head.weights))
         network.head.bias.copy_(torch.from_numpy(head.bias))
+    loss = _loss_with_dropout(network, chosen[:_LOOKED_AT], pad_id=pad_id, device=device, precision=precision)
+    if loss <= np.log(network.head.out_features):
+        return True
+    with torch.no_grad():
+        network.head.weight.copy_(before[0])
+        network.head.bias.copy_(before[1])
+    return False
+
+
+def _loss_with_dropout(
+    network: HeadNetwork,
+    examples: Sequence[HeadExample],
+    *,
+    pad_id: int,
+    device: str,
+    precision: Precision,
+) -> float:
+    """Give the mean cross-entropy of the targets, nats, as training would see it."""
+    total = targets_seen = 0.0
+
+    def take(_: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
+        nonlocal total, targets_seen
+        targets = tensors.pop("targets")
+        scores = network(**tensors)
+        wanted = targets if scores.ndim == 3 else targets[:, 0]
+        flat = wanted.reshape(-1)
+        total += float(
+            cross_entropy(scores.reshape(-1, scores.shape[-1]), flat, ignore_index=NO_TARGET, reduction="sum")
+        )
+        targets_seen += float((flat != NO_TARGET).sum())
+
+    network.train()
+    run_examples(examples, take, pad_id=pad_id, device=device, precision=precision)
+    network.eval()
+    return total / max(targets_seen, 1.0)
 
 
 def _chosen(examples: Sequence[HeadExample], seed: int) -> list[HeadExample]:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,3 +156,22 @@ def test_a_linear_start_sees_a_part_of_many_targets(
         said = network(batch["input_ids"], batch["attention_mask"], batch["token_type_ids"]).argmax(dim=-1)
     counted = batch["targets"] != NO_TARGET
     assert (said[counted] == batch["targets"][counted]).all()
+
+
+def test_a_linear_start_that_is_worse_than_guessing_in_training_is_not_taken(
+    learner_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examples = [row(NO_TARGET, n % 2, n % 2, NO_TARGET) for n in range(12)]
+    for n, example in enumerate(examples):
+        example.token_ids[1:3] = 57 + n % 2
+    network = load_network(load_bert(learner_folder), HeadKind.TAGGER, LABELS)
+    before = network.head.weight.detach().clone()
+    options: dict[str, Any] = {"pad_id": 0, "device": "cpu", "precision": Precision.FLOAT32, "seed": 0}
+    with monkeypatch.context() as patch:
+        # All differences drown: what the head sees in training is dropped nearly whole.
+        patch.setattr(network.transformer.dropout, "p", 0.9)
+        patch.setattr("nearsay.training.bert.heads.head_start._C_TIMES_TARGETS", 1e12)
+        assert start_linear(network, examples, **options) is False
+        assert torch.equal(network.head.weight, before)
+    assert start_linear(network, examples, **options) is True
+    assert not torch.equal(network.head.weight, before)
