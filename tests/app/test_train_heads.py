@@ -33,6 +33,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
+        hidden_dropout_prob=0.0,  # so few dimensions do not bear it
+        attention_probs_dropout_prob=0.0,
         intermediate_size=32,
         max_position_embeddings=32,
         initializer_range=0.3,
