@@ -73,7 +73,11 @@ def start_linear(
     with torch.no_grad():
         network.head.weight.copy_(torch.from_numpy(head.weights))
         network.head.bias.copy_(torch.from_numpy(head.bias))
-    loss = _loss_with_dropout(network, chosen[:_LOOKED_AT], pad_id=pad_id, device=device, precision=precision)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # the same decision each time
+        loss = _loss_with_dropout(
+            network, chosen[:_LOOKED_AT], pad_id=pad_id, device=device, precision=precision
+        )
     if loss <= np.log(network.head.out_features):
         return True
     with torch.no_grad():
