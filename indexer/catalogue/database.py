@@ -9,6 +9,8 @@ import contextlib
 import functools
 import json
 import re
+import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from nearsay.indexer.errors import BusyError, CatalogueError
 __all__ = ["Database"]
 
 BUSY_SECONDS = 60.0
+WRITE_AHEAD_RETRY_SECONDS = 0.01
 _WRITING = "nearsay_writing"
 # Names of fields are stored as they are, so that SQLite's JSON paths find them.
 _to_json = functools.partial(json.dumps, ensure_ascii=False)
@@ -111,11 +114,29 @@ def _engine(url: str | sa.URL) -> sa.Engine:
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:  # noqa: ANN401 - the driver's own type
     connection.isolation_level = None  # transactions begin in _on_sqlite_begin, not inside the driver
     cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
+    _begin_write_ahead(cursor)
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA cache_size = -65536")
     cursor.close()
+
+
+def _begin_write_ahead(cursor: sqlite3.Cursor) -> None:
+    """Put a database into write-ahead mode, or wait for the one that is doing so.
+
+    SQLite refuses this change at once, without its busy timeout, where another connection is about to write:
+    two that open a new catalogue together would find it locked.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(WRITE_AHEAD_RETRY_SECONDS)
+        else:
+            return
 
 
 def _on_sqlite_begin(connection: sa.Connection) -> None:

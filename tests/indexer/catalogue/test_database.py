@@ -1,8 +1,10 @@
 """Transactions wait, see one state, and fail in one sentence that says what to do."""
 
+import contextlib
+import sqlite3
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,42 @@ def test_sqlite_is_durable_and_takes_its_write_lock_at_the_beginning(
         pass
     impatient.close()
     sqlite.close()
+
+
+@pytest.fixture
+def about_to_write(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """Another's connection to `catalogue.sqlite`, not yet in write-ahead mode, that has begun to write."""
+    path = tmp_path / "catalogue.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE another (id INTEGER)")
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+def test_opening_waits_for_one_who_writes_before_write_ahead_mode(
+    tmp_path: Path, about_to_write: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        about_to_write.execute("COMMIT")
+
+    monkeypatch.setattr(database.time, "sleep", wait)
+    opened = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    with contextlib.closing(opened), opened.reading() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    assert waits == [database.WRITE_AHEAD_RETRY_SECONDS]
+
+
+def test_opening_does_not_wait_for_ever(
+    tmp_path: Path, about_to_write: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", -1.0)
+    opened = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    with pytest.raises(BusyError, match="is busy with another writer"), opened.reading():
+        pass
+    about_to_write.execute("ROLLBACK")
 
 
 def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
