@@ -1,0 +1,1 @@
+"""Sentence pairs, triplets and labels that encoders learn from."""

@@ -1,0 +1,1 @@
+"""Judged sets, what an encoder reaches on them, and how sure that is."""

@@ -1,0 +1,1 @@
+"""Figures about an encoder from text that nobody judged."""

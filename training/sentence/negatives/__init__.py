@@ -1,0 +1,1 @@
+"""Hard negatives: passages that look right and are not."""

@@ -1,0 +1,1 @@
+"""What a sentence encoder is trained for."""
