@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
 from nearsay.data.delimited import DelimitedRows
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.fields import Fields
 from nearsay.data.formats import Format, format_of
 from nearsay.data.json_lines import json_rows
 from nearsay.data.lines import Lines
+from nearsay.data.parquet_rows import ParquetRows
 
-__all__ = ["file_lines", "file_rows"]
+__all__ = ["file_lines", "file_rows", "rows_and_faults"]
 
 _MAX_ROW_BYTES: Final = 64 * 2**20
+_REST_LOST: Final = "the rest of the file is not read"  # what a fault says when the file ends in damage
+
+_Item: TypeAlias = tuple[int, Mapping[str, object]] | Fault
 
 
 def file_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -22,44 +27,98 @@ def file_lines(path: str | Path) -> Iterator[tuple[int, str]]:
 
     BadInputError names the line that cannot be read.
     """
-    place = Path(path)
-    if not place.is_file():
-        raise BadInputError(f"{path} does not exist, or is no file. Check the name")
+    for item in _lines(path):
+        if isinstance(item, Fault):
+            raise BadInputError(f"{item}. Mend or remove the line")
+        yield item
+
+
+def file_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
+    """Read the rows of a tsv, csv, jsonl (or its .gz) or parquet file as `(line, fields by name)`.
+
+    tsv and csv need a header line; their values are strings. A parquet file's line is the row's number.
+    BadInputError for any row that cannot be read.
+    """
+    for item in rows_and_faults(path):
+        if isinstance(item, Fault):
+            raise BadInputError(f"{item}. Mend or remove the line")
+        yield item
+
+
+def rows_and_faults(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]] | Fault]:
+    """Read rows as `file_rows` does, with a Fault in the place of each row that cannot be read.
+
+    BadInputError for what spoils more than a row: no file, no header, a kind of file that has no rows, and
+    damage after which nothing can be read (a cut .gz), because nobody knows how much is missing.
+    """
+    for item in _rows(path):
+        if isinstance(item, Fault) and item.reason.endswith(_REST_LOST):
+            raise BadInputError(f"{item}. Get the file again")
+        yield item
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, str] | Fault]:
+    place = _file(path)
     try:
         with place.open("rb") as file:
             stream = uncompressed(counted(file, lambda _: None), expected=place.suffix.lower() == ".gz")
-            for item in Lines(stream, name=str(path), encoding=None, limit=_MAX_ROW_BYTES):
-                if isinstance(item, Fault):
-                    raise BadInputError(f"{item}. Mend or remove the line")
-                yield item
+            yield from Lines(stream, name=str(path), encoding=None, limit=_MAX_ROW_BYTES)
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror or error}. Check the file") from error
 
 
-def file_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Read the rows of a tsv, csv or jsonl file (or its .gz) as `(line, fields by name)`.
-
-    tsv and csv need a header line; their values are strings. BadInputError for any row that cannot be read.
-    """
+def _rows(path: str | Path) -> Iterator[_Item]:
     kind = format_of(Path(path))
     if kind is Format.JSONL:
-        for row in json_rows(file_lines(path), str(path)):
-            if isinstance(row, Fault):
-                raise BadInputError(f"{row}. Mend or remove the line")
-            yield row[0], row[1]
+        for row in json_rows(_lines(path), str(path)):
+            yield row if isinstance(row, Fault) else (row[0], row[1])
     elif kind in {Format.TSV, Format.CSV}:
-        table = DelimitedRows(
-            file_lines(path),
-            name=str(path),
-            quoted=kind is Format.CSV,
-            delimiter=None,
-            max_row_bytes=_MAX_ROW_BYTES,
-        )
-        for cells in table:
-            if isinstance(cells, Fault):
-                raise BadInputError(f"{cells}. Mend or remove the line")
-            yield cells[0], dict(zip(table.header, cells[1], strict=True))
+        yield from _delimited(path, quoted=kind is Format.CSV)
+    elif kind is Format.PARQUET:
+        yield from _parquet(path)
     else:
-        raise BadInputError(f"{path} is no tsv, csv or jsonl file (or .gz of one); convert it to one")
+        raise BadInputError(
+            f"{path} is no tsv, csv or jsonl file (or .gz of one), and no parquet file; convert it to one"
+        )
+
+
+def _delimited(path: str | Path, *, quoted: bool) -> Iterator[_Item]:
+    table = DelimitedRows(
+        _after_a_readable_line(_lines(path)),
+        name=str(path),
+        quoted=quoted,
+        delimiter=None,
+        max_row_bytes=_MAX_ROW_BYTES,
+    )
+    header = table.header
+    for cells in table:
+        yield cells if isinstance(cells, Fault) else (cells[0], dict(zip(header, cells[1], strict=True)))
+
+
+def _after_a_readable_line(lines: Iterator[tuple[int, str] | Fault]) -> Iterator[tuple[int, str] | Fault]:
+    first = next(lines, None)
+    if isinstance(first, Fault):
+        raise BadInputError(f"{first}. Mend or remove the line")
+    if first is not None:
+        yield first
+        yield from lines
+
+
+def _parquet(path: str | Path) -> Iterator[_Item]:
+    place = _file(path)
+    try:
+        file = ParquetRows(place, str(path))
+    except DamagedStreamError as error:
+        raise BadInputError(f"{path}: {error}. Get the file again") from error
+    with file:
+        for row in file.rows(Fields("", None, None, None)):
+            yield row if isinstance(row, Fault) else (row[0], row[1])
+
+
+def _file(path: str | Path) -> Path:
+    place = Path(path)
+    if not place.is_file():
+        raise BadInputError(f"{path} does not exist, or is no file. Check the name")
+    return place

@@ -9,9 +9,9 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.row_files import file_rows
 
-__all__ = ["ScoredPair", "read_scored_pairs"]
+__all__ = ["FIRST_NAMES", "SCORE_NAMES", "SECOND_NAMES", "ScoredPair", "read_scored_pairs"]
 
-_SCORE: Final = (
+SCORE_NAMES: Final = (
     "score",
     "similarity",
     "similarity_score",
@@ -20,8 +20,18 @@ _SCORE: Final = (
     "gold",
     "label",
 )
-_FIRST: Final = ("sentence1", "sentence_1", "sentence_a", "text1", "text_1", "text_a", "question1", "anchor")
-_SECOND: Final = (
+# Tried in this order, in any case of letters; the first and second names of one place belong together.
+FIRST_NAMES: Final = (
+    "sentence1",
+    "sentence_1",
+    "sentence_a",
+    "text1",
+    "text_1",
+    "text_a",
+    "question1",
+    "anchor",
+)
+SECOND_NAMES: Final = (
     "sentence2",
     "sentence_2",
     "sentence_b",
@@ -53,7 +63,11 @@ def read_scored_pairs(path: str | Path) -> list[ScoredPair]:
     for line, row in file_rows(path):
         place = f"{path}:{line}"
         if names is None:
-            names = (_named(row, _FIRST, path), _named(row, _SECOND, path), _named(row, _SCORE, path))
+            names = (
+                _named(row, FIRST_NAMES, path),
+                _named(row, SECOND_NAMES, path),
+                _named(row, SCORE_NAMES, path),
+            )
         first, second, score = (row.get(name) for name in names)
         if (
             not isinstance(first, str)

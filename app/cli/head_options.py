@@ -11,8 +11,9 @@ from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
-    from nearsay.training.bert.heads.fine_tuning import FineTuning, Watch
+    from nearsay.training.bert.heads.fine_tuning import FineTuning
     from nearsay.training.bert.heads.head_folder import HeadResult
+    from nearsay.training.run.watch import Watch
 
 __all__ = ["column_options", "fine_tuning", "head_options", "noted", "print_head", "watched"]
 
@@ -89,7 +90,7 @@ def watched() -> "Iterator[Watch]":
     """Progress and notes on standard error, and Ctrl-C that ends after a step."""
     from nearsay.app.cli.stopping import stoppable
     from nearsay.app.cli.training_line import TrainingLine
-    from nearsay.training.bert.heads.fine_tuning import Watch
+    from nearsay.training.run.watch import Watch
 
     with TrainingLine() as line, stoppable() as stop:
         yield Watch(listener=line, report=lambda note: print_notes([note]), stop=stop)
@@ -97,7 +98,7 @@ def watched() -> "Iterator[Watch]":
 
 def noted() -> "Watch":
     """Notes on standard error, for what is not trained in steps."""
-    from nearsay.training.bert.heads.fine_tuning import Watch
+    from nearsay.training.run.watch import Watch
 
     return Watch(report=lambda note: print_notes([note]))
 

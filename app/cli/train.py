@@ -3,7 +3,9 @@
 import click
 
 from nearsay.app.cli.train_heads import classifier, reader, tagger
+from nearsay.app.cli.train_negatives import negatives
 from nearsay.app.cli.train_pretrain import pretrain
+from nearsay.app.cli.train_sentence import sentence
 from nearsay.app.cli.train_vocabulary import vocabulary
 
 __all__ = ["train"]
@@ -21,5 +23,7 @@ def train() -> None:
 
 train.add_command(vocabulary)
 train.add_command(pretrain)
+train.add_command(sentence)
+train.add_command(negatives)
 for _head in (classifier, tagger, reader):
     train.add_command(_head)

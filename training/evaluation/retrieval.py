@@ -1,6 +1,5 @@
 """Retrieval: does an encoder find the judged documents among all of a corpus?"""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -9,15 +8,29 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts, unit_rows
 from nearsay.training.evaluation.exact_search import nearest
 from nearsay.training.evaluation.ndcg import ndcg
 from nearsay.training.evaluation.recall import recall
 from nearsay.training.evaluation.reciprocal_rank import reciprocal_rank
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["RetrievalReport", "evaluate_retrieval"]
+__all__ = ["QueryFigures", "RetrievalReport", "evaluate_queries", "evaluate_retrieval"]
 
-_WINDOW_TEXTS = 1024  # documents encoded between two calls of `progress`
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryFigures:
+    """What an encoder reached on each judged query, 0 to 1; arrays (queries,) float64 in one order."""
+
+    query_ids: tuple[str, ...]
+    ndcg_at_10: NDArray[np.float64]
+    mrr_at_10: NDArray[np.float64]  # the reciprocal rank, whose mean is MRR
+    recall_at_100: NDArray[np.float64]
+    documents: int
+    truncated_documents: int  # cut at the encoder's length limit
+    truncated_queries: int
+    encoding_seconds: float
+    search_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +50,31 @@ class RetrievalReport:
 
 
 def evaluate_retrieval(
-    encoder: TextEncoder,
-    retrieval_set: RetrievalSet,
-    *,
-    depth: int = 100,
-    progress: Callable[[int, int], None] | None = None,
+    encoder: TextEncoder, retrieval_set: RetrievalSet, *, depth: int = 100, progress: Progress | None = None
 ) -> RetrievalReport:
-    """Rank every document for every judged query by exact cosine, and measure the rankings.
+    """Rank every document for every judged query by exact cosine, and average what the rankings are worth.
+
+    As `evaluate_queries`, of which it gives the means.
+    """
+    found = evaluate_queries(encoder, retrieval_set, depth=depth, progress=progress)
+    return RetrievalReport(
+        name=retrieval_set.name,
+        queries=len(found.query_ids),
+        documents=found.documents,
+        ndcg_at_10=float(found.ndcg_at_10.mean()),
+        mrr_at_10=float(found.mrr_at_10.mean()),
+        recall_at_100=float(found.recall_at_100.mean()),
+        truncated_documents=found.truncated_documents,
+        truncated_queries=found.truncated_queries,
+        encoding_seconds=found.encoding_seconds,
+        search_seconds=found.search_seconds,
+    )
+
+
+def evaluate_queries(
+    encoder: TextEncoder, retrieval_set: RetrievalSet, *, depth: int = 100, progress: Progress | None = None
+) -> QueryFigures:
+    """Rank every document for every judged query by exact cosine, and measure each ranking.
 
     depth:    documents ranked for a query, at least 100
     progress: called with texts encoded and texts in all
@@ -66,56 +97,39 @@ def evaluate_retrieval(
     started = perf_counter()
     progress = progress or _silent
     total = len(query_ids) + len(document_ids)
-    queries, cut_queries = _encoded(
+    queries, cut_queries = encoded_texts(
         encoder,
         [retrieval_set.queries[query] for query in query_ids],
-        TextKind.QUERY,
-        lambda done: progress(done, total),
+        kind=TextKind.QUERY,
+        listener=lambda done: progress(done, total),
     )
-    documents, cut_documents = _encoded(
+    documents, cut_documents = encoded_texts(
         encoder,
         [retrieval_set.corpus[document] for document in document_ids],
-        TextKind.PASSAGE,
-        lambda done: progress(len(query_ids) + done, total),
+        listener=lambda done: progress(len(query_ids) + done, total),
     )
     encoded = perf_counter()
     figures = []
     # One more than asked, for the document that may be the query itself.
-    for query, rows in zip(query_ids, nearest(queries, documents, depth=depth + 1), strict=True):
+    rankings = nearest(unit_rows(queries), unit_rows(documents), depth=depth + 1)
+    for query, rows in zip(query_ids, rankings, strict=True):
         ranking = [document_ids[row] for row in rows if document_ids[row] != query][:depth]
         judgements = retrieval_set.judgements[query]
         figures.append(
             (ndcg(ranking, judgements), reciprocal_rank(ranking, judgements), recall(ranking, judgements))
         )
-    means = np.mean(figures, axis=0)
-    return RetrievalReport(
-        name=retrieval_set.name,
-        queries=len(query_ids),
+    each = np.array(figures, dtype=np.float64)
+    return QueryFigures(
+        query_ids=tuple(query_ids),
+        ndcg_at_10=each[:, 0],
+        mrr_at_10=each[:, 1],
+        recall_at_100=each[:, 2],
         documents=len(document_ids),
-        ndcg_at_10=float(means[0]),
-        mrr_at_10=float(means[1]),
-        recall_at_100=float(means[2]),
         truncated_documents=cut_documents,
         truncated_queries=cut_queries,
         encoding_seconds=encoded - started,
         search_seconds=perf_counter() - encoded,
     )
-
-
-def _encoded(
-    encoder: TextEncoder, texts: Sequence[str], kind: TextKind, report: Callable[[int], None]
-) -> tuple[NDArray[np.float32], int]:
-    """The texts' unit vectors, and how many texts were cut."""
-    windows = (texts[start : start + _WINDOW_TEXTS] for start in range(0, len(texts), _WINDOW_TEXTS))
-    vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
-    done = truncated = 0
-    for window in encoder.stream(windows, kind=kind):
-        lengths = np.linalg.norm(window.vectors, axis=1, keepdims=True)
-        vectors[done : done + len(lengths)] = window.vectors / lengths
-        done += len(lengths)
-        truncated += window.truncated
-        report(done)
-    return vectors, truncated
 
 
 def _silent(_done: int, _total: int) -> None:

@@ -7,8 +7,8 @@ rate is rounded to a 65,536th, and what is kept is scaled by the rounded rate, s
 Srivastava et al. 2014, https://jmlr.org/papers/v15/srivastava14a.html
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, eager_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-__all__ = ["CpuDropout", "cpu_dropout"]
+__all__ = ["CpuDropout", "cpu_dropout", "cpu_dropout_of"]
 
 _STEPS = 1 << 16
 _ATTENTION = "nearsay_cpu_dropout"
@@ -32,6 +32,19 @@ class CpuDropout:
     def seed(self, *numbers: int) -> None:
         """Begin a new stream."""
         self._generator = np.random.Generator(np.random.SFC64(list(numbers)))
+
+    def replaying(self) -> AbstractContextManager[None]:
+        """Give a block in which the decisions that follow now are made again; what comes after goes on."""
+        return self._from(self._generator.bit_generator.state)
+
+    @contextmanager
+    def _from(self, state: Mapping[str, Any]) -> Iterator[None]:
+        now = self._generator.bit_generator.state
+        self._generator.bit_generator.state = state
+        try:
+            yield
+        finally:
+            self._generator.bit_generator.state = now
 
     def __call__(self, values: Tensor, rate: float) -> Tensor:
         """Give `values` with a share of `rate` set to 0 and the rest scaled so that the mean stays."""
@@ -53,11 +66,16 @@ class _Dropout(nn.Module):
 
     def __init__(self, decisions: CpuDropout, p: float) -> None:
         super().__init__()
-        self._decisions = decisions
+        self.decisions = decisions
         self.p = p  # read by the attention layers
 
     def forward(self, values: Tensor) -> Tensor:
-        return self._decisions(values, self.p) if self.training else values
+        return self.decisions(values, self.p) if self.training else values
+
+
+def cpu_dropout_of(model: nn.Module) -> CpuDropout | None:
+    """Give the stream that the model's dropout draws from inside `cpu_dropout`; None where it is torch's."""
+    return next((module.decisions for module in model.modules() if isinstance(module, _Dropout)), None)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from nearsay.training.run.metric_window import MetricWindow
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.parameter_groups import parameter_groups
+from nearsay.training.run.patience import Patience
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
@@ -48,6 +49,7 @@ class Evaluation:
     measure: Callable[[], Mapping[str, float]]  # called in evaluation mode; must leave the weights alone
     every: int | None = None  # steps; None: at the end alone
     best: str | None = None  # the metric whose highest value decides which weights are kept; None: the last
+    patience: int | None = None  # evaluations in a row without a new best that end the run; None: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class TrainingResult:
     metrics: Mapping[str, float]  # the last line of the log
     # Of the weights that were kept. Of several processes the first alone has the best ones in its model.
     evaluation: Mapping[str, float] = field(default_factory=dict)
+    stopped_early: bool = False  # the evaluation had not been better for `patience` times
     leads: bool = True  # whether this is the process that writes and reports
 
 
@@ -124,6 +127,7 @@ class _Loop:
         self.last_metrics: dict[str, float] = {}
         self.last_evaluation: dict[str, float] = {}
         self.evaluated = -1  # the step of the last evaluation
+        self.patience = Patience(evaluation.best, evaluation.patience) if evaluation else Patience()
         self._resume()
         self.model = self._wrapped()
         self.peak = hardware_peak(processes.device, self.precision) * processes.count
@@ -160,6 +164,7 @@ class _Loop:
             tokens=self.tokens,
             metrics=self.last_metrics,
             evaluation=self.last_evaluation,
+            stopped_early=self.patience.ended,
             leads=self.processes.leads,
         )
 
@@ -181,6 +186,8 @@ class _Loop:
             self._log()
         if evaluation is not None and evaluates:
             self._evaluate(evaluation)
+            if self.patience.ended and not logs:
+                self._log()
         if listener and self.processes.leads:
             listener(self._progress())
         asked = self.processes.of_the_first(float(stop() if stop else False)) > 0
@@ -267,6 +274,7 @@ class _Loop:
         self.task.model.eval()
         with torch.inference_mode(), self._narrowed():
             self.last_evaluation, self.evaluated = dict(evaluation.measure()), self.step
+        self.patience.count(self.last_evaluation)
         self.task.model.train()
         if self.processes.leads:
             self.best.offer(self.task.model, self.last_evaluation)
@@ -313,6 +321,7 @@ class _Loop:
             told, step = line.get("evaluation"), line.get("step")
             if isinstance(told, dict) and isinstance(step, int):
                 self.last_evaluation, self.evaluated = _numbers(told), step
+                self.patience.count(self.last_evaluation)
             else:
                 self.last_metrics = _numbers(line)
 
@@ -353,7 +362,7 @@ class _Loop:
         return min(self.seconds / (60 * (self.settings.minutes or 1.0)), 1.0)
 
     def _done(self) -> bool:
-        return self._share() >= 1.0
+        return self._share() >= 1.0 or self.patience.ended
 
     def _rate(self) -> float:
         tokens = self.tokens + self.window.tokens * self.processes.count - self.tokens_before

@@ -12,7 +12,7 @@ from torch import distributed
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.device import choose_device
 
-__all__ = ["Processes", "processes"]
+__all__ = ["Processes", "processes", "require_one_process"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,14 @@ class Processes:
         """Go on when all processes are here."""
         if self.count > 1:
             distributed.all_reduce(torch.zeros(1))
+
+
+def require_one_process(what: str) -> None:
+    """Raise BadInputError when torchrun started several processes for what trains in one."""
+    if (count := os.environ.get("WORLD_SIZE", "1")) != "1":
+        raise BadInputError(
+            f"{what} trains in one process, and torchrun started {count}. Start it without torchrun"
+        )
 
 
 @contextmanager

@@ -9,7 +9,14 @@ from nearsay.data.durable import replacing
 
 __all__ = ["plot_run"]
 
-_MEASURES = ("loss", "accuracy", "f1", "matthews", "exact_match")  # a panel for the losses, one for the rest
+_MEASURES = (
+    "loss",
+    "accuracy",
+    "f1",
+    "matthews",
+    "exact_match",
+    "score",
+)  # a panel for the losses, one for the rest
 
 
 def plot_run(lines: Sequence[Mapping[str, JsonValue]], file: Path, *, title: str) -> None:

@@ -14,7 +14,7 @@ from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.loading import gives_unit_vectors, length_limit, load_model
+from nearsay.training.sentence.loading import gives_unit_vectors, is_static, length_limit, load_model
 from nearsay.training.sentence.precision import Precision, resolve_precision
 from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.prompts import prompts_of
@@ -56,7 +56,9 @@ class Encoder:
         self.device = device
         self.precision = precision
         self.normalised = gives_unit_vectors(model)
-        self._tokens = TextTokenizer(model.tokenizer, length_limit(model, source.folder))
+        self._tokens = TextTokenizer(
+            model.tokenizer, length_limit(model, source.folder), special_tokens=not is_static(model)
+        )
         self._prompts = prompts_of(source.folder)
         self._prompt_lengths = {
             kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()

@@ -2,16 +2,18 @@
 
 import threading
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from nearsay.training.sentence.batching import token_batches
 from nearsay.training.sentence.precision import Precision, computing_in, narrow_linear_weights
 
-__all__ = ["ForwardPass", "padded"]
+__all__ = ["ForwardPass", "joined", "padded"]
 
 _BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
 _GPU_BATCH_TOKENS = 32_768
@@ -30,6 +32,8 @@ class ForwardPass:
         self._precision = precision
         self._pad_id = int(getattr(tokenizer, "pad_token_id", None) or 0)
         self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
+        first = model[0]
+        self._blank = _first_row(first.embedding.weight) if isinstance(first, StaticEmbedding) else None
         self._batch_tokens = _BATCH_TOKENS.get(device, _GPU_BATCH_TOKENS)
         self._turn = threading.Lock()
 
@@ -48,10 +52,14 @@ class ForwardPass:
         return vectors
 
     def _batch(self, token_ids: Sequence[list[int]], prompt_length: int) -> torch.Tensor:
-        numbers, mask = padded(token_ids, pad_id=self._pad_id, left=self._pad_left)
+        if self._blank is None:
+            numbers, mask = padded(token_ids, pad_id=self._pad_id, left=self._pad_left)
+            arrays = {"input_ids": numbers, "attention_mask": mask}
+        else:
+            numbers, offsets = joined(token_ids, blank=self._blank)
+            arrays = {"input_ids": numbers, "offsets": offsets}
         features: dict[str, torch.Tensor | int] = {
-            "input_ids": torch.from_numpy(numbers).to(self._device),
-            "attention_mask": torch.from_numpy(mask).to(self._device),
+            name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()
         }
         if prompt_length:
             features["prompt_length"] = prompt_length
@@ -74,3 +82,19 @@ def padded(
         numbers[row, place] = ids
         mask[row, place] = 1
     return numbers, mask
+
+
+def joined(token_ids: Sequence[list[int]], *, blank: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bring a batch's texts one after another, for a table of tokens.
+
+    blank:   the token of a text that has none: the mean of nothing would be no vector
+    returns: token numbers (tokens of all texts,) and the place where each text begins (texts,), both int64
+    """
+    whole = [ids or [blank] for ids in token_ids]
+    starts = np.cumsum([0, *(len(ids) for ids in whole[:-1])], dtype=np.int64)
+    return np.fromiter(chain.from_iterable(whole), dtype=np.int64), starts
+
+
+def _first_row(table: torch.Tensor) -> int:
+    """The first token with a vector that is not zero; token 0 when there is none."""
+    return int(torch.argmax((table != 0).any(dim=1).to(torch.int8)))

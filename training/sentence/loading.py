@@ -6,13 +6,14 @@ from typing import cast
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.weights import require_complete
 
-__all__ = ["gives_unit_vectors", "length_limit", "load_model", "transformer_of"]
+__all__ = ["gives_unit_vectors", "is_static", "length_limit", "load_model", "transformer_of"]
 
 logger = logging.getLogger("nearsay")
 
@@ -52,9 +53,15 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
         raise NearsayError(
             f"the encoder in {folder.path} cannot be loaded ({reason}). Save, copy or download it again"
         ) from error
-    transformer = transformer_of(model, folder)
-    require_complete(folder, (name for name, _ in transformer.auto_model.named_parameters()))
-    return model.eval()
+    if not is_static(model):
+        transformer = transformer_of(model, folder)
+        require_complete(folder, (name for name, _ in transformer.auto_model.named_parameters()))
+    return model.float().eval()
+
+
+def is_static(model: SentenceTransformer) -> bool:
+    """Whether its tokens are looked up in a table and no transformer runs; it wants no special tokens."""
+    return isinstance(model[0], StaticEmbedding)
 
 
 def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transformer:
@@ -63,7 +70,7 @@ def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transfo
     if not isinstance(first, Transformer):
         raise NearsayError(
             f"the encoder in {folder.path} begins with a {type(first).__name__} module. "
-            "nearsay runs encoders that begin with a Transformer"
+            "Name one that begins with a Transformer"
         )
     if "text" not in first.modality_config or "message" in first.modality_config:
         raise NearsayError(
@@ -75,6 +82,10 @@ def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transfo
 
 def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
     """Give the most tokens of a text, special tokens included, that the model takes."""
+    if is_static(model):
+        # The table takes any length, so its folder's setting is ours alone; model2vec cuts at the default.
+        limit = folder.length_settings().get("max_seq_length", _DEFAULT_LIMIT)
+        return limit if isinstance(limit, int) and limit > 0 else _DEFAULT_LIMIT
     limit = model.max_seq_length
     if limit is not None and 0 < limit < _LONGEST_LIMIT:
         return int(limit)

@@ -1,5 +1,6 @@
 """Texts to token numbers, for many threads at once."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,15 +31,22 @@ class TextTokenizer:
     threads share a tokenizer's settings, so after they are set here nothing changes them again.
     """
 
-    def __init__(self, tokenizer: object, limit: int) -> None:
-        """`tokenizer`: a transformers tokenizer; `limit`: most tokens of a text, special tokens included."""
-        backend = getattr(tokenizer, "backend_tokenizer", None)
+    def __init__(self, tokenizer: object, limit: int, *, special_tokens: bool = True) -> None:
+        """Take copies of a tokenizer.
+
+        tokenizer:      transformers' or a Tokenizer itself
+        limit:          most tokens of a text, special tokens included
+        special_tokens: whether the model wants them around a text; else it gets the text's tokens alone
+        """
+        backend = (
+            tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "backend_tokenizer", None)
+        )
         if not isinstance(backend, Tokenizer):
             raise NearsayError(
                 f"the encoder's tokenizer is a {type(tokenizer).__name__}, which has no fast form. "
                 "Save a tokenizer.json beside its weights"
             )
-        definition = backend.to_str()
+        definition = backend.to_str() if special_tokens else _without_special_tokens(backend)
         self._whole = Tokenizer.from_str(definition)
         self._whole.no_padding()
         self._whole.no_truncation()
@@ -88,6 +96,12 @@ class TextTokenizer:
 def shortened(text: str, characters: int = 80) -> str:
     """Give the text's start, quoted, for a message."""
     return repr(text if len(text) <= characters else f"{text[:characters]}…")
+
+
+def _without_special_tokens(tokenizer: Tokenizer) -> str:
+    """The tokenizer's definition without the step that puts them in."""
+    definition: str = json.dumps({**json.loads(tokenizer.to_str()), "post_processor": None})
+    return definition
 
 
 def _checked(texts: Sequence[str]) -> Sequence[str]:

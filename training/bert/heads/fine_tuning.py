@@ -1,6 +1,5 @@
 """Fine-tuning a head with its BERT: what may be chosen, and the run itself."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,14 +16,14 @@ from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.run.processes import processes
+from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.precision import Precision, resolve_precision
 from nearsay.training.sentence.processor import Processor
 
-__all__ = ["FineTuning", "Watch", "fine_tune", "fresh_network", "head_device"]
+__all__ = ["FineTuning", "fine_tune", "fresh_network", "head_device"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +66,12 @@ class FineTuning:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Who is told of a run, and who may end it."""
-
-    listener: Callable[[TrainingProgress], None] | None = None  # told after every step
-    report: Callable[[str], None] = lambda _: None  # told sentences about data and model
-    stop: Callable[[], bool] | None = None  # asked after every step; True ends with a checkpoint
-
-
 def head_device(device: str | None, precision: Precision) -> tuple[str, Precision]:
     """Choose the device and resolve the precision.
 
     BadInputError when the device is not there, or torchrun started several processes: heads train in one.
     """
-    if (count := os.environ.get("WORLD_SIZE", "1")) != "1":
-        raise BadInputError(
-            f"a head trains in one process, and torchrun started {count}. Start it without torchrun"
-        )
+    require_one_process("a head")
     chosen = choose_device(device)
     return chosen, resolve_precision(Precision(precision), chosen, Processor.detect())
 

@@ -7,13 +7,7 @@ from nearsay.data.labelled_texts import LabelledTexts
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.fine_tuning import (
-    FineTuning,
-    Watch,
-    fine_tune,
-    fresh_network,
-    head_device,
-)
+from nearsay.training.bert.heads.fine_tuning import FineTuning, fine_tune, fresh_network, head_device
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
 from nearsay.training.bert.heads.head_settings import ClassifierSettings
@@ -22,6 +16,7 @@ from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.bert.heads.saved_head import save_network
 from nearsay.training.bert.heads.text_examples import text_examples
 from nearsay.training.bert.heads.text_scorers import NetworkTextScorer
+from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["check_texts", "require_positions", "train_classifier"]

@@ -13,7 +13,7 @@ from nearsay.data.labelled_texts import LabelledTexts
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.fine_tuning import Watch, head_device
+from nearsay.training.bert.heads.fine_tuning import head_device
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
@@ -35,6 +35,7 @@ from nearsay.training.bert.heads.train_classifier import check_texts, require_po
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling
 from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.precision import Precision

@@ -15,7 +15,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.fine_tuning import Watch, fresh_network, head_device
+from nearsay.training.bert.heads.fine_tuning import fresh_network, head_device
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
 from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
@@ -33,6 +33,7 @@ from nearsay.training.bert.heads.word_scorers import FeatureWordScorer
 from nearsay.training.bert.layers import LayerChoice, LayerRule
 from nearsay.training.evaluation.entity_f1 import entity_f1
 from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.precision import Precision
 

@@ -8,13 +8,7 @@ from numpy.typing import NDArray
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.fine_tuning import (
-    FineTuning,
-    Watch,
-    fine_tune,
-    fresh_network,
-    head_device,
-)
+from nearsay.training.bert.heads.fine_tuning import FineTuning, fine_tune, fresh_network, head_device
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
 from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
 from nearsay.training.bert.heads.head_settings import TaggerSettings
@@ -26,6 +20,7 @@ from nearsay.training.bert.heads.train_classifier import require_positions
 from nearsay.training.bert.heads.word_examples import word_examples
 from nearsay.training.bert.heads.word_scorers import NetworkWordScorer
 from nearsay.training.evaluation.entity_f1 import EntityReport
+from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["TAGGER_USAGE", "entity_metrics", "tag_numbers", "train_tagger"]

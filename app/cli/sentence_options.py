@@ -1,0 +1,164 @@
+"""The options of `nearsay train sentence`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from nearsay.training.sentence.fine_tuning.recipe import Recipe
+
+__all__ = ["recipe_of", "sentence_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OBJECTIVES = (
+    "softmax",
+    "cosine",
+    "triplet",
+    "ranking",
+    "cosent",
+    "angle",
+    "contrastive",
+    "guided",
+    "simcse",
+    "tsdae",
+    "teacher",
+)
+_POOLINGS = ("cls", "mean", "max", "mean-sqrt-length", "weighted", "last")
+_DATA = (
+    click.option(
+        "--recipe",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A TOML file with sets and settings; options here go before it.",
+    ),
+    click.option(
+        "--kind", metavar="KIND", help="nli, scored, labelled, pairs, tuples or texts; else guessed."
+    ),
+    click.option("--columns", metavar="A,B", help="The fields with the texts; guessed if left out."),
+    click.option("--label", metavar="FIELD", help="The field with label or score; guessed if left out."),
+    click.option("--rows", type=int, help="So many rows of each file, drawn by chance."),
+    click.option(
+        "--dev", metavar="SET", help="Measured while it trains, as in sts:dev.tsv; the best is kept."
+    ),
+    click.option(
+        "--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated."
+    ),
+)
+_OBJECTIVE = (
+    click.option(
+        "--objective",
+        type=click.Choice(_OBJECTIVES),
+        help="The loss; what is usual for the data if left out.",
+    ),
+    click.option("--scale", type=float, help="Of cosines in ranking losses; 1 / temperature."),
+    click.option("--margin", type=float, help="Of triplet and contrastive losses."),
+    click.option("--distance", metavar="NAME", help="euclidean, manhattan or cosine, for triplets."),
+    click.option("--concatenation", metavar="LIST", help="What softmax sees, as in u,v,|u-v|"),
+    click.option("--symmetric", is_flag=True, help="Ranking: the positive looks for its anchor, too."),
+    click.option("--matryoshka", metavar="N,N", help="Train these first dimensions to stand alone."),
+    click.option("--guide", metavar="ENCODER", help="The encoder that guides or teaches."),
+)
+_STRUCTURE = (
+    click.option(
+        "--base", metavar="ENCODER", help="Name or folder of a BERT or encoder.  [default: bundled]"
+    ),
+    click.option("--pooling", type=click.Choice(_POOLINGS), help="The base's own if left out, else mean."),
+    click.option("--dimension", type=int, help="Of the vectors, by a new dense projection."),
+    click.option("--normalise/--no-normalise", default=None, help="Vectors of length 1; as the base has it."),
+    click.option("--length", type=int, help="Most tokens of a text; as the base has it."),
+)
+_TRAINING = (
+    click.option("--epochs", type=float, help="Times each row is learned from.  [default: 1]"),
+    click.option("--steps", type=int, help="Train for so many steps instead."),
+    click.option("--minutes", type=float, help="Train for so many minutes instead."),
+    click.option("--batch", type=int, help="Rows of a step.  [default: 32]"),
+    click.option("--learning-rate", type=float, help="Its highest value.  [default: 2e-5]"),
+    click.option("--warmup", "warmup_share", type=float, help="Share of the run: the rate rises."),
+    click.option("--weight-decay", type=float, help="Not on biases and norms.  [default: 0.01]"),
+    click.option(
+        "--sampling",
+        type=click.Choice(["proportional", "round-robin"]),
+        help="How often each of several sets has its turn.",
+    ),
+    click.option("--evaluations", type=float, help="On --dev, an epoch.  [default: 1]"),
+    click.option("--patience", type=int, help="End after so many of them without a new best."),
+    click.option("--tokens-at-once", type=int, help="Larger batches are computed in parts, twice."),
+    click.option("--seed", type=int, help="Of everything random.  [default: 0]"),
+    click.option("--seeds", type=int, help="Train so many times, with seeds from --seed on."),
+)
+_OF_OBJECTIVES = ("scale", "margin", "distance", "concatenation", "matryoshka", "symmetric")
+
+
+def sentence_options(command: Command) -> Command:
+    """Every option that a recipe could hold, too."""
+    for option in reversed((*_DATA, *_OBJECTIVE, *_STRUCTURE, *_TRAINING)):
+        command = option(command)
+    return command
+
+
+def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
+    """The recipe that the options name, changed by the other options."""
+    from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
+    from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+    from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
+    from nearsay.training.sentence.precision import Precision
+
+    given = {name: value for name, value in options.items() if value is not None}
+    recipe = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
+    structure = {part.name: given[part.name] for part in fields(EncoderStructure) if part.name in given}
+    if "pooling" in structure:
+        structure["pooling"] = SentencePooling(structure["pooling"])
+    training = {part.name: given[part.name] for part in fields(SentenceTraining) if part.name in given}
+    training["precision"] = Precision(options["precision"])
+    if "sampling" in training:
+        from nearsay.data.sentence_examples.mixing import Sampling
+
+        training["sampling"] = Sampling(training["sampling"])
+    changes = {name: given[name] for name in ("base", "dev", "seeds") if name in given}
+    return replace(
+        recipe,
+        sets=(*recipe.sets, *_sets(files, given)),
+        structure=replace(recipe.structure, **structure),
+        training=replace(recipe.training, **training),
+        evaluate=(*recipe.evaluate, *options["evaluate"]),
+        **changes,
+    )
+
+
+def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
+    from nearsay.data.errors import BadInputError
+    from nearsay.data.sentence_examples.kind import ExampleKind
+    from nearsay.training.sentence.fine_tuning.recipe import SetRecipe
+    from nearsay.training.sentence.objectives.config import ObjectiveConfig
+
+    settings = {name: given[name] for name in _OF_OBJECTIVES if given.get(name)}
+    if settings and "objective" not in given:
+        raise BadInputError(f"--{next(iter(settings))} belongs to an objective. Name it with --objective")
+    if "matryoshka" in settings:
+        settings["matryoshka"] = [int(number) for number in settings["matryoshka"].split(",")]
+    objective = None
+    if "objective" in given:
+        objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
+    try:
+        kind = ExampleKind(given["kind"]) if "kind" in given else None
+    except ValueError as error:
+        kinds = ", ".join(ExampleKind)
+        raise BadInputError(
+            f"there is no kind {given['kind']!r} of examples. Take one of: {kinds}"
+        ) from error
+    columns = tuple(given["columns"].split(",")) if "columns" in given else None
+    return [
+        SetRecipe(
+            file,
+            objective=objective,
+            kind=kind,
+            columns=columns,
+            label=given.get("label"),
+            rows=given.get("rows"),
+            guide=given.get("guide"),
+        )
+        for file in files
+    ]

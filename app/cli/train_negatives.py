@@ -1,0 +1,206 @@
+"""`nearsay train negatives`: hard negatives for pairs."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from nearsay.app.cli.mining_options import MiningChoices, mining_config, mining_options
+from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.app.cli.text_options import TextFields, read_options, text_options
+
+if TYPE_CHECKING:
+    from nearsay.data.retrieval_set import RetrievalSet
+    from nearsay.training.sentence.negatives.judges import Judge
+    from nearsay.training.sentence.negatives.mined import MinedNegatives, MiningReport
+    from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+    from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["negatives"]
+
+
+class _Sources(TypedDict):
+    """Where pairs, corpus, encoder and judges come from."""
+
+    pairs: Path
+    columns: str | None
+    split: str
+    corpus: tuple[str, ...]
+    collection: str | None
+    encoder: str | None
+    judge: tuple[str, ...]
+    cross_encoder: str | None
+
+
+class _Options(_Sources, MiningChoices, TextFields, Place):
+    """All options but those for what is written."""
+
+
+@click.command()
+@click.argument("pairs", type=click.Path(exists=True, path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The .tsv or .jsonl to write.")
+@click.option("--columns", metavar="ANCHOR,POSITIVE", help="The columns of PAIRS; guessed if left out.")
+@click.option("--split", default="train", show_default=True, help="Of a folder: qrels/SPLIT.tsv.")
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="FILE",
+    help="Texts to mine from: a file, folder or glob as for `index add`; may be repeated.",
+)
+@click.option("--collection", metavar="NAME", help="Mine from a collection of --library, by its vectors.")
+@click.option(
+    "--encoder", metavar="NAME", help="Name or folder; all-MiniLM-L6-v2, or the collection's, if left out."
+)
+@click.option(
+    "--judge",
+    multiple=True,
+    metavar="NAME",
+    help="An encoder that drops what it scores like the positive; may be repeated.",
+)
+@click.option("--cross-encoder", metavar="NAME", help="A cross-encoder that does the same.")
+@mining_options
+@text_options
+@json_option
+@library_options
+def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
+    """Mine hard negatives: texts near an anchor that do not belong to it.
+
+    PAIRS: tsv, csv, jsonl or parquet with anchors and positives, or a judged corpus in the BEIR layout
+    (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv). Without --corpus or --collection the pairs' own positives
+    are mined, or the judged corpus. --text, --format, --whole-file, --encoding and --max-text-bytes are for
+    --corpus.
+
+    What the pairs put together is never taken: an anchor's positives, texts it is a positive of, and texts
+    that share a partner with it. What is written trains as it is: nearsay train sentence.
+
+    \b
+    Example:
+        nearsay train negatives questions.tsv --out tuples.tsv
+        nearsay train negatives scifact/ --out tuples.jsonl --ranks 10-100 --judge my-encoder/
+        nearsay train negatives titles.tsv --collection papers --out tuples.tsv --per-anchor 5
+    """
+    from nearsay.training.sentence.negatives.mined_file import mined_format, write_mined
+
+    mined_format(out)  # a wrong ending is told now, not when all is mined
+    mined = _mine(options)
+    broken = write_mined(mined, out)
+    if broken:
+        print_notes([f"{broken:,} texts had tabs or line breaks, written as spaces; .jsonl keeps them"])
+    if as_json:
+        print_json({"out": str(out), "report": mined.report})
+    else:
+        _print_report(mined.report, out)
+
+
+def _mine(options: _Options) -> "MinedNegatives":
+    from nearsay.indexer.progress import Progress
+    from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
+    from nearsay.training.sentence.negatives.nearest_texts import require_faiss
+
+    if options["corpus"] and options["collection"]:
+        raise click.UsageError("--corpus and --collection are two places to mine from: take one of them")
+    config = mining_config(options)
+    require_faiss()
+    pairs, judged = _pairs(options)
+    corpus, encoder = _corpus_and_encoder(options, pairs, judged)
+    print_notes(corpus.notes)
+    judges = _judges(options)
+    with contextlib.ExitStack() as stack:
+        bars: dict[MiningStage, ProgressBar] = {}
+
+        def show(stage: MiningStage, done: int, total: int) -> None:
+            if stage not in bars:  # not before: its rate is counted from there on
+                unit = "texts" if stage is MiningStage.ENCODING else "anchors"
+                bars[stage] = stack.enter_context(ProgressBar(stage, unit=unit))
+            bars[stage](Progress(done, total))
+
+        return mine_negatives(pairs, corpus, encoder, config, judges=judges, progress=show)
+
+
+def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | None]":
+    """The pairs, and the judged corpus that they are from."""
+    from nearsay.data.retrieval_set import read_retrieval_set
+    from nearsay.data.sentence_examples.conversion import as_pairs
+    from nearsay.data.sentence_examples.reading import read_sentence_examples
+    from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval
+
+    if source["pairs"].is_dir():
+        judged = read_retrieval_set(source["pairs"], source["split"])
+        examples = pairs_of_retrieval(judged)
+    else:
+        judged = None
+        columns = None if source["columns"] is None else source["columns"].split(",")
+        examples = as_pairs(read_sentence_examples(source["pairs"], columns=columns))
+    print_notes(examples.notes)
+    return [(row[0], row[1]) for row in examples.texts], judged
+
+
+def _corpus_and_encoder(
+    options: _Options, pairs: list[tuple[str, str]], judged: "RetrievalSet | None"
+) -> "tuple[MiningCorpus, TextEncoder]":
+    from nearsay.training.sentence.bundled import BUNDLED_NAME
+    from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus, read_mining_corpus
+
+    if options["collection"]:
+        return _collection(options["collection"], options)
+    if options["corpus"]:
+        corpus = read_mining_corpus(options["corpus"], read_options(options))
+    elif judged:
+        corpus = MiningCorpus.of(judged.name, judged.corpus.values())
+    else:
+        corpus = MiningCorpus.of(str(options["pairs"]), (positive for _, positive in pairs))
+    return corpus, _encoder(options["encoder"] or BUNDLED_NAME, options)
+
+
+def _collection(name: str, options: _Options) -> "tuple[MiningCorpus, TextEncoder]":
+    """Every passage of a collection with its vector, and the encoder that made it."""
+    from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+
+    with open_library(options) as library:
+        passages = library.collection(name, encoder=options["encoder"]).sample(sys.maxsize, seed=0)
+    return MiningCorpus.of(f"collection {name}", passages.texts, passages.vectors), passages.encoder
+
+
+def _judges(options: _Options) -> "list[Judge]":
+    from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
+    from nearsay.training.sentence.negatives.judges import EncoderJudge
+
+    judges: list[Judge] = [EncoderJudge(_encoder(name, options)) for name in options["judge"]]
+    if options["cross_encoder"]:
+        judges.append(CrossEncoderJudge.load(options["cross_encoder"], device=options["device"]))
+    return judges
+
+
+def _encoder(name: str, place: Place) -> "TextEncoder":
+    from nearsay.training.sentence.encoder import Encoder
+    from nearsay.training.sentence.precision import Precision
+
+    return Encoder.load(name, device=place["device"], precision=Precision(place["precision"]))
+
+
+def _print_report(report: "MiningReport", out: Path) -> None:
+    from nearsay.training.sentence.negatives.candidates import Filter
+
+    mean = {
+        "positives": (report.pairs, f"{report.positive_score:.3f}", ""),
+        "negatives": (report.negatives, f"{report.negative_score:.3f}", f"{report.negative_rank:.1f}"),
+    }
+    print_table(["", "texts", "mean score", "mean rank"], [[name, *row] for name, row in mean.items()])
+    taken = [[Filter(name).reason, count] for name, count in report.taken.items() if count]
+    if taken:
+        click.echo()
+        print_table(["left out as", "candidates"], taken)
+    if report.truncated:
+        click.echo(f"{report.truncated:,} texts were longer than {report.encoder} takes and cut", err=True)
+    click.echo(
+        f"{report.anchors_with_some:,} of {report.anchors:,} anchors have fewer negatives than asked for, "
+        f"{report.anchors_with_none:,} have none\n"
+        f"encoding {report.encoding_seconds:.1f} s, search {report.search_seconds:.1f} s, "
+        f"judging {report.judging_seconds:.1f} s\n"
+        f"{report.rows:,} rows in {out}",
+        err=True,
+    )

@@ -1,0 +1,171 @@
+"""Which columns of a file are the texts and which the label: said by the user, or told from their names."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.fields import ID_NAMES, TEXT_NAMES
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.similarity_pairs import FIRST_NAMES, SCORE_NAMES, SECOND_NAMES
+
+__all__ = ["ExampleColumns", "choose_columns"]
+
+# Names are tried in this order, in any case of letters.
+_LABEL_NAMES: Final = (
+    *("gold_label", *SCORE_NAMES, "is_duplicate", "is_paraphrase", "quality", "labels", "target"),
+    *("relation", "entailment_label", "entailment_judgment"),
+)
+_PAIR_NAMES: Final = (
+    ("premise", "hypothesis"),
+    *zip(FIRST_NAMES, SECOND_NAMES, strict=True),
+    *(("query", other) for other in ("positive", "pos", "passage", "document", "answer", "response")),
+    *(("question", other) for other in ("positive", "pos", "passage", "answer", "duplicate", "sentence")),
+    *(("title", other) for other in ("abstract", "text", "body")),
+    *(("sent0", "sent1"), ("original", "paraphrase"), ("source", "paraphrase"), ("claim", "evidence")),
+)
+_TUPLE_STARTS: Final = (
+    *((first, second) for first in ("anchor", "query", "question") for second in ("positive", "pos")),
+    *(("sent0", "sent1"), ("premise", "entailment"), ("query", "passage"), ("question", "answer")),
+)
+_NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)")
+_BESIDE: Final = frozenset({*ID_NAMES, *_LABEL_NAMES, "split", "idx", "index", "url", "source", "genre"})
+_HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
+_NAMES_SHOWN: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleColumns:
+    """The columns that make an example."""
+
+    texts: tuple[str, ...]
+    label: str | None
+    texts_guessed: bool
+    label_guessed: bool
+
+
+def choose_columns(
+    sample: Sequence[Mapping[str, object]],
+    *,
+    kind: ExampleKind | None,
+    columns: Sequence[str] | None,
+    label: str | None,
+    path: str,
+) -> ExampleColumns:
+    """Settle the columns from what the caller names, the names in `sample` (first rows), and its values.
+
+    Texts: names that usually stand together (premise and hypothesis; anchor, positive and negatives; …), else
+    the only two columns of text, else the only one. Label: a usual name (score, label, gold_label, …), looked
+    for beside two texts. BadInputError when nothing can be told, or a name is not there.
+    """
+    names = list(dict.fromkeys(name for row in sample for name in row))
+    listed = _listed(names)
+    if columns is not None:
+        columns = tuple(columns)
+        if not columns or len(set(columns)) != len(columns):
+            raise BadInputError(f"{path}: columns are {list(columns)}; name each text column once")
+    for name in (*(columns or ()), *(() if label is None else (label,))):
+        if name not in names:
+            raise BadInputError(f"{path} has no column {name!r}; its columns are {listed}. Name some of them")
+    texts = columns or _guessed_texts(names, sample, kind=kind, label=label, path=path)
+    if label in texts:
+        raise BadInputError(f"{path}: {label!r} is named as a text and as the label; name another column")
+    if kind is not None and not (kind.takes(len(texts)) or (kind is ExampleKind.TUPLES and len(texts) == 2)):
+        raise BadInputError(
+            f"{path}: examples of kind {kind} cannot be made of the columns {_listed(texts)}; name "
+            f"{_wanted_columns(kind)}, or another kind. Its columns are {listed}"
+        )
+    wants_label = len(texts) == 2 if kind is None else kind.is_labelled
+    found = label or (_guessed_label(names, texts) if wants_label else None)
+    if found is None and kind is not None and kind.is_labelled:
+        raise BadInputError(
+            f"{path}: which column is the label cannot be told; its columns are {listed}. Name the label"
+        )
+    if label is not None and not wants_label:
+        raise BadInputError(
+            f"{path}: the label {label!r} has no use in examples of kind {kind or _plain_kind(texts)}; "
+            "leave it out, or name two text columns and a kind with labels"
+        )
+    return ExampleColumns(tuple(texts), found, columns is None, label is None and found is not None)
+
+
+def _guessed_texts(
+    names: Sequence[str],
+    sample: Sequence[Mapping[str, object]],
+    *,
+    kind: ExampleKind | None,
+    label: str | None,
+    path: str,
+) -> tuple[str, ...]:
+    lower = {name.lower(): name for name in reversed(names) if name != label}
+    if kind is ExampleKind.TEXTS:
+        named = next((lower[name] for name in TEXT_NAMES if name in lower), None)
+        if named is not None:
+            return (named,)
+    if kind in {None, ExampleKind.TUPLES}:
+        negatives = _negatives(lower)
+        start = next((pair for pair in _TUPLE_STARTS if set(pair) <= set(lower)), None)
+        if negatives and start:
+            return (*(lower[name] for name in start), *negatives)
+    if kind is not ExampleKind.TEXTS:
+        pair = next((pair for pair in _PAIR_NAMES if set(pair) <= set(lower)), None)
+        if pair:
+            return (lower[pair[0]], lower[pair[1]])
+    others = [
+        name
+        for name in names
+        if name != label and name.lower() not in _BESIDE and any(_is_text(row.get(name)) for row in sample)
+    ]
+    wanted = {1, 2} if kind is None else {1} if kind is ExampleKind.TEXTS else {2}
+    if len(others) not in wanted:
+        raise BadInputError(
+            f"{path}: which columns are the texts cannot be told; its columns are {_listed(names)}. Name "
+            f"{'them' if kind is None else _wanted_columns(kind)}"
+        )
+    sentence = next((name for name in names if len(name.split()) >= _HEADER_WORDS), None)
+    if sentence is not None:
+        raise BadInputError(
+            f"{path}: the first line must name the columns, and {sentence!r} looks like a sentence; put a "
+            "header line above it, or name the columns"
+        )
+    return tuple(others)
+
+
+def _negatives(lower: Mapping[str, str]) -> list[str]:
+    found = [(match, name) for key, name in lower.items() if (match := _NEGATIVE.fullmatch(key))]
+    return [name for _, name in sorted((int(match[1] or 0), name) for match, name in found)]
+
+
+def _guessed_label(names: Sequence[str], texts: Sequence[str]) -> str | None:
+    lower = {name.lower(): name for name in reversed(names) if name not in texts}
+    return next((lower[name] for name in _LABEL_NAMES if name in lower), None)
+
+
+def _is_text(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_is_text(item) for item in value)
+    if not isinstance(value, str) or not value.strip():
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
+
+
+def _plain_kind(texts: Sequence[str]) -> ExampleKind:
+    return ExampleKind.TEXTS if len(texts) == 1 else ExampleKind.TUPLES
+
+
+def _wanted_columns(kind: ExampleKind) -> str:
+    if kind is ExampleKind.TEXTS:
+        return "one text column"
+    if kind is ExampleKind.TUPLES:
+        return "the columns of the anchor, the positive and the negatives"
+    return "two text columns"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_NAMES_SHOWN]))
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"

@@ -1,0 +1,83 @@
+"""Rows of sentences to learn from, of one kind and width."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.kind import ExampleKind
+
+__all__ = ["NLI_LABELS", "SentenceExamples"]
+
+NLI_LABELS: Final = ("entailment", "neutral", "contradiction")
+_HASHED_ROWS: Final = 10_000  # rows that are serialised at a time
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceExamples:
+    """A set of sentence examples, whole in memory.
+
+    BadInputError when texts, labels and kind do not fit each other. A set may be empty (everything leaked).
+    """
+
+    name: str  # for tables and messages: the file's name without suffixes, or what the caller says
+    kind: ExampleKind
+    columns: tuple[str, ...]  # the text columns' names, one for each text of a row
+    texts: tuple[tuple[str, ...], ...]  # a tuple a row, all of one length
+    labels: tuple[float, ...] | None  # SCORED: as they are; LABELLED: 0 or 1; NLI: index into label_names
+    label_names: tuple[str, ...] = ()  # NLI: entailment, neutral, contradiction; else none
+    notes: tuple[str, ...] = ()  # for the user: what was taken, what was left out and why
+    sha256: str = ""  # of kind, texts and labels: the data hash of a run; "" = worked out
+
+    def __post_init__(self) -> None:
+        width = len(self.columns)
+        if not self.kind.takes(width):
+            raise BadInputError(
+                f"{self.name}: rows of kind {self.kind} cannot have {width} texts; "
+                "a text alone is texts, two are pairs, scored, labelled or nli, more are tuples"
+            )
+        if any(len(row) != width for row in self.texts):
+            raise BadInputError(f"{self.name}: some rows do not have {width} texts; give each row as many")
+        if (self.labels is not None) != self.kind.is_labelled:
+            wants = "needs a label for each row" if self.kind.is_labelled else "has no labels"
+            raise BadInputError(f"{self.name}: the kind {self.kind} {wants}; name another kind")
+        if self.labels is not None and len(self.labels) != len(self.texts):
+            raise BadInputError(
+                f"{self.name}: {len(self.labels)} labels for {len(self.texts)} rows; give each row one"
+            )
+        if not self.sha256:
+            object.__setattr__(self, "sha256", _content_sha256(self.kind, self.texts, self.labels))
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.texts)
+
+    def select(self, rows: Sequence[int]) -> "SentenceExamples":
+        """Give the set of these rows (numbers from 0) in the order given; the notes stay."""
+        texts = tuple(self.texts[row] for row in rows)
+        labels = None if self.labels is None else tuple(self.labels[row] for row in rows)
+        return replace(self, texts=texts, labels=labels, sha256="")
+
+    def noted(self, *notes: str) -> "SentenceExamples":
+        """Give the same set with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
+
+def _content_sha256(
+    kind: ExampleKind, texts: Sequence[tuple[str, ...]], labels: tuple[float, ...] | None
+) -> str:
+    digest = hashlib.sha256(f"{kind} {len(texts)}\n".encode())
+    for rows in _blocks(texts):
+        digest.update(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if labels is not None:
+        digest.update(json.dumps(labels).encode())
+    return digest.hexdigest()
+
+
+def _blocks(rows: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
+    left = iter(rows)
+    while block := list(islice(left, _HASHED_ROWS)):
+        yield block

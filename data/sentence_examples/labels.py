@@ -1,0 +1,126 @@
+"""What the labels of sentence pairs mean: words or numbers of NLI, scores, or same and not the same."""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError
+from nearsay.data.sentence_examples.examples import NLI_LABELS
+from nearsay.data.sentence_examples.kind import ExampleKind
+
+__all__ = ["LabelReader", "kind_of_labels", "written_label"]
+
+_NLI_WORDS: Final = {
+    **dict.fromkeys(("entailment", "entails", "entailed", "entail", "e"), 0.0),
+    **dict.fromkeys(("neutral", "n"), 1.0),
+    **dict.fromkeys(
+        ("contradiction", "contradicts", "contradicted", "contradictory", "contradict", "c"), 2.0
+    ),
+}
+_SAME_WORDS: Final = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+_NO_AGREEMENT: Final = "-"  # what SNLI and MultiNLI write where the annotators did not agree
+_NO_AGREEMENT_NUMBER: Final = -1.0  # the same in copies with numbers
+_SCORES_ALONE: Final = frozenset({"score", "similarity", "similarity_score", "similarity score"})
+_USUAL: Final = "0 = entailment, 1 = neutral, 2 = contradiction"
+_VALUES_SHOWN: Final = 6
+
+
+def written_label(value: object) -> str:
+    """Bring a label of any file format to one spelling; "" = there is none.
+
+    UnusableRowError for what can be no label (a list, a mapping).
+    """
+    if isinstance(value, str):
+        return value.strip().lower()
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    raise UnusableRowError(f"the label is of type {type(value).__name__}, and a label is a word or a number")
+
+
+def kind_of_labels(counts: Mapping[str, int], *, column: str, entailing: bool, path: str) -> ExampleKind:
+    """Tell the kind from how often each label stands in the file.
+
+    counts: by `written_label`, "" left out. entailing: the texts are called premise and hypothesis.
+
+    Words of NLI are nli; 0 and 1, true and false are labelled (scored in a column called score); 0, 1, 2 and
+    perhaps -1 are nli; any other numbers scored. BadInputError when no reading fits half of the rows.
+    """
+    known = {label: count for label, count in counts.items() if label != _NO_AGREEMENT}
+    rows = sum(known.values())
+    shown = ", ".join(repr(label) for label in sorted(known, key=lambda label: -known[label])[:_VALUES_SHOWN])
+    if 2 * sum(count for label, count in known.items() if label in _NLI_WORDS) > rows:
+        return ExampleKind.NLI
+    if 2 * sum(count for label, count in known.items() if label in _SAME_WORDS) > rows:
+        return ExampleKind.LABELLED
+    numbers = {label: number for label in known if (number := _number(label)) is not None}
+    if 2 * sum(known[label] for label in numbers) <= rows:
+        raise BadInputError(
+            f"{path}: the labels in {column!r} are {shown}: neither numbers nor entailment, neutral and "
+            "contradiction. Name the kind pairs or texts to do without labels, or name another label column"
+        )
+    values = set(numbers.values())
+    if not values <= {-1.0, 0.0, 1.0, 2.0} or column.lower() in _SCORES_ALONE:
+        return ExampleKind.SCORED
+    if values >= {0.0, 1.0, 2.0}:
+        return ExampleKind.NLI
+    if values <= {0.0, 1.0} and not entailing:
+        return ExampleKind.LABELLED
+    raise BadInputError(
+        f"{path}: the labels in {column!r} are {shown}, and what they mean cannot be told. Name the kind: "
+        f"nli ({_USUAL}), labelled (1 = the same) or scored"
+    )
+
+
+class LabelReader:
+    """Turns written labels into numbers, for rows of one kind."""
+
+    def __init__(self, kind: ExampleKind) -> None:
+        self._kind = kind
+        self.numbers_assumed = False
+        """Whether a number was read as a word of NLI, by the usual order."""
+
+    @property
+    def assumption(self) -> str | None:
+        """What had to be assumed, for the user; None: nothing."""
+        return f"{_USUAL} was assumed" if self.numbers_assumed else None
+
+    def read(self, label: str) -> float | None:
+        """Give the number for a label; None where annotators did not agree ('-', or -1 in NLI).
+
+        UnusableRowError says why the label cannot be used.
+        """
+        if not label:
+            raise UnusableRowError("there is no label")
+        if label == _NO_AGREEMENT:
+            return None
+        number = _number(label)
+        if self._kind is ExampleKind.NLI:
+            return self._entailment(label, number)
+        if self._kind is ExampleKind.LABELLED:
+            number = _SAME_WORDS.get(label, number)
+            if number not in {0.0, 1.0}:
+                raise UnusableRowError(f"the label is {label!r}, neither 0 nor 1")
+        if number is None:
+            raise UnusableRowError(f"the score is {label!r}, not a number")
+        return number
+
+    def _entailment(self, label: str, number: float | None) -> float | None:
+        if label in _NLI_WORDS:
+            return _NLI_WORDS[label]
+        if number == _NO_AGREEMENT_NUMBER:
+            return None
+        if number in {0.0, 1.0, 2.0}:
+            self.numbers_assumed = True
+            return number
+        raise UnusableRowError(f"the label is {label!r}, none of {', '.join(NLI_LABELS)}, 0, 1 and 2")
+
+
+def _number(label: str) -> float | None:
+    try:
+        number = float(label)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,93 @@
+"""Training rows whose texts are also in an evaluation."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.normalised_text import normalised_text
+
+__all__ = ["LeakReport", "find_leaks", "without_leaks"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeakReport:
+    """How a training set and held-out texts overlap, by normalised text."""
+
+    rows: int  # of the training set
+    sharing_a_text: int  # rows of which at least one text is held out
+    sharing_all_texts: int  # rows of which every text is held out, together or not
+    leaking: tuple[int, ...]  # the rows that leak, by the rule of `find_leaks`
+
+
+def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]]) -> LeakReport:
+    """Find the training rows that give an evaluation away.
+
+    held_out: single texts, and rows of texts that are judged together (a scored pair, a query with a passage
+        that answers it, a triplet)
+
+    A row with one text leaks when that text is held out at all. A row with more leaks in two ways:
+
+    - its anchor and its positive (its two texts) are both among the single held-out texts, or
+    - it holds the first text of a held-out row together with another one of that row, in either order.
+
+    So one shared text is no leak by itself. What an evaluation asks for is a relation between two texts: STS-B
+    uses the same captions in many pairs, NLI asks several hypotheses of one premise, and every passage of a
+    retrieval corpus is held out although training may see it; refusing single texts would throw these away.
+    Give the rows where they are known: single texts alone cannot say which of them belong together, so two of
+    them count even if they were judged apart. For the stricter rule, see `sharing_a_text`.
+    """
+    single: set[str] = set()
+    every: set[str] = set()
+    together: set[tuple[str, str]] = set()
+    for item in held_out:
+        if isinstance(item, str):
+            text = normalised_text(item)
+            single.add(text)
+            every.add(text)
+            continue
+        texts = [normalised_text(text) for text in item]
+        every.update(texts)
+        if len(texts) == 1:
+            single.update(texts)
+        together.update(_relations(texts))
+    some = full = 0
+    leaking: list[int] = []
+    for number, row in enumerate(train.texts):
+        texts = [normalised_text(text) for text in row]
+        shared = sum(text in every for text in texts)
+        if not shared:
+            continue
+        some += 1
+        full += shared == len(texts)
+        if (
+            train.kind is ExampleKind.TEXTS
+            or single.issuperset(texts[:2])
+            or not together.isdisjoint(_relations(texts))
+        ):
+            leaking.append(number)
+    return LeakReport(len(train), some, full, tuple(leaking))
+
+
+def without_leaks(
+    train: SentenceExamples, held_out: Iterable[str | Sequence[str]]
+) -> tuple[SentenceExamples, int]:
+    """Leave out the training rows that leak by the rule of `find_leaks`.
+
+    returns: the others (the same set if none leaks, an empty one if all do), with the counts in the notes;
+        and how many were left out
+    """
+    report = find_leaks(train, held_out)
+    count = len(report.leaking)
+    shared = f"{report.sharing_a_text} of {report.rows} rows share a text with the held-out ones"
+    if not count:
+        return train.noted(f"{train.name}: {shared}, none gives them away"), 0
+    gone = set(report.leaking)
+    kept = train.select([row for row in range(len(train)) if row not in gone])
+    return kept.noted(f"{train.name}: {shared}, {count} give them away and are left out"), count
+
+
+def _relations(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    first = texts[0] if texts else ""
+    for other in texts[1:]:
+        yield (first, other) if first <= other else (other, first)

@@ -1,0 +1,66 @@
+"""Pairs to learn retrieval from: queries with what answers them, titles with their texts."""
+
+from pathlib import Path
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.reading import read_sentence_examples
+
+__all__ = ["pairs_of_retrieval", "title_pairs"]
+
+
+def pairs_of_retrieval(
+    judged: RetrievalSet, *, minimum_relevance: int = 1, name: str | None = None
+) -> SentenceExamples:
+    """Pair each query with every passage that was judged to answer it.
+
+    judged: as `read_retrieval_set(folder, split="train")` gives it; a passage is its title and text, as it
+        is encoded when retrieval is measured
+    minimum_relevance: from which judgement on a passage answers the query
+
+    BadInputError when no passage was judged so.
+    """
+    rows = [
+        (judged.queries[query], judged.corpus[document])
+        for query, documents in judged.judgements.items()
+        for document, relevance in documents.items()
+        if relevance >= minimum_relevance
+    ]
+    if not rows:
+        raise BadInputError(
+            f"{judged.name} has no judgement of {minimum_relevance} or more; lower the minimum relevance"
+        )
+    texts = tuple(dict.fromkeys(rows))
+    notes = [*judged.notes, f"{judged.name}: {len(texts)} pairs of {len(judged.queries)} queries"]
+    if len(texts) < len(rows):
+        notes.append(f"{judged.name}: {len(rows) - len(texts)} pairs were there before and are left out")
+    columns = ("query", "passage")
+    return SentenceExamples(name or judged.name, ExampleKind.PAIRS, columns, texts, None, (), tuple(notes))
+
+
+def title_pairs(corpus: str | Path, *, name: str | None = None, strict: bool = False) -> SentenceExamples:
+    """Pair each title of a corpus with its text: training in a field of which nothing was judged.
+
+    corpus: a folder in BEIR's layout, or its corpus.jsonl (or .gz) with the fields title and text
+    name: None = the folder's name
+
+    Rows without a title or a text are left out and counted in the notes, or an error with `strict`.
+    """
+    place = Path(corpus)
+    if place.is_dir():
+        files = [place / "corpus.jsonl", place / "corpus.jsonl.gz"]
+        found = next((file for file in files if file.is_file()), None)
+        if found is None:
+            raise BadInputError(
+                f"{corpus} holds no corpus.jsonl and no corpus.jsonl.gz; give a folder in BEIR's layout"
+            )
+        place = found
+    return read_sentence_examples(
+        place,
+        kind=ExampleKind.PAIRS,
+        columns=("title", "text"),
+        name=name or place.resolve().parent.name,
+        strict=strict,
+    )

@@ -1,0 +1,97 @@
+"""Whether a text's vector depends on what else goes through the model with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.evaluation.encoded_texts import Progress
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "BatchEquality", "batch_equality"]
+
+BATCH_SIZES: Final = (1, 8, 64)
+TOLERANCE: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDifference:
+    """How far the vectors of two ways of batching lie apart."""
+
+    texts_together: int | None  # most texts of a batch; None: as the encoder does by itself
+    largest_difference: float  # of any number of any vector, to that of the text alone
+    lowest_cosine: float  # of a text's two vectors
+    text: str  # where the largest difference is
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEquality:
+    """Whether vectors are the same however their texts are batched."""
+
+    encoder: str
+    texts: int
+    tolerance: float
+    differences: tuple[BatchDifference, ...]
+
+    @property
+    def largest_difference(self) -> float:
+        """Of all ways of batching."""
+        return max(each.largest_difference for each in self.differences)
+
+    @property
+    def equal(self) -> bool:
+        """Whether none is larger than the tolerance."""
+        return self.largest_difference <= self.tolerance
+
+
+def batch_equality(
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    *,
+    sizes: Sequence[int] = BATCH_SIZES,
+    tolerance: float = TOLERANCE,
+    progress: Progress | None = None,
+) -> BatchEquality:
+    """Encode texts alone, in batches of several sizes, and as the encoder does by itself, and compare.
+
+    sizes:     most texts that go through the model together; 1, what all are compared with, is always there
+    tolerance: the largest difference of two numbers that still counts as equal
+    progress:  called with texts encoded and to be encoded, all ways together
+
+    Padding must not reach a vector: an encoder that forgets its attention mask, or normalises over a batch,
+    fails here. Raises BadInputError without texts, and for a size under 1.
+    """
+    if not texts or any(size < 1 for size in sizes) or not tolerance >= 0:
+        raise BadInputError(
+            f"{len(texts)} texts, batches of {', '.join(map(str, sizes))} and a tolerance of {tolerance} are "
+            "given; give some texts, sizes of 1 or more and a tolerance of 0 or more"
+        )
+    others: list[int | None] = [*(size for size in sizes if size != 1), None]
+    report = progress or (lambda _done, _all: None)
+    total = len(texts) * (1 + len(others))
+    alone = _encoded(encoder, texts, 1)
+    report(len(texts), total)
+    differences = []
+    for place, size in enumerate(others, 2):
+        differences.append(_difference(alone, _encoded(encoder, texts, size), texts, size))
+        report(len(texts) * place, total)
+    return BatchEquality(encoder.name, len(texts), tolerance, tuple(differences))
+
+
+def _encoded(encoder: TextEncoder, texts: Sequence[str], size: int | None) -> NDArray[np.float32]:
+    step = size or len(texts)
+    windows = (texts[start : start + step] for start in range(0, len(texts), step))
+    return np.concatenate([window.vectors for window in encoder.stream(windows)])
+
+
+def _difference(
+    alone: NDArray[np.float32], together: NDArray[np.float32], texts: Sequence[str], size: int | None
+) -> BatchDifference:
+    apart = np.abs(alone.astype(np.float64) - together).max(axis=1)
+    lengths = np.linalg.norm(alone, axis=1) * np.linalg.norm(together, axis=1)
+    cosines = np.einsum("td,td->t", alone.astype(np.float64), together) / lengths
+    worst = int(np.argmax(apart))
+    return BatchDifference(size, float(apart[worst]), float(cosines.min()), texts[worst])

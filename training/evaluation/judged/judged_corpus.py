@@ -1,0 +1,84 @@
+"""A judged corpus as a judged set."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Self
+
+from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.training.evaluation.encoded_texts import Progress
+from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
+from nearsay.training.evaluation.retrieval import evaluate_queries
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["RetrievalJudgedSet"]
+
+_DOCUMENTS_A_QUERY: Final = 10  # kept for each query of a quick look
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalJudgedSet:
+    """Documents, queries and judgements; nDCG@10 decides, and queries are its items."""
+
+    kind: ClassVar = EvaluationKind.RETRIEVAL
+    name: str
+    retrieval_set: RetrievalSet
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.retrieval_set.queries)
+
+    def texts(self) -> Iterator[str]:
+        """The queries: the documents are what is searched, which an encoder may have seen."""
+        yield from self.retrieval_set.queries.values()
+
+    def limited(self, most: int, seed: int) -> Self:
+        """At most so many queries, with what is judged for them and other documents up to ten a query."""
+        whole = self.retrieval_set
+        ids = list(whole.queries)
+        rows = drawn_rows(len(ids), most, seed)
+        if len(rows) == len(ids):
+            return self
+        queries = {ids[row]: whole.queries[ids[row]] for row in rows}
+        judgements = {query: whole.judgements[query] for query in queries}
+        judged = {document for of_query in judgements.values() for document in of_query}
+        others = [document for document in whole.corpus if document not in judged]
+        room = max(_DOCUMENTS_A_QUERY * len(rows) - len(judged), 1)
+        kept = judged | {others[row] for row in drawn_rows(len(others), room, seed)}
+        corpus = {document: text for document, text in whole.corpus.items() if document in kept}
+        note = (
+            drawn_note(self.name, len(rows), len(ids), seed)
+            + f", and {len(corpus):,} of {len(whole.corpus):,} documents"
+        )
+        return replace(
+            self,
+            retrieval_set=RetrievalSet(whole.name, corpus, queries, judgements, whole.notes),
+            notes=(*self.notes, note),
+        )
+
+    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+        """As `evaluate_retrieval`."""
+        found = evaluate_queries(encoder, self.retrieval_set, progress=progress)
+        return Outcome(
+            name=self.name,
+            kind=self.kind,
+            metrics={
+                "ndcg_at_10": float(found.ndcg_at_10.mean()),
+                "mrr_at_10": float(found.mrr_at_10.mean()),
+                "recall_at_100": float(found.recall_at_100.mean()),
+            },
+            main="ndcg_at_10",
+            items=len(found.query_ids),
+            truncated=found.truncated_documents + found.truncated_queries,
+            seconds=found.encoding_seconds + found.search_seconds,
+            resampled=mean_of_drawn(found.ndcg_at_10),
+            details={
+                "queries": len(found.query_ids),
+                "documents": found.documents,
+                "truncated_documents": found.truncated_documents,
+                "truncated_queries": found.truncated_queries,
+                "encoding_seconds": found.encoding_seconds,
+                "search_seconds": found.search_seconds,
+            },
+        )

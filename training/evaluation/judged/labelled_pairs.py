@@ -1,0 +1,117 @@
+"""Pairs labelled as the same or not, as a judged set."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import ClassVar, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.labelled_texts import read_labelled_texts
+from nearsay.training.evaluation.average_precision import average_precision, resampled_average_precision
+from nearsay.training.evaluation.best_threshold import best_accuracy, best_f1
+from nearsay.training.evaluation.encoded_texts import Progress
+from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.evaluation.sts import text_pair_similarities
+from nearsay.training.evaluation.vector_similarity import Similarity
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["PairSet", "pair_figures", "read_pair_set"]
+
+_SAME: Final = frozenset({"1", "1.0", "true", "yes", "same", "duplicate", "paraphrase"})
+_DIFFERENT: Final = frozenset({"0", "0.0", "false", "no", "different", "not_duplicate", "not_paraphrase"})
+
+
+@dataclass(frozen=True, slots=True)
+class PairSet:
+    """Pairs that mean the same or not; average precision of the cosine decides."""
+
+    kind: ClassVar = EvaluationKind.PAIRS
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    same: tuple[bool, ...]  # of each pair
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def texts(self) -> Iterator[str]:
+        """Both texts of each pair."""
+        for pair in self.pairs:
+            yield from pair
+
+    def limited(self, most: int, seed: int) -> Self:
+        """At most so many of its pairs."""
+        rows = drawn_rows(len(self), most, seed)
+        if len(rows) == len(self):
+            return self
+        return replace(
+            self,
+            pairs=tuple(self.pairs[row] for row in rows),
+            same=tuple(self.same[row] for row in rows),
+            notes=(*self.notes, drawn_note(self.name, len(rows), len(self), seed)),
+        )
+
+    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+        """As `pair_figures`; raises BadInputError when no pair means the same."""
+        started = perf_counter()
+        similarities, truncated = text_pair_similarities(
+            encoder,
+            [first for first, _ in self.pairs],
+            [second for _, second in self.pairs],
+            progress=progress,
+        )
+        same = np.array(self.same, dtype=np.bool_)
+        return Outcome(
+            name=self.name,
+            kind=self.kind,
+            metrics=pair_figures(similarities, same),
+            main="average_precision",
+            items=len(self),
+            truncated=truncated,
+            seconds=perf_counter() - started,
+            resampled=resampled_average_precision(same, similarities[Similarity.COSINE]),
+            details={"pairs": len(self), "same": int(same.sum())},
+        )
+
+
+def pair_figures(
+    similarities: Mapping[Similarity, NDArray[np.float64]], same: NDArray[np.bool_]
+) -> dict[str, float]:
+    """Give average precision, best F1 and best accuracy with their thresholds, for each similarity.
+
+    The cosine's have plain names, the others' a name behind, as `best_f1_dot`. A distance's threshold is told
+    as a distance: pairs at or below it are the same.
+    """
+    figures: dict[str, float] = {}
+    for similarity, values in similarities.items():
+        sign = -1 if similarity.is_distance else 1
+        end = similarity.suffix
+        f1, accuracy = best_f1(same, values), best_accuracy(same, values)
+        figures[f"average_precision{end}"] = average_precision(same, values)
+        figures[f"best_f1{end}"] = f1.figure
+        figures[f"best_f1_threshold{end}"] = sign * f1.threshold
+        figures[f"best_accuracy{end}"] = accuracy.figure
+        figures[f"best_accuracy_threshold{end}"] = sign * accuracy.threshold
+    return figures
+
+
+def read_pair_set(path: Path, name: str) -> PairSet:
+    """Read pairs with a label of 0 or 1 (or true, duplicate, …); BadInputError names a row of another one."""
+    found = read_labelled_texts(path)
+    pairs, same = [], []
+    for row in found.rows:
+        label = row.label.lower()
+        if row.pair is None or label not in _SAME | _DIFFERENT:
+            raise BadInputError(
+                f"{path}:{row.line}: a pair's label is 0 or 1, and this row has {row.label!r} for "
+                f"{'one text' if row.pair is None else 'two texts'}. Mend the row, or name another kind"
+            )
+        pairs.append((row.text, row.pair))
+        same.append(label in _SAME)
+    return PairSet(name, tuple(pairs), tuple(same), tuple(found.notes))

@@ -1,0 +1,110 @@
+"""Where a judged set is on disk: which file is which split, and what may be learned from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.formats import Format, format_of
+from nearsay.data.row_files import file_rows
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.recognition import kind_of_rows
+
+__all__ = ["Layout", "file_layout", "is_corpus_folder", "split_files", "stem", "train_file"]
+
+_ROWS_SEEN: Final = 200
+_CHARACTERS_SEEN: Final = 1_000_000  # a corpus of whole books is told by its first ones
+_READABLE: Final = frozenset({Format.TSV, Format.CSV, Format.JSONL})
+_TO_LEARN_FROM: Final = ("train", "training", "dev", "validation", "valid")  # the first that is there
+_TO_MEASURE_ON: Final = ("test",)
+_OF_A_CORPUS: Final = ("corpus", "queries", "qrels")
+_BETWEEN: Final = ("_", "-")  # before a split's name in a file's name
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A judged set on disk."""
+
+    kind: EvaluationKind
+    path: Path  # the folder of a judged corpus, else the file
+    train: Path | None = None  # what a linear layer learns from, where the kind needs it
+
+
+def is_corpus_folder(folder: Path) -> bool:
+    """Whether it has BEIR's corpus, queries and judgements."""
+    return any(folder.glob("qrels*")) and all(
+        any((folder / f"{name}.jsonl{end}").is_file() for end in ("", ".gz"))
+        for name in ("corpus", "queries")
+    )
+
+
+def split_files(folder: Path, split: str) -> list[Path]:
+    """Give a folder's files of a split, sorted: `test.tsv`, and names that end in `_test` or `-test`.
+
+    Where there is none, those whose names say no split at all; a corpus' files are never among them.
+    """
+    files = [
+        file
+        for file in sorted(folder.iterdir())
+        if file.is_file() and format_of(file) in _READABLE and not stem(file).startswith(_OF_A_CORPUS)
+    ]
+    named = [file for file in files if _is_of(file, split)]
+    known = (*_TO_LEARN_FROM, *_TO_MEASURE_ON)
+    return named or [file for file in files if not any(_is_of(file, other) for other in known)]
+
+
+def train_file(file: Path) -> Path | None:
+    """Give the train file by a test file's side, else its dev file; None when there is neither.
+
+    `nli_test.tsv` has `nli_train.tsv`, and `test.tsv` has `train.tsv`.
+    """
+    own = next((split for split in (*_TO_MEASURE_ON, *_TO_LEARN_FROM) if _is_of(file, split)), "")
+    before = stem(file).removesuffix(own)
+    wanted = {f"{before}{split}": place for place, split in enumerate(_TO_LEARN_FROM) if split != own}
+    beside = [
+        other
+        for other in sorted(file.parent.iterdir())
+        if other.is_file() and format_of(other) in _READABLE and stem(other) in wanted
+    ]
+    return min(beside, key=lambda other: wanted[stem(other)], default=None)
+
+
+def file_layout(file: Path) -> Layout | None:
+    """Say what a file holds, and what there is to learn from; None when it is nothing judged.
+
+    Raises BadInputError for a file that cannot be read or is empty.
+    """
+    if format_of(file) not in _READABLE:
+        return None
+    rows = _first_rows(file)
+    if not rows:
+        raise BadInputError(f"{file} holds no rows; give a file with some")
+    kind = kind_of_rows(rows)
+    if kind is EvaluationKind.NLI:
+        return Layout(kind, file, train_file(file))
+    if kind is EvaluationKind.CLASSIFICATION:
+        train = train_file(file)
+        return Layout(kind, file, train) if train else Layout(EvaluationKind.CLUSTERING, file)
+    return None if kind is None else Layout(kind, file)
+
+
+def stem(file: Path) -> str:
+    """Give a file's name in small letters, without its suffix and .gz."""
+    return file.name.lower().removesuffix(".gz").rpartition(".")[0]
+
+
+def _first_rows(file: Path) -> list[Mapping[str, object]]:
+    rows: list[Mapping[str, object]] = []
+    seen = 0
+    for _, row in file_rows(file):
+        rows.append(row)
+        seen += sum(len(value) for value in row.values() if isinstance(value, str))
+        if len(rows) == _ROWS_SEEN or seen > _CHARACTERS_SEEN:
+            break
+    return rows
+
+
+def _is_of(file: Path, split: str) -> bool:
+    endings: Sequence[str] = [f"{sign}{split}" for sign in _BETWEEN]
+    return stem(file) == split or stem(file).endswith(tuple(endings))

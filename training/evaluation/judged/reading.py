@@ -1,0 +1,198 @@
+"""Reading judged sets from files and folders."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
+from nearsay.data.retrieval_set import read_retrieval_set
+from nearsay.data.similarity_pairs import read_scored_pairs
+from nearsay.training.evaluation.judged.candidates import read_candidates
+from nearsay.training.evaluation.judged.classification import ClassificationSet
+from nearsay.training.evaluation.judged.clustering import ClusteringSet
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
+from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.labelled_pairs import read_pair_set
+from nearsay.training.evaluation.judged.layout import (
+    Layout,
+    file_layout,
+    is_corpus_folder,
+    split_files,
+    stem,
+    train_file,
+)
+from nearsay.training.evaluation.judged.nli import NliSet
+from nearsay.training.evaluation.judged.reranking import RerankingSet
+from nearsay.training.evaluation.judged.scored_pairs import StsSet
+from nearsay.training.evaluation.judged.triplets import TripletSet
+
+__all__ = ["read_judged_set", "read_layout"]
+
+_NEEDS_TRAINING: Final = frozenset({EvaluationKind.NLI, EvaluationKind.CLASSIFICATION})
+
+
+def read_judged_set(
+    spec: str | Path, *, split: str = "test", train: str | Path | None = None, name: str | None = None
+) -> JudgedSet:
+    """Read a judged set.
+
+    spec:  a file or folder, perhaps after its kind and a colon: `sts:stsb/test.tsv`, `stsb/test.tsv`, `stsb`;
+           a kind that is not told is guessed from the columns and the folder's files
+    split: of a judged corpus, which judgements (`qrels/test.tsv`); of another folder, which file (`test.tsv`)
+    train: what the linear layer of NLI and CLASSIFICATION learns from; None: the file beside
+    name:  None: the folder's, or the file's
+    Raises BadInputError for what is not there, cannot be told or cannot be read.
+    """
+    kind, path = _parsed(spec)
+    if not path.exists():
+        raise BadInputError(f"{path} does not exist. Check the name")
+    layout = _layout(path, kind, split)
+    if train is not None:
+        layout = Layout(layout.kind, layout.path, Path(train))
+    return read_layout(layout, split=split, name=name)
+
+
+def read_layout(layout: Layout, *, split: str = "test", name: str | None = None) -> JudgedSet:
+    """Read a set whose place and kind are known; raises BadInputError as its reader does."""
+    return _READERS[layout.kind](layout, split, name or _name(layout.path))
+
+
+def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
+    before, colon, after = str(spec).partition(":")
+    if isinstance(spec, str) and colon and before in set(EvaluationKind):
+        return EvaluationKind(before), Path(after)
+    return None, Path(spec)
+
+
+def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
+    if path.is_dir():
+        if kind is EvaluationKind.RETRIEVAL or (kind is None and is_corpus_folder(path)):
+            return Layout(EvaluationKind.RETRIEVAL, path)
+        files = split_files(path, split)
+        if len(files) != 1:
+            names = ", ".join(file.name for file in files[:8]) or "none"
+            raise BadInputError(
+                f"{path} has no one file of the split {split!r} ({names}). Name a file, or another --split"
+            )
+        path = files[0]
+    elif kind is EvaluationKind.RETRIEVAL:
+        raise BadInputError(f"{path} is a file, and a judged corpus is a folder. Name the folder it is in")
+    if kind is not None:
+        return Layout(kind, path, train_file(path) if kind in _NEEDS_TRAINING else None)
+    layout = file_layout(path)
+    if layout is None:
+        raise BadInputError(
+            f"what {path} judges cannot be told from its columns. Say so before the name, as in sts:{path}; "
+            f"the kinds are {', '.join(EvaluationKind)}"
+        )
+    return layout
+
+
+def _name(path: Path) -> str:
+    whole = path.resolve()
+    if whole.is_dir():
+        return whole.name
+    own = stem(whole)
+    return f"{whole.parent.name}/{own}" if own in {"train", "dev", "validation", "valid", "test"} else own
+
+
+def _sts(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    return StsSet(name, tuple(read_scored_pairs(layout.path)))
+
+
+def _pairs(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    return read_pair_set(layout.path, name)
+
+
+def _triplets(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    rows, notes = read_candidates(layout.path)
+    triplets = [
+        (row.anchor, positive, negative)
+        for row in rows
+        for positive in row.positives
+        for negative in row.negatives
+    ]
+    return TripletSet(name, tuple(triplets), tuple(notes))
+
+
+def _reranking(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    rows, notes = read_candidates(layout.path)
+    return RerankingSet(name, tuple(rows), tuple(notes))
+
+
+def _retrieval(layout: Layout, split: str, name: str) -> JudgedSet:
+    found = read_retrieval_set(layout.path, split)
+    return RetrievalJudgedSet(name, found, tuple(found.notes))
+
+
+def _clustering(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    found = _labelled(layout.path, pairs=False)
+    return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), tuple(found.notes))
+
+
+def _classification(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    train = _to_learn_from(layout)
+    found, learned = _labelled(layout.path, pairs=False), _labelled(train, pairs=False)
+    return ClassificationSet(
+        name,
+        tuple((row.text, row.label) for row in found.rows),
+        tuple((row.text, row.label) for row in learned.rows),
+        train.name,
+        (*found.notes, *learned.notes, _learning_note(name, train, learned)),
+    )
+
+
+def _nli(layout: Layout, split: str, name: str) -> JudgedSet:
+    del split
+    train = _to_learn_from(layout)
+    found, learned = _labelled(layout.path, pairs=True), _labelled(train, pairs=True)
+    return NliSet(
+        name,
+        tuple((row.text, row.pair or "", row.label) for row in found.rows),
+        tuple((row.text, row.pair or "", row.label) for row in learned.rows),
+        train.name,
+        (*found.notes, *learned.notes, _learning_note(name, train, learned)),
+    )
+
+
+def _to_learn_from(layout: Layout) -> Path:
+    if layout.train is None:
+        raise BadInputError(
+            f"{layout.path} has no train or dev file by its side, and {layout.kind} is measured by a linear "
+            "layer that learns from one. Put one there, or name it with --train"
+        )
+    return layout.train
+
+
+def _labelled(path: Path, *, pairs: bool) -> LabelledTexts:
+    found = read_labelled_texts(path)
+    if found.are_pairs is not pairs:
+        raise BadInputError(
+            f"{path} has {'two texts' if found.are_pairs else 'one text'} a row, and this kind of set has "
+            f"{'two' if pairs else 'one'}. Name another file, or another kind of set"
+        )
+    return found
+
+
+def _learning_note(name: str, train: Path, learned: LabelledTexts) -> str:
+    return f"{name}: a linear layer on frozen vectors learns from {train.name}, {len(learned):,} rows"
+
+
+_READERS: Final[dict[EvaluationKind, Callable[[Layout, str, str], JudgedSet]]] = {
+    EvaluationKind.STS: _sts,
+    EvaluationKind.TRIPLETS: _triplets,
+    EvaluationKind.PAIRS: _pairs,
+    EvaluationKind.NLI: _nli,
+    EvaluationKind.RETRIEVAL: _retrieval,
+    EvaluationKind.RERANKING: _reranking,
+    EvaluationKind.CLUSTERING: _clustering,
+    EvaluationKind.CLASSIFICATION: _classification,
+}

@@ -1,0 +1,67 @@
+"""Scored pairs as a judged set."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import ClassVar, Self
+
+from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.training.evaluation.encoded_texts import Progress
+from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.evaluation.judged.resampled_spearman import resampled_spearman
+from nearsay.training.evaluation.sts import sts_figures, text_pair_similarities
+from nearsay.training.evaluation.vector_similarity import Similarity
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = ["StsSet"]
+
+
+@dataclass(frozen=True, slots=True)
+class StsSet:
+    """Pairs with people's scores; Spearman's correlation with the cosine decides."""
+
+    kind: ClassVar = EvaluationKind.STS
+    name: str
+    pairs: tuple[ScoredPair, ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def texts(self) -> Iterator[str]:
+        """Both sentences of each pair."""
+        for pair in self.pairs:
+            yield pair.sentence1
+            yield pair.sentence2
+
+    def limited(self, most: int, seed: int) -> Self:
+        """At most so many of its pairs."""
+        rows = drawn_rows(len(self), most, seed)
+        if len(rows) == len(self):
+            return self
+        note = drawn_note(self.name, len(rows), len(self), seed)
+        return replace(self, pairs=tuple(self.pairs[row] for row in rows), notes=(*self.notes, note))
+
+    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+        """As `evaluate_sts`; raises BadInputError for fewer than 2 pairs, or one score throughout."""
+        started = perf_counter()
+        similarities, truncated = text_pair_similarities(
+            encoder,
+            [pair.sentence1 for pair in self.pairs],
+            [pair.sentence2 for pair in self.pairs],
+            progress=progress,
+        )
+        scores = [pair.score for pair in self.pairs]
+        return Outcome(
+            name=self.name,
+            kind=self.kind,
+            metrics=sts_figures(similarities, scores),
+            main="spearman",
+            items=len(self),
+            truncated=truncated,
+            seconds=perf_counter() - started,
+            resampled=resampled_spearman(similarities[Similarity.COSINE], scores),
+            details={"pairs": len(self)},
+        )

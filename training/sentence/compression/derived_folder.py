@@ -1,0 +1,104 @@
+"""An encoder's folder that was made out of another encoder."""
+
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from nearsay.data.document import JsonValue
+from nearsay.data.durable import new_folder
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.run.model_card import ModelCard
+from nearsay.training.sentence.bundled import check_bundled_weights
+from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.lineage import LINEAGE_FILE, lineage_of
+from nearsay.training.sentence.loading import load_model
+from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
+
+__all__ = ["Derivation", "open_model", "require_new", "save_derived"]
+
+_PROBES = ["Two owls call from the wet wood.", "No train before noon", "a"]
+_USAGE = """
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")
+vectors = model.encode(["A first sentence.", "A second one."])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """What was done to an encoder."""
+
+    step: str  # for the lineage: the work and its main settings, in a line
+    summary: str  # for the model card: what the encoder is, in a sentence or two
+    settings: Mapping[str, JsonValue]  # all that the work depended on
+    limits: Sequence[str] = ()  # what it does worse than the encoder that it comes from
+
+
+def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTransformer]:
+    """Load an encoder's modules on the CPU in float32, to be changed and saved; raises as `Encoder.load`."""
+    source = find_encoder(name_or_folder)
+    refuse_unsafe(source.folder)
+    if source.bundled:
+        check_bundled_weights(combined_sha256(weight_hashes(source.folder)))
+    return source, load_model(source.folder, "cpu")
+
+
+def require_new(out: Path) -> None:
+    """Raise BadInputError when there is something at `out`; to be called before the work, not after."""
+    if out.exists():
+        raise BadInputError(f"{out} is there already and is not replaced. Name a new folder, or remove it")
+
+
+def save_derived(
+    model: SentenceTransformer, source: EncoderSource, out: Path, derivation: Derivation
+) -> Path:
+    """Save a model, with its lineage and card, as the new folder `out`; it is there whole or not at all.
+
+    model:  its modules, on the CPU in float32
+    source: the encoder that it was made out of
+    Raises NearsayError when the saved folder does not give the model's vectors, as happens where an
+    architecture's layers know their number, and as `new_folder` does.
+    """
+    require_new(out)
+    name = out.resolve().name
+    lineage = [*lineage_of(source), f"{derivation.step}, nearsay {importlib.metadata.version('nearsay')}"]
+    card = ModelCard(
+        title=name,
+        summary=derivation.summary,
+        library="sentence-transformers",
+        tags=("sentence-similarity", "nearsay"),
+        usage=_USAGE.format(name=name),
+        figures={},
+        figures_note="",
+        lineage=lineage,
+        settings=derivation.settings,
+        limits=derivation.limits,
+    )
+    with new_folder(out) as place:
+        with quiet_libraries():
+            model.save(str(place), create_model_card=False, safe_serialization=True)
+        (place / LINEAGE_FILE).write_text(json.dumps(lineage, indent=1, ensure_ascii=False), "utf-8")
+        (place / "README.md").write_text(card.markdown(), "utf-8")
+        refuse_unsafe(EncoderFolder(place))  # what we make must be what we take
+        _require_equal(model, place, source.name)
+    return out
+
+
+def _require_equal(model: SentenceTransformer, folder: Path, name: str) -> None:
+    wanted = model.encode(_PROBES, convert_to_numpy=True, show_progress_bar=False)
+    read = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32).encode(_PROBES)
+    if wanted.shape != read.shape or not np.allclose(wanted, read, atol=1e-4):
+        raise NearsayError(
+            f"what was made of {name!r} gives other vectors when it is saved and loaded again, so its "
+            "architecture does not allow this. Take an encoder that stands on BERT, RoBERTa, MPNet or MiniLM"
+        )

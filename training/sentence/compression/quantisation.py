@@ -1,0 +1,117 @@
+"""Vectors with fewer bits a number: int8 and binary."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["Int8Ranges", "Numbers", "binary_codes", "hamming_distances", "signs"]
+
+_LEVELS = 255  # steps between the lowest and the highest of 256 levels
+
+
+class Numbers(StrEnum):
+    """What a number of a stored vector is."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    INT8 = "int8"
+    BINARY = "binary"  # its sign
+
+
+@dataclass(frozen=True, slots=True)
+class Int8Ranges:
+    """What each dimension's 256 levels lie between; needed again for every vector and query."""
+
+    low: NDArray[np.float32]  # (dimension,)
+    high: NDArray[np.float32]  # (dimension,), not below `low`
+
+    def __post_init__(self) -> None:
+        bad = self.low.ndim != 1 or self.low.shape != self.high.shape
+        if bad or not np.all(np.isfinite(self.low) & np.isfinite(self.high) & (self.low <= self.high)):
+            raise BadInputError(
+                f"ranges of shapes {self.low.shape} and {self.high.shape} are not a finite lowest and "
+                "highest number for each dimension. Measure them again on a sample of the vectors"
+            )
+
+    @classmethod
+    def of(cls, sample: Iterable[NDArray[np.float32]]) -> "Int8Ranges":
+        """Take the lowest and highest number of each dimension; BadInputError for an empty sample.
+
+        sample: windows of vectors, (rows, dimension); numbers beyond their ranges are later cut off there
+        """
+        low: NDArray[np.float32] | None = None
+        high = np.empty(0, dtype=np.float32)
+        for window in sample:
+            if not len(window):
+                continue
+            least, most = window.min(axis=0), window.max(axis=0)
+            low, high = (least, most) if low is None else (np.minimum(low, least), np.maximum(high, most))
+        if low is None:
+            raise BadInputError(
+                "there are no vectors to measure ranges on. Give at least one, better thousands"
+            )
+        return cls(low, high)
+
+    @property
+    def step(self) -> NDArray[np.float32]:
+        """The width of a level, (dimension,); 1 for a dimension that is the same throughout."""
+        step = (self.high - self.low) / np.float32(_LEVELS)
+        return np.where(step == 0, np.float32(1), step)
+
+    def codes(self, vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+        """Give each number's level, (n, dimension) int8: floor((x - low) / step), cut to 0…255, less 128.
+
+        Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "int8", ranges).
+        """
+        levels = np.clip(np.floor((vectors - self.low) / self.step), 0, _LEVELS)
+        codes: NDArray[np.int8] = (levels - 128).astype(np.int8)
+        return codes
+
+    def restored(self, codes: NDArray[np.int8]) -> NDArray[np.float32]:
+        """Give the middle of each number's level, (n, dimension) float32, at most half a step off."""
+        return (codes.astype(np.float32) + np.float32(128.5)) * self.step + self.low
+
+
+def binary_codes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Give each number's sign as a bit, 1 for positive: (n, ceil(dimension / 8)) uint8, first bit highest.
+
+    Equal to sentence_transformers.util.quantization.quantize_embeddings(vectors, "ubinary"). Yamada et al.
+    2021, https://arxiv.org/abs/2106.00882
+    """
+    return np.packbits(vectors > 0, axis=-1)
+
+
+def signs(codes: NDArray[np.uint8], dimension: int) -> NDArray[np.float32]:
+    """Give -1 and 1 for the bits, (n, dimension) float32; their cosine is 1 - 2 distance / dimension."""
+    return np.unpackbits(codes, axis=-1, count=dimension).astype(np.float32) * 2 - 1
+
+
+def hamming_distances(query: NDArray[np.uint8], codes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Count the bits in which each of the codes differs from a query, (n,) int64; lower is closer.
+
+    query: (bytes,); codes: (n, bytes)
+    """
+    if codes.shape[1] % 8 == 0 and codes.flags.c_contiguous and len(codes):
+        # Eight bytes in a step; what the bits mean does not matter to their count.
+        return _bits(np.ascontiguousarray(query).view(np.uint64) ^ codes.view(np.uint64))
+    return _bits(query ^ codes)
+
+
+def _bits(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+    """The bits that are set in each row."""
+    if hasattr(np, "bitwise_count"):
+        counted: NDArray[np.int64] = np.bitwise_count(numbers).sum(axis=1, dtype=np.int64)
+        return counted
+    return _bits_by_table(numbers)
+
+
+def _bits_by_table(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+    """The same where NumPy cannot count bits, which it learned with version 2."""
+    counts = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+    taken: NDArray[np.int64] = counts[numbers.view(np.uint8)].sum(axis=1, dtype=np.int64)
+    return taken

@@ -1,0 +1,178 @@
+"""An encoder that looks its tokens up in a table: hundreds of times quicker, and less exact."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Normalize
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from tokenizers import Tokenizer
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.compression.derived_folder import (
+    Derivation,
+    open_model,
+    require_new,
+    save_derived,
+)
+from nearsay.training.sentence.compression.encoded_windows import encoded_windows
+from nearsay.training.sentence.compression.principal_components import principal_components
+from nearsay.training.sentence.compression.static_table import (
+    fitted_table,
+    observed_probabilities,
+    sif_weights,
+    token_shares,
+    zipf_probabilities,
+)
+from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.forward import ForwardPass
+from nearsay.training.sentence.loading import transformer_of
+from nearsay.training.sentence.precision import Precision, resolve_precision
+from nearsay.training.sentence.processor import Processor
+from nearsay.training.sentence.tokens import TextTokenizer
+
+__all__ = ["StaticReport", "make_static_encoder"]
+
+_WINDOW_TOKENS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class StaticReport:
+    """What was made."""
+
+    folder: Path
+    tokens: int  # rows of the table
+    dimension: int
+    texts: int  # that it was fitted to; 0 when none were given
+
+
+def make_static_encoder(
+    encoder: str | Path,
+    out: Path,
+    *,
+    dimension: int = 256,
+    texts: Iterable[str] = (),
+    device: str | None = None,
+    precision: Precision = Precision.AUTO,
+    progress: Callable[[str, int, int | None], None] | None = None,
+) -> StaticReport:
+    """Write a static encoder that stands for a transformer's, as a StaticEmbedding, to a new folder.
+
+    dimension: numbers of a vector, chosen by PCA; an encoder with no more than these keeps its own
+    texts:     unlabelled, like those that will be encoded; held in memory with their vectors
+    progress:  is told what is encoded ("tokens" or "texts"), how much of it, and of how much if known
+
+    Each token of the vocabulary goes through the encoder by itself, between the special tokens; principal
+    components; tokens weighted down by frequency. Without texts the frequencies are guessed by Zipf's law
+    from the vocabulary's order, as model2vec does. With texts they are counted, the components are those of
+    the texts, and the table is then fitted so that texts get the encoder's vectors: from all-MiniLM-L6-v2, on
+    the STS benchmark, 61 without and 78 with the benchmark's training sentences.
+
+    Raises NearsayError for an encoder without a transformer, BadInputError for fewer texts than dimensions,
+    and as `Encoder.load` does.
+
+    Tulkens & van Dongen 2024, https://github.com/MinishLab/model2vec
+    """
+    require_new(out)
+    if dimension < 1:
+        raise BadInputError(f"vectors of {dimension} numbers are asked for. Name a dimension of at least 1")
+    report = progress or _silent
+    source, model = open_model(encoder)
+    transformer_of(model, source.folder)
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    given = list(texts)
+    start = _token_vectors(model, tokenizer, device, precision, report)
+    if given:
+        loaded = Encoder.load(encoder, device=device, precision=precision)
+        table = _fitted(start, loaded, tokenizer, given, dimension, report)
+    else:
+        weights = sif_weights(zipf_probabilities(len(start)))
+        table = _centred(start) @ _directions(start, dimension) * weights[:, None]
+    static = StaticEmbedding(tokenizer, embedding_weights=np.ascontiguousarray(table, dtype=np.float32))
+    fitted = f", fitted to {len(given):,} texts" if given else ""
+    save_derived(
+        SentenceTransformer(modules=[static, Normalize()], device="cpu"),
+        source,
+        out,
+        Derivation(
+            step=f"static table of {len(table):,} tokens and {table.shape[1]} dimensions{fitted}",
+            summary=(
+                f"A vector for each token, made from {source.name}{fitted}; a text's vector is their mean. "
+                "No transformer runs."
+            ),
+            settings={"tokens": len(table), "dimension": table.shape[1], "texts": len(given)},
+            limits=("The order of words and what they mean beside each other are lost.",),
+        ),
+    )
+    return StaticReport(out, len(table), table.shape[1], len(given))
+
+
+def _token_vectors(
+    model: SentenceTransformer,
+    tokenizer: Tokenizer,
+    device: str | None,
+    precision: Precision,
+    report: Callable[[str, int, int | None], None],
+) -> NDArray[np.float64]:
+    """The encoder's vector of every token by itself, (tokens, dimension), not normalised."""
+    chosen = choose_device(device)
+    pooled = SentenceTransformer(
+        modules=[module for module in model if not isinstance(module, Normalize)],
+        device=chosen,
+        truncate_dim=model.truncate_dim,
+    ).eval()
+    forward = ForwardPass(
+        pooled, device=chosen, precision=resolve_precision(precision, chosen, Processor.detect())
+    )
+    whole = tokenizer.encode("a")
+    special = [bool(mark) for mark in whole.special_tokens_mask]
+    first = special.index(False)
+    last = len(special) - special[::-1].index(False)
+    count = tokenizer.get_vocab_size()
+    rows = []
+    for begin in range(0, count, _WINDOW_TOKENS):
+        window = range(begin, min(begin + _WINDOW_TOKENS, count))
+        rows.append(forward.run([[*whole.ids[:first], token, *whole.ids[last:]] for token in window]))
+        report("tokens", window.stop, count)
+    return np.nan_to_num(np.concatenate(rows).astype(np.float64))
+
+
+def _fitted(
+    start: NDArray[np.float64],
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    texts: list[str],
+    dimension: int,
+    report: Callable[[str, int, int | None], None],
+) -> NDArray[np.float64]:
+    windows = encoded_windows(encoder, texts, lambda done: report("texts", done, len(texts)))
+    vectors = np.concatenate([window for _, window in windows]).astype(np.float64)
+    cutting = TextTokenizer(tokenizer, encoder.max_tokens, special_tokens=False)
+    window = cutting.window(texts)
+    token_ids = [window.token_ids[position] for position in window.positions]
+    weights = sif_weights(observed_probabilities(token_ids, len(start)))
+    directions = _directions(vectors, dimension)
+    table = _centred(start) @ directions * weights[:, None]
+    return fitted_table(table, token_shares(token_ids, len(start)), _centred(vectors) @ directions)
+
+
+def _directions(vectors: NDArray[np.float64], dimension: int) -> NDArray[np.float64]:
+    """The (width, dimension) matrix of principal components; the identity if there is nothing to reduce."""
+    if vectors.shape[1] <= dimension:
+        return np.eye(vectors.shape[1])
+    return principal_components([vectors], dimension).components.T
+
+
+def _centred(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    centred: NDArray[np.float64] = vectors - vectors.mean(axis=0)
+    return centred
+
+
+def _silent(_what: str, _done: int, _total: int | None) -> None:
+    return

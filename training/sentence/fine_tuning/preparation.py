@@ -1,0 +1,150 @@
+"""From training sets to what the loop trains: examples of the right kind, objectives, guides, tokens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import PreTrainedModel
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
+from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
+from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, column_kinds
+from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.objectives.kind import ObjectiveKind, kind_to_learn_from
+from nearsay.training.sentence.objectives.making import make_objective
+from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.tokens import TextTokenizer
+
+__all__ = ["PreparedSets", "converted_set", "prepare_sets"]
+
+_CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
+_GUIDED = (ObjectiveKind.GUIDED, ObjectiveKind.TEACHER)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSets:
+    """What the loop is given."""
+
+    task: SentenceTask
+    network: SentenceNetwork
+    truncated: int  # different texts that were cut at the length limit
+    texts: int  # different texts
+
+
+def converted_set(given: TrainingSet) -> TrainingSet:
+    """Turn a set's examples into the kind that its objective learns from.
+
+    Raises BadInputError when that cannot be, when nothing is left, and when a guide is missing or too many.
+    """
+    objective = given.objective.kind
+    if (objective in _GUIDED) != (given.guide is not None):
+        what = "a teacher (--teacher)" if objective is ObjectiveKind.TEACHER else "a guide (--guide)"
+        remedy = f"Name {what}" if objective in _GUIDED else "Leave the guide out"
+        raise BadInputError(
+            f"the objective {objective} of {given.examples.name} {_guides(objective)}. {remedy}"
+        )
+    examples = given.examples
+    wanted = kind_to_learn_from(objective, examples.kind)
+    if wanted is not examples.kind:
+        examples = _CONVERSIONS[wanted](examples)
+    if not len(examples):
+        raise BadInputError(
+            f"{given.examples.name} holds nothing for the objective {objective}: no {wanted} can be made of "
+            f"its {len(given.examples)} rows. Take other data or another objective"
+        )
+    return replace(given, examples=examples)
+
+
+def _guides(objective: ObjectiveKind) -> str:
+    return "needs another encoder's vectors" if objective in _GUIDED else "has no use for a guide"
+
+
+def prepare_sets(
+    sets: Sequence[TrainingSet],
+    encoder: SentenceTransformer,
+    tokenizer: TextTokenizer,
+    prompts: dict[TextKind, str],
+    options: SentenceTraining,
+    *,
+    load_guide: Callable[[str], TextEncoder] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PreparedSets:
+    """Make objectives, guides' vectors and token numbers; new weights are drawn from the seed.
+
+    sets:       converted ones
+    load_guide: from a name or folder to an encoder; None loads it on the encoder's device
+    progress:   told texts that a guide has encoded, and in all
+    """
+    device = str(encoder.device)
+    load = load_guide or (lambda name: Encoder.load(name, device=device, precision=options.precision))
+    tokens = TextTokens(tokenizer)
+    objectives: list[SentenceObjective] = []
+    texts: list[StepTexts] = []
+    for one in sets:
+        guide = None if one.guide is None else _guide(one.examples, load(one.guide), progress)
+        objective = _objective(one, encoder, None if guide is None else guide.dimension, options.seed)
+        objectives.append(objective)
+        texts.append(
+            StepTexts(
+                one.examples,
+                objective.config,
+                tokens,
+                prompts,
+                guide=guide,
+                pad_id=int(encoder.tokenizer.pad_token_id or 0),
+                seed=options.seed,
+            )
+        )
+    mix = ExampleMix(
+        [one.examples for one in sets],
+        batch=[one.batch or options.batch for one in sets],
+        seed=options.seed,
+        sampling=options.sampling,
+        distinct=[objective.distinct for objective in objectives],
+    )
+    network = SentenceNetwork(encoder, objectives).to(device)
+    names = [one.examples.name for one in sets]
+    task = SentenceTask(network, texts, mix, names=names, tokens_at_once=options.tokens_at_once)
+    return PreparedSets(task, network, tokens.truncated, tokens.count)
+
+
+def _guide(
+    examples: SentenceExamples, guide: TextEncoder, progress: Callable[[int, int], None] | None
+) -> GuideVectors:
+    kinds = column_kinds(examples.kind, len(examples.columns))
+    asked = ((row[column], kind) for column, kind in enumerate(kinds) for row in examples.texts)
+    return GuideVectors(guide, asked, progress=progress)
+
+
+def _objective(
+    one: TrainingSet, encoder: SentenceTransformer, guide_dimension: int | None, seed: int
+) -> SentenceObjective:
+    labels = one.examples.labels
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make_objective(
+            one.objective,
+            kind=one.examples.kind,
+            dimension=int(encoder.get_embedding_dimension() or 0),
+            label_names=one.examples.label_names,
+            label_range=(min(labels), max(labels)) if labels else None,
+            guide_dimension=guide_dimension,
+            base=_transformer(encoder),
+            tokenizer=encoder.tokenizer,
+        )
+
+
+def _transformer(encoder: SentenceTransformer) -> PreTrainedModel | None:
+    model = getattr(encoder[0], "auto_model", None)
+    return model if isinstance(model, PreTrainedModel) else None

@@ -1,0 +1,176 @@
+"""From a recipe to trained encoders: one, or one for each of several seeds."""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from nearsay.data.document import JsonValue
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError
+from nearsay.data.retrieval_set import read_retrieval_set
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
+from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
+from nearsay.training.sentence.fine_tuning.result import SentenceResult
+from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
+from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.objectives.config import default_objective
+
+__all__ = ["SeedResult", "Spread", "read_set", "run_recipe", "spread_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """One of several trainings."""
+
+    seed: int
+    folder: Path
+    figures: Mapping[str, float]  # of each requested evaluation, after training
+    result: SentenceResult | None = None  # None: it was there already
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure over several seeds."""
+
+    name: str  # of the judged set
+    mean: float
+    deviation: float  # standard deviation over the seeds (n - 1); 0 for one
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Give it for a file or a line of JSON."""
+        return {"set": self.name, "mean": self.mean, "standard_deviation": self.deviation}
+
+
+def run_recipe(
+    recipe: Recipe, out: str | Path, *, device: str | None = None, watch: Watch | None = None
+) -> list[SeedResult]:
+    """Train what the recipe says, into `out`, or into `out/seed-N` when it asks for several seeds.
+
+    Seeds that are trained already are not trained again, so a stopped call goes on. A run that was asked to
+    stop is the last of the list, its result not finished. Raises as `train_sentence_encoder`.
+    """
+    watch = watch or Watch()
+    dev = None if recipe.dev is None else _judged(recipe.dev, watch.report)
+    tests = [_judged(spec, watch.report) for spec in recipe.evaluate]
+    if not recipe.sets:
+        raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
+    sets = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
+    if recipe.seeds > 1:
+        _require_same_recipe(recipe, sets, Path(out))
+    results: list[SeedResult] = []
+    first = recipe.training.seed
+    for seed in range(first, first + recipe.seeds):
+        folder = Path(out) if recipe.seeds == 1 else Path(out) / f"seed-{seed}"
+        if recipe.seeds > 1:
+            if (figures := _finished(folder)) is not None:
+                watch.report(f"seed {seed} is there")
+                results.append(SeedResult(seed, folder, figures))
+                continue
+            watch.report(f"seed {seed}")
+        result = train_sentence_encoder(
+            sets,
+            folder,
+            base=recipe.base,
+            structure=recipe.structure,
+            options=replace(recipe.training, seed=seed),
+            dev=dev,
+            tests=tests,
+            device=device,
+            watch=watch,
+        )
+        results.append(SeedResult(seed, folder, _figures(result), result))
+        if not result.finished:
+            break
+    return results
+
+
+def spread_of(results: Sequence[SeedResult]) -> list[Spread]:
+    """Give mean and standard deviation of every requested evaluation, after training, over the seeds."""
+    spreads = []
+    for name in results[0].figures:
+        figures = [one.figures[name] for one in results]
+        deviation = statistics.stdev(figures) if len(figures) > 1 else 0.0
+        spreads.append(Spread(name, statistics.fmean(figures), deviation))
+    return spreads
+
+
+def _figures(result: SentenceResult) -> dict[str, float]:
+    return {change.after.name: change.after.figure for change in result.changes}
+
+
+def _finished(folder: Path) -> dict[str, float] | None:
+    """The figures of a run that is finished; None when it is not."""
+    told = folder / "run" / "result.json"
+    if not (folder / "modules.json").is_file() or not told.is_file():
+        return None
+    evaluations = json.loads(told.read_text("utf-8"))["evaluations"]
+    return {str(one["set"]): float(one["after"]) for one in evaluations}
+
+
+def _require_same_recipe(recipe: Recipe, sets: Sequence[TrainingSet], out: Path) -> None:
+    """Write down what the seeds are trained with, or see that it is the same as what is there."""
+    training = replace(recipe.training, seed=0).to_json()
+    wanted: dict[str, JsonValue] = {
+        "base": recipe.base,
+        "sets": told_sets(sets),
+        "structure": recipe.structure.to_json(),
+        "dev": recipe.dev,
+        "evaluate": list(recipe.evaluate),
+        "training": training,
+    }
+    file = out / "seeds.json"
+    if file.is_file():
+        if json.loads(file.read_text("utf-8")) != json.loads(json.dumps(wanted)):
+            raise BadInputError(
+                f"{out} holds seeds that were trained with other settings. "
+                "Use the same settings to go on with them, or name a new folder"
+            )
+        return
+    if out.is_dir() and any(out.iterdir()):
+        raise BadInputError(f"{out} is there and holds something else. Name a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as stream:
+        stream.write((json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_set(recipe: SetRecipe, seed: int, report: Callable[[str], None]) -> TrainingSet:
+    """Read a set's examples; rows are drawn from the seed. BadInputError for what cannot be read."""
+    examples = _examples(recipe)
+    for note in examples.notes:
+        report(f"{examples.name}: {note}")
+    if recipe.rows is not None and recipe.rows < len(examples):
+        drawn = np.random.default_rng(seed).choice(len(examples), recipe.rows, replace=False)
+        examples = examples.select(sorted(drawn.tolist()))
+    objective = recipe.objective or default_objective(examples.kind)
+    return TrainingSet(examples, objective, batch=recipe.batch, guide=recipe.guide)
+
+
+def _examples(recipe: SetRecipe) -> SentenceExamples:
+    if Path(recipe.file).is_dir():
+        if recipe.split:
+            return pairs_of_retrieval(read_retrieval_set(Path(recipe.file), recipe.split))
+        return title_pairs(Path(recipe.file))
+    return read_sentence_examples(
+        recipe.file,
+        kind=recipe.kind,
+        columns=recipe.columns,
+        label=recipe.label,
+        where=recipe.where or None,
+    )
+
+
+def _judged(spec: str, report: Callable[[str], None]) -> JudgedSet:
+    judged = read_judged_set(spec)
+    for note in judged.notes:
+        report(f"{judged.name}: {note}")
+    return judged

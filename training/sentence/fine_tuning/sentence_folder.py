@@ -1,0 +1,124 @@
+"""The folder that the training of a sentence encoder fills."""
+
+import importlib.metadata
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from sentence_transformers import SentenceTransformer
+
+from nearsay.data.document import JsonValue
+from nearsay.training.run.metrics_log import read_metrics
+from nearsay.training.run.model_card import ModelCard
+from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.run_plot import plot_run
+from nearsay.training.sentence.fine_tuning.result import SentenceResult
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.lineage import LINEAGE_FILE
+from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.refusal import refuse_unsafe
+
+__all__ = ["finish_encoder", "told_sets"]
+
+_USAGE = """
+from nearsay.training.sentence.encoder import Encoder
+
+vectors = Encoder.load("{name}").encode(["The cat sleeps.", "A cat is asleep."])
+"""
+_LIMITS = (
+    "It holds for nearly the same what its training examples held for it, with their errors.",
+    "It was measured on text of one kind; on another kind it may be worse than its base.",
+)
+
+
+def told_sets(sets: Sequence[TrainingSet]) -> list[JsonValue]:
+    """Give the sets as a run's config.json tells them."""
+    return [
+        {
+            "name": one.examples.name,
+            "kind": str(one.examples.kind),
+            "rows": len(one.examples),
+            "sha256": one.examples.sha256,
+            "objective": one.objective.to_json(),
+            "batch": one.batch,
+            "guide": one.guide,
+        }
+        for one in sets
+    ]
+
+
+def finish_encoder(
+    run: RunFolder,
+    encoder: SentenceTransformer,
+    result: SentenceResult,
+    *,
+    sets: Sequence[TrainingSet],
+    base: Sequence[str],
+    settings: dict[str, JsonValue],
+) -> None:
+    """Make `OUT` the encoder: in sentence-transformers' format, with its lineage and card, and a plot.
+
+    base:     the lineage of what it began with
+    settings: what decided the run's numbers
+    """
+    name = run.out.resolve().name
+    plot_run(read_metrics(run.metrics), run.plot, title=f"Sentence encoder {name}")
+    learned = ", ".join(
+        f"{len(one.examples):,} {one.examples.kind} of {one.examples.name} by {one.objective.kind} "
+        f"(sha256 {one.examples.sha256[:12]})"
+        for one in sets
+    )
+    lineage = [*base, f"sentence encoder: {learned}, nearsay {importlib.metadata.version('nearsay')}"]
+    run.write_run_json(
+        "result.json",
+        {
+            "steps": result.steps,
+            "seconds": round(result.seconds, 1),
+            "rows_per_second": round(result.pairs_per_second, 1),
+            "stopped_early": result.stopped_early,
+            "training": dict(result.training),
+            "dev": dict(result.dev),
+            "evaluations": [change.to_json() for change in result.changes],
+        },
+    )
+    card = ModelCard(
+        title=name,
+        summary=f"A sentence encoder: a text becomes {encoder.get_embedding_dimension()} numbers, "
+        "and texts that say nearly the same become vectors that are near.",
+        library="sentence-transformers",
+        tags=("sentence-transformers", "sentence-similarity", "nearsay"),
+        usage=_USAGE.format(name=name),
+        figures=_figures(result),
+        figures_note=_figures_note(result),
+        lineage=lineage,
+        settings={key: value for key, value in settings.items() if not isinstance(value, dict | list)},
+        limits=_LIMITS,
+    )
+
+    def save(folder: Path) -> None:
+        with quiet_libraries():
+            encoder.save(str(folder), create_model_card=False)
+        (folder / LINEAGE_FILE).write_text(json.dumps(lineage, indent=1, ensure_ascii=False), "utf-8")
+        (folder / "README.md").write_text(card.markdown(), "utf-8")
+
+    run.finish(save)
+    refuse_unsafe(EncoderFolder(run.out))  # what we make must be what we take
+
+
+def _figures(result: SentenceResult) -> dict[str, float]:
+    if result.changes:
+        return {
+            f"{change.after.name}, {change.after.main}, {when}": outcome.figure
+            for change in result.changes
+            for when, outcome in (("before", change.before), ("after", change.after))
+        }
+    return dict(result.dev or result.training)
+
+
+def _figures_note(result: SentenceResult) -> str:
+    if result.changes:
+        return "Before and after this training; run/result.json has the intervals of the differences."
+    if result.dev:
+        return "On the dev set, which chose the weights: a little too good."
+    return "On the training examples, over the last steps of the run: too good."

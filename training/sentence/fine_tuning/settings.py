@@ -1,0 +1,63 @@
+"""How a sentence encoder is trained."""
+
+from dataclasses import asdict, dataclass
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.mixing import Sampling
+from nearsay.training.sentence.precision import Precision
+
+__all__ = ["SentenceTraining"]
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTraining:
+    """The run; BadInputError for what cannot train anything.
+
+    SBERT was trained for one epoch of NLI, or four of STS-B, at a rate of 2e-5 with batches of 16.
+    Reimers & Gurevych 2019, sections 3.1 and 4.2, https://arxiv.org/abs/1908.10084
+    """
+
+    epochs: float = 1.0  # times that each row is learned from
+    steps: int | None = None  # instead of epochs
+    minutes: float | None = None  # instead of epochs: time of training, evaluation left out
+    batch: int = 32  # rows of a step
+    learning_rate: float = 2e-5  # its highest, after the warm-up; it falls to 0 then
+    warmup_share: float = 0.1  # of the run
+    weight_decay: float = 0.01
+    sampling: Sampling = Sampling.PROPORTIONAL  # how often each of several sets has its turn
+    evaluations: float | None = 1.0  # of the dev set, an epoch; None: at the end alone
+    patience: int | None = None  # evaluations in a row without a new best that end the run
+    tokens_at_once: int | None = None  # padded tokens in the model at once; None: what suits the device
+    precision: Precision = Precision.AUTO  # of matrix products; weights and losses stay float32
+    seed: int = 0  # of new weights, the order of rows, and dropout
+
+    def __post_init__(self) -> None:
+        limits = {
+            "epochs": self.epochs,
+            "steps": self.steps,
+            "minutes": self.minutes,
+            "batch": self.batch,
+            "learning rate": self.learning_rate,
+            "number of evaluations": self.evaluations,
+            "patience": self.patience,
+            "number of tokens at once": self.tokens_at_once,
+        }
+        for name, value in limits.items():
+            if value is not None and not value > 0:
+                raise BadInputError(f"the {name} is {value}; give a number above 0")
+        if self.steps is not None and self.minutes is not None:
+            raise BadInputError("give either a number of steps or a number of minutes, or leave both out")
+        if self.seed < 0:
+            raise BadInputError(f"the seed is {self.seed}; give 0 or more")
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Give what decides the run's numbers, for its config.json; what was left out is not in it."""
+        told = {
+            name: str(value) if isinstance(value, Precision | Sampling) else value
+            for name, value in asdict(self).items()
+            if value is not None
+        }
+        if self.steps is not None or self.minutes is not None:
+            told.pop("epochs")
+        return told

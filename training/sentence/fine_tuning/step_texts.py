@@ -1,0 +1,88 @@
+"""The texts, labels and guiding vectors of one training step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
+from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
+from nearsay.training.sentence.forward import padded
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.word_deletion import deleted_words
+from nearsay.training.sentence.text_encoder import TextKind
+
+__all__ = ["StepColumns", "StepTexts", "column_kinds"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepColumns:
+    """A step's rows."""
+
+    columns: Sequence[Sequence[NDArray[np.int32]]]  # token numbers of each text of each column
+    labels: NDArray[np.int64] | NDArray[np.float32] | None  # (rows,); TSDAE: (rows, tokens)
+    guide: NDArray[np.float32] | None  # (columns x rows, guide dimension)
+
+
+class StepTexts:
+    """Gives the rows of one set as its objective wants them."""
+
+    def __init__(
+        self,
+        examples: SentenceExamples,
+        objective: ObjectiveConfig,
+        tokens: TextTokens,
+        prompts: dict[TextKind, str],
+        *,
+        guide: GuideVectors | None,
+        pad_id: int,
+        seed: int,
+    ) -> None:
+        """Tokenize the texts; `objective`: with its defaults filled in."""
+        self._examples = examples
+        self._objective = objective
+        self._tokens = tokens
+        self._kinds = column_kinds(examples.kind, len(examples.columns))
+        self._prompts = [prompts[kind] for kind in self._kinds]
+        self._guide = guide
+        self._pad_id = pad_id
+        self._seed = seed
+        for column, prompt in enumerate(self._prompts):
+            tokens.add((row[column] for row in examples.texts), prompt)
+        self._labels: NDArray[np.int64] | NDArray[np.float32] | None = None
+        if examples.labels is not None:
+            if examples.kind is ExampleKind.NLI:
+                self._labels = np.array(examples.labels, dtype=np.int64)
+            else:
+                self._labels = np.array(examples.labels, dtype=np.float32)
+
+    def step(self, rows: Sequence[int], step: int) -> StepColumns:
+        """Give rows of the set for the step of a number, on which words left out at random depend."""
+        texts = [self._examples.texts[row] for row in rows]
+        columns = [
+            [self._tokens.ids(row[column], prompt) for row in texts]
+            for column, prompt in enumerate(self._prompts)
+        ]
+        if self._objective.kind is ObjectiveKind.SIMCSE:
+            return StepColumns([columns[0], columns[0]], None, None)
+        if self._objective.kind is ObjectiveKind.TSDAE:
+            random = np.random.default_rng((self._seed, step))
+            damaged = [deleted_words(row[0], self._objective.deletion or 0.0, rng=random) for row in texts]
+            whole, _ = padded([ids.tolist() for ids in columns[0]], pad_id=self._pad_id)
+            return StepColumns([self._tokens.many(damaged, self._prompts[0])], whole, None)
+        labels = None if self._labels is None else self._labels[list(rows)]
+        guide = None
+        if self._guide is not None:
+            asked = [(row[column], kind) for column, kind in enumerate(self._kinds) for row in texts]
+            guide = self._guide.of(asked)
+        return StepColumns(columns, labels, guide)
+
+
+def column_kinds(kind: ExampleKind, columns: int) -> list[TextKind]:
+    """Say which columns are queries and which passages, for encoders that put another prompt before each."""
+    first = TextKind.QUERY if kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} else TextKind.PASSAGE
+    return [first, *[TextKind.PASSAGE] * (columns - 1)]

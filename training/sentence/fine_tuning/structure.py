@@ -1,0 +1,140 @@
+"""What stands on top of the transformer: how a sentence encoder is put together."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.loading import load_model, transformer_of
+
+__all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]
+
+_LONGEST = 1_000_000  # a tokenizer without a limit says 10**30
+
+
+class SentencePooling(StrEnum):
+    """How one vector is made of a text's token vectors.
+
+    CLS, mean and max: Reimers & Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084; weighted:
+    Muennighoff 2022, https://arxiv.org/abs/2202.08904
+    """
+
+    CLS = "cls"  # the first token's vector
+    MEAN = "mean"
+    MAX = "max"  # the highest value of each dimension
+    MEAN_SQRT_LENGTH = "mean-sqrt-length"  # the sum over the root of the number of tokens
+    WEIGHTED = "weighted"  # the mean, the n-th token weighing n
+    LAST = "last"  # the last token's vector
+
+
+_SAVED_AS = {
+    SentencePooling.CLS: "cls",
+    SentencePooling.MEAN: "mean",
+    SentencePooling.MAX: "max",
+    SentencePooling.MEAN_SQRT_LENGTH: "mean_sqrt_len_tokens",
+    SentencePooling.WEIGHTED: "weightedmean",
+    SentencePooling.LAST: "lasttoken",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderStructure:
+    """What is asked of an encoder's structure; None keeps what the base has.
+
+    A base that is a plain BERT has none of it: it gets mean pooling and nothing else.
+    """
+
+    pooling: SentencePooling | None = None
+    dimension: int | None = None  # numbers of a vector, by a dense projection; a new one starts at random
+    normalise: bool | None = None  # vectors of length 1
+    length: int | None = None  # most tokens of a text, special tokens included
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None and self.dimension < 1:
+            raise BadInputError(f"the dimension is {self.dimension}; give 1 or more")
+        if self.length is not None and self.length < 3:
+            raise BadInputError(
+                f"the length is {self.length} tokens, which leaves no room beside the special ones. "
+                "Give 3 or more"
+            )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Give it for a run's config.json."""
+        return {
+            name: str(value) if name == "pooling" and value else value for name, value in asdict(self).items()
+        }
+
+
+def build_encoder(
+    folder: EncoderFolder, structure: EncoderStructure, *, device: str, seed: int
+) -> SentenceTransformer:
+    """Load a BERT or a sentence encoder in float32 and give it the structure.
+
+    folder: has passed `refuse_unsafe`
+    seed:   of a new projection's weights
+    With another pooling or dimension than the base's, its own projections are left out: they were trained for
+    what is gone. Raises NearsayError when it cannot be loaded, BadInputError when the structure does not fit.
+    """
+    base = load_model(folder, "cpu")
+    transformer = transformer_of(base, folder)
+    kept = list(base.children())[1:]
+    pooling = next((module for module in kept if isinstance(module, Pooling)), None)
+    if structure.pooling is not None and _mode(pooling) != _SAVED_AS[structure.pooling]:
+        mode = _SAVED_AS[structure.pooling]
+        kept = [Pooling(transformer.get_embedding_dimension(), pooling_mode=mode)]
+    if pooling is not None and not pooling.include_prompt and any(base.prompts.values()):
+        raise BadInputError(
+            f"the encoder in {folder.path} leaves its prompt out of the pooling, which is not "
+            "trained here. Set include_prompt to true in its pooling's config.json"
+        )
+    normalised = isinstance(kept[-1], Normalize) if structure.normalise is None else structure.normalise
+    kept = [module for module in kept if not isinstance(module, Normalize)]
+    if structure.dimension is not None and _dimension(kept) != structure.dimension:
+        kept = [module for module in kept if isinstance(module, Pooling)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            kept.append(Dense(_dimension(kept), structure.dimension, activation_function=torch.nn.Tanh()))
+    if normalised:
+        kept.append(Normalize())
+    encoder = SentenceTransformer(
+        modules=[transformer, *kept],
+        device=device,
+        prompts={name: prompt or "" for name, prompt in base.prompts.items()},
+        similarity_fn_name=base.similarity_fn_name,
+    )
+    if structure.length is not None:
+        positions = getattr(transformer.auto_model.config, "max_position_embeddings", _LONGEST)
+        if structure.length > positions:
+            raise BadInputError(
+                f"the length is {structure.length} tokens and the base has {positions} positions. "
+                f"Give {positions} or less"
+            )
+        encoder.max_seq_length = structure.length
+    return encoder
+
+
+def pooling_of(encoder: SentenceTransformer) -> str:
+    """Give the name of an encoder's pooling, as sentence-transformers saves it; "" if it has none."""
+    return _mode(next((module for module in encoder if isinstance(module, Pooling)), None))
+
+
+def _mode(pooling: Pooling | None) -> str:
+    if pooling is None:
+        return ""
+    mode = pooling.pooling_mode
+    return mode if isinstance(mode, str) else "+".join(mode)
+
+
+def _dimension(modules: list[torch.nn.Module]) -> int:
+    for module in reversed(modules):
+        if isinstance(module, Dense):
+            return int(module.out_features)
+        if isinstance(module, Pooling):
+            return int(module.pooling_output_dimension)
+    raise BadInputError("the base has no pooling; name one (--pooling mean)")

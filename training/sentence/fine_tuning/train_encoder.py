@@ -1,0 +1,206 @@
+"""Training a sentence encoder: Siamese and triplet networks, and what has come since."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from sentence_transformers import SentenceTransformer
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.leaks import without_leaks
+from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.run.loop import Evaluation, train
+from nearsay.training.run.optimisation import Optimisation
+from nearsay.training.run.processes import processes, require_one_process
+from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
+from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
+from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_sets
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.loading import length_limit
+from nearsay.training.sentence.precision import computing_in, resolve_precision
+from nearsay.training.sentence.processor import Processor
+from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.tokens import TextTokenizer
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
+
+__all__ = ["train_sentence_encoder"]
+
+
+def train_sentence_encoder(
+    sets: Sequence[TrainingSet],
+    out: str | Path,
+    *,
+    base: str | Path = BUNDLED_NAME,
+    structure: EncoderStructure | None = None,
+    options: SentenceTraining | None = None,
+    dev: JudgedSet | None = None,
+    tests: Sequence[JudgedSet] = (),
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> SentenceResult:
+    """Train a BERT or a sentence encoder on the sets, into the folder `out`, or go on with the run there.
+
+    dev:   measured while it trains; the weights of the best time are kept. None: the last ones
+    tests: measured before and after; rows of the sets that give them away are left out and counted
+    Raises BadInputError for data and settings that cannot be trained with, NearsayError for a base that
+    cannot be loaded, and DiskFullError; what was written until then is a run that the same call goes on with.
+
+    Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
+    """
+    chosen, watch = options or SentenceTraining(), watch or Watch()
+    structure = structure or EncoderStructure()
+    require_one_process("a sentence encoder")
+    if not sets:
+        raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
+    sets = [converted_set(_without_leaks(one, [*tests, *([dev] if dev else [])], watch)) for one in sets]
+    place = choose_device(device)
+    source = find_encoder(base)
+    refuse_unsafe(source.folder)
+    settings: dict[str, JsonValue] = {
+        "task": "sentence encoder",
+        "base": source.source,
+        "base_sha256": combined_sha256(weight_hashes(source.folder)),
+        "sets": told_sets(sets),
+        "structure": structure.to_json(),
+        "dev": None if dev is None else dev.name,
+        **chosen.to_json(),
+    }
+    run = RunFolder(out)
+    if run.begin(settings):
+        watch.report(f"going on with the run in {out}")
+    encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
+    reader = _Reader(source, encoder)
+    prepared = prepare_sets(sets, encoder, reader.tokenizer, reader.prompts, chosen)
+    _report(prepared, sets, reader, watch)
+    optimisation = _optimisation(chosen, prepared.task.steps_per_epoch)
+    with processes(place) as joined:
+        ended = train(
+            prepared.task,
+            run,
+            optimisation,
+            joined,
+            evaluation=None if dev is None else _evaluation(dev, reader, chosen, prepared),
+            listener=watch.listener,
+            stop=watch.stop,
+        )
+    if not ended.finished:
+        return SentenceResult(finished=False, seconds=ended.seconds, steps=ended.steps)
+    rows = sum(len(one.examples) for one in sets) * ended.steps / prepared.task.steps_per_epoch
+    result = SentenceResult(
+        finished=True,
+        seconds=ended.seconds,
+        steps=ended.steps,
+        stopped_early=ended.stopped_early,
+        pairs_per_second=rows / max(ended.seconds, 1e-9),
+        training=ended.metrics,
+        dev=ended.evaluation,
+    )
+    if tests:
+        watch.report("measuring the base and what was made of it")
+        before = build_encoder(source.folder, structure, device=place, seed=chosen.seed).eval()
+        began = _outcomes(_Reader(source, before), tests, chosen, place)
+        now = _outcomes(reader, tests, chosen, place)
+        changes = [Change(a, b, bootstrap_difference(a, b)) for a, b in zip(began, now, strict=True)]
+        result = dataclasses.replace(result, changes=changes)
+    finish_encoder(run, encoder, result, sets=sets, base=lineage_of(source), settings=settings)
+    return result
+
+
+def _without_leaks(one: TrainingSet, held_out: Sequence[JudgedSet], watch: Watch) -> TrainingSet:
+    """Leave out the rows that the encoder is to be measured on, and say how many they are."""
+    if not held_out:
+        return one
+    kept, leaked = without_leaks(one.examples, chain.from_iterable(judged.texts() for judged in held_out))
+    names = ", ".join(dict.fromkeys(judged.name for judged in held_out))
+    if leaked and one.examples.kind is ExampleKind.TEXTS:
+        watch.report(
+            f"{leaked:,} of {len(one.examples):,} texts of {one.examples.name} are also in {names}; "
+            "a text alone tells no judgement, so they stay"
+        )
+        return one
+    if leaked:
+        watch.report(
+            f"{leaked:,} of {len(one.examples):,} rows of {one.examples.name} are also in {names}: left out"
+        )
+    return dataclasses.replace(one, examples=kept)
+
+
+class _Reader:
+    """An encoder's model with what turns texts into its tokens."""
+
+    def __init__(self, source: EncoderSource, model: SentenceTransformer) -> None:
+        self.model = model
+        self.tokenizer = TextTokenizer(model.tokenizer, length_limit(model, source.folder))
+        self.prompts = prompts_of(source.folder)
+        self.name = source.name
+
+    def encoder(self) -> TrainedEncoder:
+        return TrainedEncoder(self.model, self.tokenizer, self.prompts, name=self.name)
+
+
+def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], reader: _Reader, watch: Watch) -> None:
+    rows = sum(len(one.examples) for one in sets)
+    steps = prepared.task.steps_per_epoch
+    watch.report(f"{rows:,} rows in {steps:,} steps an epoch, {prepared.texts:,} different texts")
+    if prepared.truncated:
+        watch.report(
+            f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {reader.tokenizer.limit} tokens"
+        )
+
+
+def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
+    steps = options.steps
+    if steps is None and options.minutes is None:
+        steps = max(round(options.epochs * steps_per_epoch), 1)
+    return Optimisation(
+        steps=steps,
+        minutes=options.minutes,
+        learning_rate=options.learning_rate,
+        warmup_share=options.warmup_share,
+        weight_decay=options.weight_decay,
+        precision=options.precision,
+        seed=options.seed,
+        compile=False,  # texts of many lengths would be compiled again and again
+        log_every=max(min(steps_per_epoch // 10, 50), 1),
+    )
+
+
+def _evaluation(
+    dev: JudgedSet, reader: _Reader, options: SentenceTraining, prepared: PreparedSets
+) -> Evaluation:
+    name = f"{dev.kind}_score"
+    every = None
+    if options.evaluations is not None:
+        every = max(round(prepared.task.steps_per_epoch / options.evaluations), 1)
+
+    def measure() -> Mapping[str, float]:
+        outcome = evaluate_judged_set(reader.encoder(), dev)
+        # Correlations are told times 100; the plot and the progress line show shares.
+        return {name: outcome.figure / (100 if dev.kind is EvaluationKind.STS else 1)}
+
+    return Evaluation(measure, every=every, best=name, patience=options.patience)
+
+
+def _outcomes(
+    reader: _Reader, tests: Sequence[JudgedSet], options: SentenceTraining, device: str
+) -> list[Outcome]:
+    reader.model.eval()
+    precision = resolve_precision(options.precision, device, Processor.detect())
+    with computing_in(precision, device):
+        return [evaluate_judged_set(reader.encoder(), test) for test in tests]

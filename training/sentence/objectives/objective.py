@@ -1,0 +1,89 @@
+"""What every objective is: a loss over the vectors of a batch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.kind import EXAMPLE_KINDS
+
+__all__ = ["SentenceObjective"]
+
+
+class SentenceObjective(nn.Module, ABC):
+    """Say how badly the vectors of a batch do what is asked of them.
+
+    The encoder is not part of it: vectors come in already computed, and gradients flow back through them. Its
+    own parameters (a classifier, a projection, a decoder), if it has any, are trained with the encoder and
+    thrown away or kept by the trainer.
+    """
+
+    distinct: ClassVar[bool] = False  # whether a batch may hold no text twice, as others are its negatives
+    labelled: ClassVar[bool] = False  # whether it learns from labels (or, for TSDAE, from token ids)
+    guided: ClassVar[bool] = False  # whether it needs the vectors of a guide or teacher
+    generates: ClassVar[bool] = False  # whether it holds a decoder, and labels are the whole texts' tokens
+    columns: ClassVar[tuple[int, int | None]] = (2, 2)  # the fewest and most text columns; None: any number
+
+    def __init__(self, config: ObjectiveConfig) -> None:
+        """`config`: with its defaults filled in, as `ObjectiveConfig.resolved` gives it."""
+        super().__init__()
+        self.config = config
+        self.kinds: frozenset[ExampleKind] = EXAMPLE_KINDS[config.kind]
+
+    def forward(
+        self,
+        embeddings: Sequence[Tensor],
+        labels: Tensor | None = None,
+        guide: Sequence[Tensor] | None = None,
+    ) -> Tensor:
+        """Give the batch's mean loss, computed in float32 even under autocast.
+
+        embeddings: one (rows, dimension) float tensor of any precision for each text column
+        labels:     (rows,), scores or numbers of labels, for the objectives that learn from them
+        guide:      the guide's or teacher's vectors, one (rows, guide dimension) for each column
+        returns:    scalar float32
+
+        Raises BadInputError when the number of columns, the labels or the guide's vectors are not what the
+        objective needs.
+        """
+        self.require(len(embeddings), has_labels=labels is not None, has_guide=guide is not None)
+        with torch.autocast(embeddings[0].device.type, enabled=False):
+            return self.loss(
+                [column.float() for column in embeddings],
+                None if labels is None else labels.reshape(-1),
+                None if guide is None else [column.detach().float() for column in guide],
+            )
+
+    @abstractmethod
+    def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
+        """Compute `forward`'s answer from float32 vectors, flat labels and detached guide vectors."""
+
+    def logits(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Give each pair's score for each label, (rows, labels) float32; TypeError without a classifier."""
+        raise TypeError(f"the objective {self.config.kind} has no classifier for {len(embeddings)} columns")
+
+    def require(self, columns: int, *, has_labels: bool, has_guide: bool) -> None:
+        """Raise BadInputError when so many text columns, or no labels or guide, are not enough."""
+        least, most = self.columns
+        if columns < least or (most is not None and columns > most):
+            wanted = (
+                f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+            )
+            raise BadInputError(
+                f"the objective {self.config.kind} takes {wanted} text columns, and {columns} came. "
+                "Name other columns, or take another objective"
+            )
+        if self.labelled and not has_labels:
+            raise BadInputError(
+                f"the objective {self.config.kind} learns from labels, and the data have none. "
+                "Name the label's column, or take another objective"
+            )
+        if self.guided and not has_guide:
+            raise BadInputError(
+                f"the objective {self.config.kind} needs the vectors of a guide or teacher. Name its folder"
+            )
