@@ -33,22 +33,29 @@ def encode_file(
     out: Path,
     encoder: str,
     *,
+    numbers: str = "float32",
+    ranges: Path | None = None,
     text: str | None = None,
     device: str | None = None,
     precision: str = "auto",
 ) -> EncodeReport:
-    """Write the vectors of a file's texts, in its order, as a float32 array (n, dimension).
+    """Write the vectors of a file's texts, in its order, as an array (n, dimension).
+
+    numbers: float32; int8, levels between the ranges in `out` with the ending .ranges.npy; binary, the signs,
+             (n, dimension / 8) uint8 with eight bits in each
+    ranges:  a file of int8 ranges, (2, dimension), to store with, so that two files may be compared; None
+             measures those of these vectors
 
     A row that cannot be used raises BadInputError and nothing is written: a row left out would shift all
     that follow. The texts are held in memory.
     """
+    from nearsay.training.sentence.compression.stored_file import write_vectors
     from nearsay.training.sentence.encoder import Encoder
     from nearsay.training.sentence.precision import Precision
 
     texts, notes = _texts(source, text)
     vectors = Encoder.load(encoder, device=device, precision=Precision(precision)).encode(texts)
-    with replacing(out) as stream:
-        np.save(stream, vectors)
+    notes = (*notes, *write_vectors(out, vectors, numbers=numbers, ranges=ranges))
     return EncodeReport(len(texts), int(vectors.shape[1]), notes)
 
 

@@ -42,14 +42,29 @@ class _Run(TypedDict):
     type=click.Choice(["cls", "mean", "max"]),
     help="What is made of the tokens' features; [CLS] and [SEP] count. [mean, when --layers is given]",
 )
+@click.option(
+    "--numbers",
+    type=click.Choice(["float32", "int8", "binary"]),
+    default="float32",
+    show_default=True,
+    help="What is stored of each: int8 levels, or signs as packed bits.",
+)
+@click.option(
+    "--ranges",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With int8: the ranges that other vectors were stored with, as a .ranges.npy.",
+)
 @click.option("--tokens", is_flag=True, help="A vector for each token, not for each text.")
 @device_options
 def encode(
+    *,
     file: str,
     out: Path,
     encoder: str,
     layers: str | None,
     pooling: str | None,
+    numbers: str,
+    ranges: Path | None,
     tokens: bool,
     **run: Unpack[_Run],
 ) -> None:
@@ -60,6 +75,9 @@ def encode(
     With --layers or --pooling the rows are features of the encoder's BERT, not normalised, in place of the
     encoder's own vectors.
 
+    With --numbers int8 a row holds levels from -128 to 127, and beside it OUT.ranges.npy has the lowest and
+    highest number of each dimension; with binary it holds a bit a dimension, eight in a byte.
+
     With --tokens the file is an .npz with the arrays vectors (a row a token), offsets (text i has the tokens
     offsets[i] to offsets[i+1]-1), token_ids, spans (the token's first character in its text, and the one
     after its last) and special (true for [CLS] and [SEP]).
@@ -67,6 +85,7 @@ def encode(
     \b
     Example:
         nearsay encode sentences.txt --out vectors.npy
+        nearsay encode sentences.txt --out bits.npy --numbers binary
         nearsay encode sentences.txt --out features.npy --layers concat-last-4 --pooling mean
         nearsay encode sentences.txt --out tokens.npz --tokens --layers second-to-last
     """
@@ -76,6 +95,8 @@ def encode(
         raise click.UsageError(
             "--tokens gives every token a vector, and --pooling one to a text: take one of them"
         )
+    if (numbers != "float32" or ranges) and (tokens or layers or pooling):
+        raise click.UsageError("--numbers and --ranges are for the encoder's own vectors, not for features")
     if tokens:
         report = encode_tokens(file, out, encoder, layers=layers or "last", **run)
     elif layers or pooling:
@@ -83,6 +104,6 @@ def encode(
             file, out, encoder, layers=layers or "last", pooling=pooling or "mean", **run
         )
     else:
-        report = encode_file(file, out, encoder, **run)
+        report = encode_file(file, out, encoder, numbers=numbers, ranges=ranges, **run)
     print_notes(report.notes)
     click.echo(f"{report.tokens or report.texts:,} vectors of {report.dimension} numbers in {out}", err=True)

@@ -4,6 +4,7 @@ import click
 
 from nearsay.app.cli.evaluate_batches import batches
 from nearsay.app.cli.evaluate_compare import compare
+from nearsay.app.cli.evaluate_compression import compression
 from nearsay.app.cli.evaluate_heads import classifier, reader, tagger
 from nearsay.app.cli.evaluate_judged import (
     classification,
@@ -18,6 +19,7 @@ from nearsay.app.cli.evaluate_judged import (
 from nearsay.app.cli.evaluate_layers import layers
 from nearsay.app.cli.evaluate_mlm import mlm
 from nearsay.app.cli.evaluate_tokenizer import tokenizer
+from nearsay.app.cli.evaluate_unlabelled import unlabelled
 
 __all__ = ["evaluate"]
 
@@ -36,6 +38,8 @@ for _judged in (sts, triplets, pairs, nli, retrieval, reranking, clustering, cla
     evaluate.add_command(_judged)
 evaluate.add_command(compare)
 evaluate.add_command(batches)
+evaluate.add_command(compression)
+evaluate.add_command(unlabelled)
 evaluate.add_command(tokenizer)
 evaluate.add_command(layers)
 evaluate.add_command(mlm)

@@ -1,6 +1,7 @@
 """Measuring an encoder on judged sets, and printing what it reached."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -8,6 +9,7 @@ from nearsay.app.cli.evaluation_options import Judging, load_encoder
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
+    from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import Interval
     from nearsay.training.evaluation.judged.judged_set import JudgedSet
     from nearsay.training.evaluation.judged.outcome import Outcome
@@ -47,7 +49,6 @@ def measure(
 def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list[tuple[str, "Outcome", "Interval"]]:
     """The encoder's name, an outcome and its interval, for each set."""
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
     from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 
@@ -55,12 +56,16 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list[tuple[str, 
     found = []
     for each in sets:
         with ProgressBar(f"encoding {each.name}", unit="texts") as bar:
-            outcome = evaluate_judged_set(
-                loaded, each, progress=lambda done, total, bar=bar: bar(Progress(done, total))
-            )
+            outcome = evaluate_judged_set(loaded, each, progress=partial(_look, bar))
         interval = bootstrap_interval(outcome, draws=judging["draws"], seed=judging["seed"], level=_LEVEL)
         found.append((loaded.name, outcome, interval))
     return found
+
+
+def _look(bar: "ProgressBar", done: int, total: int) -> None:
+    from nearsay.indexer.progress import Progress
+
+    bar(Progress(done, total))
 
 
 def _as_json(encoder: str, outcome: "Outcome", interval: "Interval", judging: Judging) -> dict[str, object]:

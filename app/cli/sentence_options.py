@@ -138,7 +138,7 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     if settings and "objective" not in given:
         raise BadInputError(f"--{next(iter(settings))} belongs to an objective. Name it with --objective")
     if "matryoshka" in settings:
-        settings["matryoshka"] = [int(number) for number in settings["matryoshka"].split(",")]
+        settings["matryoshka"] = _numbers(settings["matryoshka"])
     objective = None
     if "objective" in given:
         objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
@@ -162,3 +162,12 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
         )
         for file in files
     ]
+
+
+def _numbers(text: str) -> list[int]:
+    from nearsay.data.errors import BadInputError
+
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise BadInputError(f"--matryoshka is {text!r}. Give whole numbers, as in 384,128,64") from error

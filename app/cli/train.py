@@ -2,10 +2,13 @@
 
 import click
 
+from nearsay.app.cli.train_distill import distill
 from nearsay.app.cli.train_heads import classifier, reader, tagger
 from nearsay.app.cli.train_negatives import negatives
 from nearsay.app.cli.train_pretrain import pretrain
+from nearsay.app.cli.train_reduce import reduce
 from nearsay.app.cli.train_sentence import sentence
+from nearsay.app.cli.train_static import static
 from nearsay.app.cli.train_vocabulary import vocabulary
 
 __all__ = ["train"]
@@ -25,5 +28,7 @@ train.add_command(vocabulary)
 train.add_command(pretrain)
 train.add_command(sentence)
 train.add_command(negatives)
+for _smaller in (distill, reduce, static):
+    train.add_command(_smaller)
 for _head in (classifier, tagger, reader):
     train.add_command(_head)

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -91,7 +92,7 @@ def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
     if broken:
         print_notes([f"{broken:,} texts had tabs or line breaks, written as spaces; .jsonl keeps them"])
     if as_json:
-        print_json({"out": str(out), "report": mined.report})
+        print_json({"out": str(out), **asdict(mined.report)})
     else:
         _print_report(mined.report, out)
 

@@ -48,18 +48,14 @@ def as_tuples(examples: SentenceExamples, *, minimum_score: float | None = None)
                 disputed += 1
             else:
                 rows.append((premise, positive, negative))
-    notes = [
-        (
-            f"{examples.name}: {len(rows)} triplets; {alone + len(contradicted)} premises have no entailed or no "
-            "contradicted hypothesis and are left out"
-        )
-    ]
+    alone += len(contradicted)
+    notes = [f"{examples.name}: {len(rows)} triplets; {alone} premises miss a positive or a negative"]
     if disputed:
         notes.append(f"{examples.name}: {disputed} triplets with one text in both places are left out")
     if not rows:
         raise BadInputError(
-            f"{examples.name} has no premise with both an entailed and a contradicted hypothesis and makes no "
-            "triplets; use its pairs, or an objective for nli"
+            f"{examples.name} has no premise with both an entailed and a contradicted hypothesis, so no "
+            "triplets come of it; use its pairs, or an objective for nli"
         )
     columns = ("premise", "entailed", "contradicted")
     return _made(examples, ExampleKind.TUPLES, columns, rows, notes)

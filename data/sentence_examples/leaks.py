@@ -31,9 +31,9 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
     - its anchor and its positive (its two texts) are both among the single held-out texts, or
     - it holds the first text of a held-out row together with another one of that row, in either order.
 
-    So one shared text is no leak by itself. What an evaluation asks for is a relation between two texts: STS-B
-    uses the same captions in many pairs, NLI asks several hypotheses of one premise, and every passage of a
-    retrieval corpus is held out although training may see it; refusing single texts would throw these away.
+    So one shared text is no leak by itself. An evaluation asks for a relation between two texts: STS-B uses
+    the same captions in many pairs, NLI has several hypotheses of one premise, and every passage of a
+    retrieval corpus is held out although training may see it; refusing single texts would lose all of these.
     Give the rows where they are known: single texts alone cannot say which of them belong together, so two of
     them count even if they were judged apart. For the stricter rule, see `sharing_a_text`.
     """
@@ -60,11 +60,8 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
             continue
         some += 1
         full += shared == len(texts)
-        if (
-            train.kind is ExampleKind.TEXTS
-            or single.issuperset(texts[:2])
-            or not together.isdisjoint(_relations(texts))
-        ):
+        related = single.issuperset(texts[:2]) or not together.isdisjoint(_relations(texts))
+        if related or train.kind is ExampleKind.TEXTS:
             leaking.append(number)
     return LeakReport(len(train), some, full, tuple(leaking))
 

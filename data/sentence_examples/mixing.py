@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from nearsay.data.sentence_examples.distinct_batches import DistinctBatches, Epo
 from nearsay.data.sentence_examples.examples import SentenceExamples
 
 __all__ = ["ExampleMix", "MixedBatch", "Sampling"]
+
+_TURNS: Final = 2**16  # keeps the chance that orders the sets apart from that which deals a set's rows out
 
 
 class Sampling(StrEnum):
@@ -87,11 +90,8 @@ class ExampleMix:
         number, position = divmod(step, self.steps_per_epoch)
         epoch = self._epoch
         if epoch is None or epoch[0] != number:
-            epoch = self._epoch = (
-                number,
-                [dealer.epoch(number) for dealer in self._dealers],
-                *self._turns(number),
-            )
+            dealt = [dealer.epoch(number) for dealer in self._dealers]
+            epoch = self._epoch = (number, dealt, *self._turns(number))
         _, dealt, sources, turns = epoch
         source = int(sources[position])
         return MixedBatch(source, dealt[source].rows(int(turns[position])))
@@ -103,7 +103,7 @@ class ExampleMix:
         if self._sampling is Sampling.ROUND_ROBIN:
             order = np.lexsort((sources, before))
             return sources[order], before[order]
-        random = np.random.default_rng((self._seed, len(self.batches), epoch))
+        random = np.random.default_rng((self._seed, len(self.batches), epoch, _TURNS))
         sources = random.permutation(sources)
         turns = np.empty_like(sources)
         turns[np.argsort(sources, kind="stable")] = before

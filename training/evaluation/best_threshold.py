@@ -59,6 +59,8 @@ def _cuts(
     taken = np.concatenate([[0], ends + 1])
     distinct = values[ends]
     between = (distinct[:-1] + distinct[1:]) / 2
+    # Of two neighbouring numbers the half may be the lower one, which must stay below the threshold.
+    between = np.where(between > distinct[1:], between, distinct[:-1])
     return found, taken, np.concatenate([[np.nextafter(distinct[0], np.inf)], between, distinct[-1:]])
 
 

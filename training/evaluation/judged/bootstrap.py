@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
 
-__all__ = ["Interval", "bootstrap_difference", "bootstrap_interval"]
+__all__ = ["Interval", "bootstrap_difference", "bootstrap_interval", "interval_of_mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,13 @@ def bootstrap_difference(
         seed=seed,
         level=level,
     )
+
+
+def interval_of_mean(
+    each: NDArray[np.float64], *, draws: int = 1000, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """Give the percentile interval of a mean over items, (items,); as `bootstrap_interval`."""
+    return _interval(mean_of_drawn(each), len(each), draws=draws, seed=seed, level=level)
 
 
 def _interval(

@@ -80,8 +80,8 @@ def compare_compressions(
     dimensions: first numbers of the vectors to keep, as for an encoder trained with the Matryoshka objective
     progress:   called with texts encoded and texts in all
 
-    Int8 ranges are those of the vectors that are stored. Every cosine is of unit vectors. Raises BadInputError
-    when there is nothing to measure on or a dimension is not smaller than the encoder's.
+    Int8 ranges are those of the vectors that are stored. Every cosine is of unit vectors. Raises
+    BadInputError when there is nothing to measure on or a dimension is not smaller than the encoder's.
     """
     wrong = [number for number in dimensions if not 1 <= number < encoder.dimension]
     if wrong:
@@ -176,8 +176,8 @@ def _encoded(encoder: TextEncoder, judged: RetrievalSet, listener: Callable[[int
     document_ids = sorted(judged.corpus)
     if not query_ids or not document_ids:
         raise BadInputError(
-            f"the retrieval set {judged.name!r} has {len(document_ids)} documents and {len(query_ids)} judged "
-            "queries. It needs some of both: name another split or folder"
+            f"the retrieval set {judged.name!r} has {len(document_ids)} documents and {len(query_ids)} "
+            "judged queries. It needs some of both: name another split or folder"
         )
     queries, _ = encoded_texts(
         encoder, [judged.queries[query] for query in query_ids], kind=TextKind.QUERY, listener=listener

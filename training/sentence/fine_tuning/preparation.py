@@ -40,6 +40,7 @@ class PreparedSets:
     network: SentenceNetwork
     truncated: int  # different texts that were cut at the length limit
     texts: int  # different texts
+    notes: tuple[str, ...] = ()  # on the batches, for the user
 
 
 def converted_set(given: TrainingSet) -> TrainingSet:
@@ -116,7 +117,7 @@ def prepare_sets(
     network = SentenceNetwork(encoder, objectives).to(device)
     names = [one.examples.name for one in sets]
     task = SentenceTask(network, texts, mix, names=names, tokens_at_once=options.tokens_at_once)
-    return PreparedSets(task, network, tokens.truncated, tokens.count)
+    return PreparedSets(task, network, tokens.truncated, tokens.count, mix.notes)
 
 
 def _guide(

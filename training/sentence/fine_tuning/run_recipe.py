@@ -129,14 +129,14 @@ def _require_same_recipe(recipe: Recipe, sets: Sequence[TrainingSet], out: Path)
         "training": training,
     }
     file = out / "seeds.json"
-    if file.is_file():
+    if file.is_file() and any(out.glob("seed-*")):
         if json.loads(file.read_text("utf-8")) != json.loads(json.dumps(wanted)):
             raise BadInputError(
                 f"{out} holds seeds that were trained with other settings. "
                 "Use the same settings to go on with them, or name a new folder"
             )
         return
-    if out.is_dir() and any(out.iterdir()):
+    if out.is_dir() and any(path != file for path in out.iterdir()):
         raise BadInputError(f"{out} is there and holds something else. Name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     with replacing(file) as stream:

@@ -158,6 +158,8 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], reader: _Reader
     rows = sum(len(one.examples) for one in sets)
     steps = prepared.task.steps_per_epoch
     watch.report(f"{rows:,} rows in {steps:,} steps an epoch, {prepared.texts:,} different texts")
+    for note in prepared.notes:
+        watch.report(note)
     if prepared.truncated:
         watch.report(
             f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {reader.tokenizer.limit} tokens"

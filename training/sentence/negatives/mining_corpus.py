@@ -65,10 +65,10 @@ class MiningCorpus:
 
 
 def read_mining_corpus(sources: Sequence[str | Path], options: ReadOptions = _USUAL) -> MiningCorpus:
-    """Read files, folders, globs and '-' as `nearsay index add` reads them; a document's title stands before
-    its text, and it is not cut into passages.
+    """Read files, folders, globs and '-' as `nearsay index add` reads them.
 
-    Rows that cannot be used are named in the notes, with their count.
+    A document's title stands before its text, and it is not cut into passages. Rows that cannot be used are
+    named in the notes, with their count.
     """
     reading = read(sources, options)
     texts: list[str] = []

@@ -1,7 +1,7 @@
 """What an objective may be told."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -92,8 +92,11 @@ class ObjectiveConfig:
             except ValueError as error:
                 what = "objective" if name == "kind" else name
                 raise BadInputError(
-                    f"there is no {what} {value!r}. Take one of: {'  '.join(choices)}"
+                    f"there is no {what} {value!r}. Take one of: {_listed(choices)}"
                 ) from error
+        for name in ("symmetric", "online"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise BadInputError(f"{name} is {value!r}; give true or false")
         for name in ("score_range", "cosine_range", "matryoshka"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
@@ -174,6 +177,12 @@ class ObjectiveConfig:
 def default_objective(kind: ExampleKind) -> ObjectiveConfig:
     """Give the objective that is usual for a kind of data; see `usual_objective_kind` for the reasons."""
     return ObjectiveConfig(usual_objective_kind(kind))
+
+
+def _listed(choices: Iterable[str]) -> str:
+    """Choices for a message; in quotes where they hold commas themselves."""
+    names = [str(choice) for choice in choices]
+    return ", ".join(map(repr, names) if any("," in name for name in names) else names)
 
 
 def _check_range(name: str, ends: tuple[float, float] | None) -> None:

@@ -51,8 +51,8 @@ def test_distances_other_than_the_cosine() -> None:
 
 
 def test_online_only_hard_pairs_count() -> None:
-    # The same .4 apart, farther than .2; not the same .2 apart, nearer than .4: both are hard, .4^2 + .3^2 = .25;
-    # over 2 rows .125.
+    # The same .4 apart, farther than .2; not the same .2 apart, nearer than .4: both are hard.
+    # .4^2 + (.5 - .2)^2 = .25, over 2 rows .125.
     assert made(online=True)(PAIRS, torch.tensor([1, 0])).item() == pytest.approx(0.125)
     # The other way round neither is.
     assert made(online=True)(PAIRS, torch.tensor([0, 1])).item() == 0

@@ -84,7 +84,7 @@ def test_cosent_agrees_with_its_formula(vectors: Vectors) -> None:
 
 @BOTH
 def test_pairs_in_the_order_of_their_scores_have_the_lower_loss(kind: str) -> None:
-    # Turned by small angles backwards: cosine and AnglE's similarity both fall from the first pair to the last.
+    # The cosine falls from the first pair to the last when v turns, AnglE's similarity when it turns left.
     angles = -torch.tensor([0.0, 1.0, 1.5]) if kind == "cosent" else torch.tensor([0.0, 0.3, 0.6])
     u = torch.tensor([[1.0, 0.0]]).repeat(3, 1)
     v = torch.stack([angles.cos(), angles.sin()], dim=1)

@@ -58,8 +58,8 @@ def test_it_ranks_among_positives_anchors_and_positives_of_others() -> None:
 
 
 def test_what_the_guide_finds_nearer_than_the_positive_is_left_out() -> None:
-    # The first negative lies on the first anchor for the guide (1 > .8), the second nowhere near. Both have the
-    # cosine 0 to the first anchor and 1 to the second for the encoder.
+    # For the guide the first negative lies on the first anchor (1 > .8) and the second nowhere near. For the
+    # encoder both have the cosine 0 to the first anchor and 1 to the second.
     # Row 1: candidates as above and the second negative: log((e + 3 + 1) / e)
     # Row 2: both negatives, the cosines 1 and 1: log((e + 3 + 2e) / e)
     negatives = torch.tensor([[0.0, 1.0], [0.0, 1.0]])

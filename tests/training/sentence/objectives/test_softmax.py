@@ -28,8 +28,7 @@ def made(
 
 
 def classifier(objective: SoftmaxObjective) -> nn.Linear:
-    layer = next(module for module in objective.modules() if isinstance(module, nn.Linear))
-    return layer
+    return next(module for module in objective.modules() if isinstance(module, nn.Linear))
 
 
 def set_weights(objective: SoftmaxObjective, rows: list[list[float]]) -> None:
@@ -121,5 +120,5 @@ def test_the_logits_tell_labels_without_gradients_of_the_loss() -> None:
 
 
 def test_data_without_two_labels_are_refused() -> None:
-    with pytest.raises(BadInputError, match="tells labels apart, and the data have 1. Take data"):
+    with pytest.raises(BadInputError, match=r"tells labels apart, and the data have 1\. Take data"):
         made(labels=1)

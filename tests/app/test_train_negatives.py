@@ -1,0 +1,194 @@
+"""`nearsay train negatives`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizer
+
+from nearsay.app.cli import main
+
+Run = Callable[..., Result]
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]
+PAIRS = [("a b c d", "a b c e"), ("f g h i", "f g h j"), ("k l m n", "k l m o"), ("p q r s", "p q r t")]
+POSITIVES = {positive for _, positive in PAIRS}
+
+
+def save_bert(folder: str, *, seed: int = 0, judge: bool = False) -> None:
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=24,
+        initializer_range=0.5,
+        num_labels=1,
+    )
+    (BertForSequenceClassification if judge else BertModel)(config).save_pretrained(folder)
+    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `nearsay train negatives PAIRS …` beside four pairs and a small encoder with random weights."""
+    monkeypatch.chdir(tmp_path)
+    save_bert("mine")
+    Path("pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("anchor", "positive"), *PAIRS]))
+
+    def run_it(*options: str, pairs: str = "pairs.tsv", encoder: str | None = "mine") -> Result:
+        always = ["--device", "cpu", "--precision", "float32", "--no-relative-margin"]
+        always += [] if encoder is None else ["--encoder", encoder]
+        return CliRunner().invoke(main, ["train", "negatives", pairs, *always, *options])
+
+    return run_it
+
+
+def rows(file: str) -> list[list[str]]:
+    return [line.split("\t") for line in Path(file).read_text("utf-8").splitlines()]
+
+
+def test_the_pairs_own_positives_are_mined(run: Run) -> None:
+    result = run("--out", "out.tsv", "--per-anchor", "2")
+    assert result.exit_code == 0, result.output
+    header, *found = rows("out.tsv")
+    assert header == ["anchor", "positive", "negative_1", "negative_2"]
+    assert [tuple(row[:2]) for row in found] == PAIRS
+    assert all(set(row[2:]) < POSITIVES - {row[1]} and row[2] != row[3] for row in found)
+    assert "negatives      8" in result.stdout
+    assert "known to belong to the anchor           4" in result.stdout
+    assert "texts = 'anchor' + 'positive' (guessed)" in result.stderr
+    assert "4 rows in out.tsv" in result.stderr
+
+
+def test_json_is_one_object_with_the_whole_report(run: Run) -> None:
+    result = run("--out", "out.jsonl", "--per-anchor", "1", "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["out"] == "out.jsonl"
+    assert (report["anchors"], report["rows"], report["negatives"]) == (4, 4, 4)
+    assert report["taken"]["known"] == 4
+    assert (report["corpus"], report["encoder"]) == ("pairs.tsv", "mine")
+    assert list(json.loads(Path("out.jsonl").read_text().splitlines()[0])) == [
+        "anchor",
+        "positive",
+        "negative",
+    ]
+
+
+def test_a_corpus_is_read_as_index_add_reads_it(run: Run) -> None:
+    Path("corpus").mkdir()
+    Path("corpus/one.jsonl").write_text('{"title": "u", "body": "v w"}\n{"title": "none"}\n')
+    Path("corpus/two.jsonl").write_text('{"body": "x y z"}\n')
+    result = run("--out", "out.tsv", "--per-anchor", "2", "--corpus", "corpus", "--text", "body")
+    assert result.exit_code == 0, result.output
+    assert {text for row in rows("out.tsv")[1:] for text in row[2:]} == {"u v w", "x y z"}
+    assert "skipped corpus/one.jsonl:2" in result.stderr
+
+
+def test_a_judged_corpus_gives_pairs_and_corpus(run: Run) -> None:
+    Path("judged/qrels").mkdir(parents=True)
+    texts = sorted(POSITIVES)
+    documents = [{"_id": f"d{number}", "title": "", "text": text} for number, text in enumerate(texts)]
+    queries = [{"_id": "q", "text": "a b c d"}]
+    Path("judged/corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
+    Path("judged/queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    Path("judged/qrels/train.tsv").write_text("q\td0\t1\nq\td1\t0\n")
+    result = run("--out", "out.tsv", "--per-anchor", "3", pairs="judged")
+    assert result.exit_code == 0, result.output
+    (row,) = rows("out.tsv")[1:]
+    assert row[:2] == ["a b c d", texts[0]]
+    assert set(row[2:]) == {*texts[1:]}
+
+
+def test_a_collection_is_mined_by_its_own_vectors_and_encoder(run: Run) -> None:
+    Path("notes.txt").write_text("".join(f"{text}\n" for text in sorted(POSITIVES)))
+    index = ["index", "add", "notes", "notes.txt", "--encoder", "mine", "--precision", "float32"]
+    assert CliRunner().invoke(main, [*index, "--device", "cpu"]).exit_code == 0
+    result = run("--out", "live.tsv", "--per-anchor", "2", "--collection", "notes", "--json", encoder=None)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert (report["encoder"], report["corpus"], report["corpus_texts"]) == ("mine", "collection notes", 4)
+    assert run("--out", "file.tsv", "--per-anchor", "2", "--corpus", "notes.txt").exit_code == 0
+    assert rows("live.tsv") == rows("file.tsv")
+
+
+def test_a_collection_of_another_encoder_is_refused(run: Run) -> None:
+    save_bert("other", seed=1)
+    Path("notes.txt").write_text("u v w\n")
+    index = ["index", "add", "notes", "notes.txt", "--encoder", "other", "--device", "cpu"]
+    assert CliRunner().invoke(main, index).exit_code == 0
+    result = run("--out", "out.tsv", "--collection", "notes")
+    assert result.exit_code == 1
+    assert "encoder 'mine'" in result.stderr
+    assert not Path("out.tsv").exists()
+
+
+def test_judges_are_asked(run: Run) -> None:
+    save_bert("second", seed=2)
+    save_bert("cross", seed=3, judge=True)
+    options = ("--judge", "second", "--cross-encoder", "cross", "--json")
+    result = run("--out", "out.tsv", "--per-anchor", "1", "--judge-margin", "-5", *options)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    # No score is 5 above a positive's, so all pass.
+    assert (report["judges"], report["judged"], report["taken"]["judge"]) == (["second", "cross"], 4, 0)
+    strict = run("--out", "strict.tsv", "--per-anchor", "1", "--judge-margin", "5", *options)
+    assert strict.exit_code == 1
+    assert "12 candidates were false negatives to a judge, and nothing is written" in strict.stderr
+    assert not Path("strict.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "wanted"),
+    [
+        (("--out", "out.csv"), 1, "out.csv ends neither with .tsv nor with .jsonl"),
+        (
+            ("--out", "out.tsv", "--ranks", "ten"),
+            2,
+            "'ten' is no range of ranks; give two numbers, as in 10-100",
+        ),
+        (("--out", "out.tsv", "--ranks", "7-3"), 1, "the ranks 7-3 are no range"),
+        (("--out", "out.tsv", "--corpus", "x", "--collection", "y"), 2, "take one of them"),
+        (("--out", "out.tsv", "--columns", "anchor,other"), 1, "other"),
+        (("--out", "out.tsv", "--corpus", "nowhere.txt"), 1, "nowhere.txt does not exist"),
+        (("--out", "out.tsv", "--collection", "notes"), 1, "there is no library in library"),
+    ],
+)
+def test_what_cannot_be_done_is_told_and_nothing_is_written(
+    options: tuple[str, ...], code: int, wanted: str, run: Run
+) -> None:
+    result = run(*options)
+    assert result.exit_code == code
+    assert wanted in result.stderr
+    assert not [path for path in Path().iterdir() if path.name.startswith((".writing", "out"))]
+
+
+def test_stopped_while_mining_it_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out.tsv").write_text("before")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nearsay.training.sentence.negatives.ranking.nearest_texts", stop)
+    assert run("--out", "out.tsv").exit_code == 130
+    assert Path("out.tsv").read_text() == "before"
+
+
+def test_random_sampling_is_the_same_for_a_seed(run: Run) -> None:
+    for name, seed in (("one", "7"), ("two", "7")):
+        options = ("--sampling", "random", "--seed", seed, "--per-anchor", "1")
+        assert run("--out", f"{name}.tsv", *options).exit_code == 0
+    assert rows("one.tsv") == rows("two.tsv")
+
+
+def test_tabs_and_line_breaks_that_a_table_loses_are_told(run: Run) -> None:
+    Path("corpus.jsonl").write_text(json.dumps({"text": "u\tv"}) + "\n")
+    result = run("--out", "out.tsv", "--per-anchor", "1", "--corpus", "corpus.jsonl")
+    assert "4 texts had tabs or line breaks, written as spaces; .jsonl keeps them" in result.stderr
+    assert [row[2] for row in rows("out.tsv")[1:]] == ["u v"] * 4

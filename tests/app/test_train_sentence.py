@@ -1,0 +1,135 @@
+"""Sentence encoders trained from the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from transformers import BertConfig, BertModel, BertTokenizer
+
+from nearsay.app.cli import main
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran", "on", "mat", "now"]
+ROWS = [
+    f"{5 if a == b else 0}\tthe {a} {verb}\t{b} {verb} {where}"
+    for a in ("cat", "dog")
+    for b in ("cat", "dog")
+    for verb in ("sat", "ran")
+    for where in ("now", "on the mat", "the")
+]
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("berts") / "small"
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        initializer_range=0.3,
+    )
+    BertModel(config).save_pretrained(folder)
+    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(["score\tsentence1\tsentence2", *ROWS]) + "\n", "utf-8")
+    return path
+
+
+@pytest.fixture
+def run(bert: Path, tmp_path: Path) -> Run:
+    def run_it(*arguments: object, code: int = 0) -> Result:
+        given = [str(argument) for argument in arguments]
+        if "--recipe" not in given:
+            given += ["--base", str(bert), "--device", "cpu", "--precision", "float32"]
+        result = CliRunner().invoke(main, ["train", "sentence", *given])
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_it
+
+
+def test_it_trains_measures_before_and_after_and_can_be_evaluated(
+    pairs: Path, tmp_path: Path, run: Run
+) -> None:
+    out = tmp_path / "mine"
+    test = tmp_path / "test.tsv"
+    test.write_text(
+        "score\tsentence1\tsentence2\n5\tcat sat\tcat\n0\tcat ran\tdog\n1\tdog now\tthe cat\n", "utf-8"
+    )
+    result = run(
+        pairs, "--dev", f"sts:{test}", "--evaluate", f"sts:{test}", "--epochs", 2, "--batch", 8,
+        "--learning-rate", 1e-3, "--pooling", "mean", "--normalise", "--out", out,
+    )  # fmt: skip
+    assert "kind = scored" in result.stderr
+    header = next(line for line in result.stdout.splitlines() if line.startswith("set "))
+    assert header.split()[:5] == ["set", "figure", "items", "before", "after"]
+    measured = CliRunner().invoke(main, ["evaluate", "sts", str(test), "--encoder", str(out), "--json"])
+    assert measured.exit_code == 0, measured.output
+    told = json.loads((out / "run" / "result.json").read_text("utf-8"))
+    after = told["evaluations"][0]["after"]
+    assert json.loads(measured.stdout)["spearman"] == pytest.approx(after, abs=0.01)
+
+
+def test_json_tells_everything_in_a_line_each(pairs: Path, tmp_path: Path, run: Run) -> None:
+    result = run(
+        pairs, "--evaluate", f"sts:{pairs}", "--steps", 2, "--batch", 8, "--seeds", 2,
+        "--out", tmp_path / "two", "--json", "--objective", "angle", "--scale", 10, code=1,
+    )  # fmt: skip
+    assert "holds nothing" in result.stderr  # all rows leak
+    other = tmp_path / "other.tsv"
+    other.write_text("score\tsentence1\tsentence2\n5\tmat\tthe mat\n0\tcat\tdog\n2\tran\tsat\n", "utf-8")
+    result = run(
+        pairs, "--evaluate", f"sts:{other}", "--steps", 2, "--batch", 8, "--seeds", 2,
+        "--out", tmp_path / "two", "--json", "--objective", "angle", "--scale", 10,
+    )  # fmt: skip
+    first, second, both = [json.loads(line) for line in result.stdout.splitlines()]
+    assert (first["seed"], second["seed"], both["seeds"]) == (0, 1, 2)
+    assert first["steps"] == 2
+    assert first["evaluations"][0]["figure"] == "spearman"
+    config = json.loads((tmp_path / "two" / "seed-1" / "run" / "config.json").read_text("utf-8"))
+    assert config["sets"][0]["objective"] == {"kind": "angle", "scale": 10.0}
+
+
+def test_a_recipe_runs_and_options_go_before_it(pairs: Path, bert: Path, tmp_path: Path, run: Run) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'base = "{bert}"\nsteps = 5\nbatch = 4\n[[set]]\nfile = "{pairs.name}"\nobjective = "cosine"\n',
+        "utf-8",
+    )
+    run("--recipe", recipe, "--steps", 1, "--device", "cpu", "--out", tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "run" / "config.json").read_text("utf-8"))
+    assert (config["steps"], config["batch"]) == (1, 4)
+    assert config["sets"][0]["objective"]["kind"] == "cosine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "there is nothing to train on"),
+        (["--scale", "3"], "Name it with --objective"),
+        (["--objective", "ranking", "--matryoshka", "16,x"], "Give whole numbers"),
+        (["--kind", "score"], "Take one of: nli"),
+        (["--objective", "triplet"], "For scored take one of"),
+        (["--seeds", "0"], "seeds is 0"),
+    ],
+)
+def test_a_mistake_is_one_clear_sentence(
+    arguments: list[str], said: str, pairs: Path, tmp_path: Path, run: Run
+) -> None:
+    files = [] if not arguments else [pairs]
+    result = run(*files, *arguments, "--out", tmp_path / "mine", code=1)
+    assert said in result.stderr
+    assert not (tmp_path / "mine").exists()

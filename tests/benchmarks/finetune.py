@@ -1,0 +1,206 @@
+"""How fast is a sentence encoder trained, beside sentence-transformers' trainer, and how good does it get?
+
+    python tests/benchmarks/finetune.py --data FOLDER [--steps 60] [--rounds 5] [--out FILE.json]
+
+FOLDER holds stsb/{train,test}.tsv. The bundled encoder is trained by CoSENT on the scored pairs, by nearsay
+and by sentence-transformers' trainer, in turn and in one process: the same pairs, the same batch of 32, the same
+rate, warm-up and decay, the same number of steps. Each begins a round from the same weights. The trainer runs
+at its defaults, and once more with bf16, which is what nearsay takes by itself on a processor that has units
+for it. Pairs a second are of the training alone, tokenizing included where the trainer does it a batch at a
+time; the figure is the median over the rounds. Quality is the Spearman correlation on the test file after the
+first round. The loss of both on one batch, in float32 without dropout, must agree.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from machine import commit, machine
+
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.data.similarity_pairs import read_scored_pairs
+from nearsay.training.evaluation.sts import evaluate_sts
+from nearsay.training.sentence.bundled import bundled_folder
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.precision import Precision
+
+BATCH = 32
+RATE = 5e-5
+WARMUP = 0.1
+SEED = 0
+
+
+def ours(examples: SentenceExamples, steps: int, out: Path, precision: Precision, device: str) -> float:
+    """Train with nearsay; seconds of training."""
+    options = SentenceTraining(
+        steps=steps,
+        batch=BATCH,
+        learning_rate=RATE,
+        warmup_share=WARMUP,
+        weight_decay=0.0,
+        precision=precision,
+        seed=SEED,
+    )
+    one = TrainingSet(examples, ObjectiveConfig(ObjectiveKind.COSENT))
+    return train_sentence_encoder([one], out, options=options, device=device).seconds
+
+
+def theirs(examples: SentenceExamples, steps: int, out: Path, device: str, *, bf16: bool) -> float:
+    """Train with sentence-transformers' trainer, its defaults but for what is the same for both."""
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import CoSENTLoss
+
+    model = SentenceTransformer(str(bundled_folder()), device=device)
+    a, b = zip(*examples.texts, strict=True)
+    table = Dataset.from_dict({"a": a, "b": b, "score": list(examples.labels or ())})
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(out / "trainer"),
+        max_steps=steps,
+        per_device_train_batch_size=BATCH,
+        learning_rate=RATE,
+        warmup_steps=round(WARMUP * steps),
+        seed=SEED,
+        bf16=bf16,
+        use_cpu=device == "cpu",
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = SentenceTransformerTrainer(
+        model=model, args=arguments, train_dataset=table, loss=CoSENTLoss(model)
+    )
+    began = time.perf_counter()
+    trainer.train()
+    seconds = time.perf_counter() - began
+    model.save(str(out), create_model_card=False)
+    return seconds
+
+
+def spearman(folder: Path, test: Path, device: str) -> float:
+    encoder = Encoder.load(folder, device=device, precision=Precision.FLOAT32)
+    return evaluate_sts(encoder, read_scored_pairs(test)).spearman
+
+
+def loss_difference(examples: SentenceExamples) -> float:
+    """How far the losses of both are apart on one batch, in float32 without dropout."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.losses import CoSENTLoss
+
+    from nearsay.data.sentence_examples.kind import ExampleKind
+    from nearsay.training.sentence.objectives.making import make_objective
+
+    model = SentenceTransformer(str(bundled_folder()), device="cpu").eval()
+    rows = examples.texts[:BATCH]
+    labels = torch.tensor((examples.labels or ())[:BATCH])
+    encoder = Encoder.load(device="cpu", precision=Precision.FLOAT32)
+    objective = make_objective(
+        ObjectiveConfig(ObjectiveKind.COSENT), kind=ExampleKind.SCORED, dimension=encoder.dimension
+    )
+    columns = [[row[column] for row in rows] for column in (0, 1)]
+    with torch.inference_mode():
+        mine = objective([torch.from_numpy(encoder.encode(column)) for column in columns], labels)
+        other = CoSENTLoss(model)([model.preprocess(column) for column in columns], labels)
+    return abs(float(mine) - float(other))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=60, help="of each training")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    train_file, test_file = given.data / "stsb" / "train.tsv", given.data / "stsb" / "test.tsv"
+    examples = read_sentence_examples(train_file)
+    difference = loss_difference(examples)
+    if difference > 1e-3:
+        sys.exit(f"the losses differ by {difference}: the two do not train the same")
+    ways: Mapping[str, Callable[[Path], float]] = {
+        "nearsay": lambda out: ours(examples, given.steps, out, Precision.AUTO, given.device),
+        "nearsay, float32": lambda out: ours(examples, given.steps, out, Precision.FLOAT32, given.device),
+        "sentence-transformers": lambda out: theirs(examples, given.steps, out, given.device, bf16=False),
+        "sentence-transformers, bf16": lambda out: theirs(
+            examples, given.steps, out, given.device, bf16=True
+        ),
+    }
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    quality: dict[str, float] = {}
+    for number in range(given.rounds):
+        for way, run in ways.items():
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder) / "encoder"
+                seconds[way].append(run(out))
+                if number == 0:
+                    quality[way] = spearman(out, test_file, given.device)
+            print(
+                f"round {number}, {way}: {BATCH * given.steps / seconds[way][-1]:.1f} pairs/s",
+                file=sys.stderr,
+            )
+    report = told(seconds, quality, given, examples, difference)
+    text = json.dumps(report, indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n", "utf-8")
+
+
+def told(
+    seconds: Mapping[str, Sequence[float]],
+    quality: Mapping[str, float],
+    given: argparse.Namespace,
+    examples: SentenceExamples,
+    difference: float,
+) -> dict[str, object]:
+    pairs = BATCH * given.steps
+    rows = {
+        way: {
+            "pairs_per_second": round(pairs / statistics.median(times), 1),
+            "slowest": round(pairs / max(times), 1),
+            "fastest": round(pairs / min(times), 1),
+            "stsb_test_spearman": round(quality[way], 2),
+        }
+        for way, times in seconds.items()
+    }
+    rate = {way: float(row["pairs_per_second"]) for way, row in rows.items()}
+    return {
+        "commit": commit(),
+        "machine": machine(),
+        "device": given.device,
+        "seed": SEED,
+        "batch": BATCH,
+        "steps": given.steps,
+        "rounds": given.rounds,
+        "data_sha256": examples.sha256,
+        "objective": asdict(ObjectiveConfig(ObjectiveKind.COSENT)),
+        "loss_difference": difference,
+        "results": rows,
+        "times_the_trainer": round(rate["nearsay"] / rate["sentence-transformers"], 2),
+        "times_the_trainer_in_float32": round(rate["nearsay, float32"] / rate["sentence-transformers"], 2),
+        "times_the_trainer_in_bf16": round(rate["nearsay"] / rate["sentence-transformers, bf16"], 2),
+    }
+
+
+if __name__ == "__main__":
+    main()

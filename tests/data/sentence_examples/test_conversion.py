@@ -1,0 +1,100 @@
+"""One kind of examples made into another, worked out by hand."""
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
+from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+
+Rows = list[tuple[str, ...]]
+CODE = {"E": 0.0, "N": 1.0, "C": 2.0}
+
+
+def nli(*rows: tuple[str, str, str]) -> SentenceExamples:
+    texts = tuple((premise, hypothesis) for premise, hypothesis, _ in rows)
+    labels = tuple(CODE[label] for _, _, label in rows)
+    return SentenceExamples("nli", ExampleKind.NLI, ("premise", "hypothesis"), texts, labels, NLI_LABELS)
+
+
+def pairs_with(kind: ExampleKind, *labels: float) -> SentenceExamples:
+    texts = tuple((f"a{row}", f"b{row}") for row in range(len(labels)))
+    return SentenceExamples("set", kind, ("one", "two"), texts, labels, (), ("read",))
+
+
+TRIPLES = SentenceExamples(
+    "tri", ExampleKind.TUPLES, ("a", "p", "n"), (("x", "y", "z"), ("x", "y", "w"), ("z", "y", "x")), None
+)
+TEXTS = SentenceExamples("lines", ExampleKind.TEXTS, ("text",), (("x",), ("y",)), None)
+
+
+def test_nli_gives_triplets_of_premises_with_both_and_uses_every_hypothesis() -> None:
+    found = as_tuples(
+        nli(
+            ("p", "e1", "E"),
+            ("only entailed", "e", "E"),
+            ("p", "c1", "C"),
+            ("p", "n", "N"),
+            ("p", "c2", "C"),
+            ("q", "c", "C"),
+            ("q", "e1", "E"),
+            ("p", "c3", "C"),
+            ("p", "e2", "E"),
+            ("only contradicted", "c", "C"),
+            ("neither", "n", "N"),
+        )
+    )
+    assert found.kind is ExampleKind.TUPLES
+    assert found.columns == ("premise", "entailed", "contradicted")
+    assert found.texts == (("p", "e1", "c1"), ("p", "e2", "c2"), ("p", "e1", "c3"), ("q", "e1", "c"))
+    assert found.notes == ("nli: 4 triplets; 2 premises miss a positive or a negative",)
+    assert (found.labels, found.label_names) == (None, ())
+
+
+def test_a_hypothesis_both_entailed_and_contradicted_makes_no_triplet() -> None:
+    found = as_tuples(nli(("p", "It rains.", "E"), ("p", "it rains", "C"), ("q", "e", "E"), ("q", "c", "C")))
+    assert found.texts == (("q", "e", "c"),)
+    assert found.notes[1] == "nli: 1 triplets with one text in both places are left out"
+
+
+def test_pairs_are_what_belongs_together() -> None:
+    assert as_pairs(nli(("p", "e", "E"), ("p", "n", "N"), ("p", "c", "C"))).texts == (("p", "e"),)
+    labelled = pairs_with(ExampleKind.LABELLED, 1, 0, 1)
+    assert as_pairs(labelled).texts == (("a0", "b0"), ("a2", "b2"))
+    assert as_pairs(labelled).notes == ("read", "set: 2 pairs labelled 1 of 3 rows")
+    assert as_tuples(labelled) == as_pairs(labelled)
+    scored = pairs_with(ExampleKind.SCORED, 3.9, 4, 5)
+    assert as_pairs(scored, minimum_score=4).texts == (("a1", "b1"), ("a2", "b2"))
+    assert as_tuples(scored, minimum_score=5).texts == (("a2", "b2"),)
+    assert as_pairs(TRIPLES).texts == (("x", "y"), ("z", "y"))
+    assert as_pairs(TRIPLES).columns == ("a", "p")
+
+
+def test_what_is_right_already_stays_the_same() -> None:
+    assert as_tuples(TRIPLES) is TRIPLES
+    pairs = as_pairs(TRIPLES)
+    assert as_pairs(pairs) is pairs
+    assert as_tuples(pairs) is pairs
+    assert as_texts(TEXTS) is TEXTS
+
+
+def test_every_text_comes_once_in_order() -> None:
+    found = as_texts(TRIPLES)
+    assert found.texts == (("x",), ("y",), ("z",), ("w",))
+    assert (found.kind, found.columns) == (ExampleKind.TEXTS, ("text",))
+    assert found.notes == ("tri: 4 distinct texts of 3 rows",)
+
+
+def test_what_makes_no_pairs_says_what_to_do() -> None:
+    with pytest.raises(BadInputError, match=r"no premise with both .* or an objective for nli"):
+        as_tuples(nli(("p", "e", "E"), ("q", "c", "C")))
+    with pytest.raises(BadInputError, match=r"name the minimum score .*\(its scores go from 1 to 4.5\)"):
+        as_tuples(pairs_with(ExampleKind.SCORED, 4.5, 1))
+    with pytest.raises(
+        BadInputError, match="holds no pairs with a score of at least 9; give a set that does"
+    ):
+        as_pairs(pairs_with(ExampleKind.SCORED, 4.5, 1), minimum_score=9)
+    with pytest.raises(BadInputError, match="holds no pairs labelled 1"):
+        as_pairs(pairs_with(ExampleKind.LABELLED, 0))
+    with pytest.raises(BadInputError, match="single texts, which make no pairs; take an objective for texts"):
+        as_tuples(TEXTS)

@@ -1,0 +1,368 @@
+"""Reading sentence examples: kinds and columns told and named, rows left out, files that cannot be used."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.reading import read_sentence_examples
+
+Write = Callable[[str, str | bytes], str]
+
+NLI, SCORED, LABELLED = ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED
+PAIRS, TUPLES, TEXTS = ExampleKind.PAIRS, ExampleKind.TUPLES, ExampleKind.TEXTS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "columns", "texts", "labels"),
+    [
+        ("a.tsv", "score\tsentence1\tsentence2\n4.5\ta\tb\n", SCORED, "sentence1 sentence2", "a b", 4.5),
+        ("a.tsv.gz", "score\tsentence1\tsentence2\n1\ta\tb\n", SCORED, "sentence1 sentence2", "a b", 1.0),
+        ("a.csv", 'Text_A,"Text_B",gold\na,b,-0.5\n', SCORED, "Text_A Text_B", "a b", -0.5),
+        ("a.tsv", "premise\thypothesis\tlabel\na\tb\tneutral\n", NLI, "premise hypothesis", "a b", 1.0),
+        ("a.tsv", "gold_label\tsentence1\tsentence2\nE\ta\tb\n", NLI, "sentence1 sentence2", "a b", 0.0),
+        ("a.csv", "question1;question2;is_duplicate\na;b;1\n", LABELLED, "question1 question2", "a b", 1.0),
+        (
+            "a.jsonl",
+            '{"text_1": "a", "text_2": "b", "label": false}\n',
+            LABELLED,
+            "text_1 text_2",
+            "a b",
+            0.0,
+        ),
+        ("a.tsv", "id\tquestion\tduplicate\n1\ta\tb\n", PAIRS, "question duplicate", "a b", None),
+        ("a.jsonl", '{"id": 7, "ours": "a", "theirs": "b"}\n', PAIRS, "ours theirs", "a b", None),
+        ("a.jsonl", '{"_id": "x", "title": "a", "text": "b"}\n', PAIRS, "title text", "a b", None),
+        ("a.tsv", "anchor\tpositive\na\tb\n", PAIRS, "anchor positive", "a b", None),
+        (
+            "a.tsv",
+            "negative_10\tpositive\tnegative_2\tanchor\nd\tb\tc\ta\n",
+            TUPLES,
+            "anchor positive negative_2 negative_10",
+            "a b c d",
+            None,
+        ),
+        ("a.csv", "sent0,sent1,hard_neg\na,b,c\n", TUPLES, "sent0 sent1 hard_neg", "a b c", None),
+        (
+            "a.jsonl",
+            '{"query": "a", "pos": ["b"], "neg": ["c", "d"]}\n',
+            TUPLES,
+            "query pos negative_1 negative_2",
+            "a b c d",
+            None,
+        ),
+        ("a.tsv", "label\ttext\ngreeting\ta\n", TEXTS, "text", "a", None),
+        ("a.jsonl.gz", '{"n": 3, "words": "a"}\n', TEXTS, "words", "a", None),
+        ("a.txt", "\na\n\n", TEXTS, "text", "a", None),
+    ],
+)
+def test_kind_and_columns_are_told(
+    write: Write,
+    name: str,
+    content: str,
+    kind: ExampleKind,
+    columns: str,
+    texts: str,
+    labels: float | None,
+) -> None:
+    found = read_sentence_examples(write(name, content))
+    assert (found.kind, found.columns, found.texts) == (kind, tuple(columns.split()), (tuple(texts.split()),))
+    assert found.labels == (None if labels is None else (labels,))
+    assert found.label_names == (("entailment", "neutral", "contradiction") if kind is NLI else ())
+    assert found.name == "a"
+    assert f"kind = {kind}" in found.notes[0]
+
+
+def test_what_was_guessed_is_reported(write: Write) -> None:
+    name = write("a.tsv", "score\tsentence1\tsentence2\n4\ta\tb\n")
+    assert read_sentence_examples(name).notes == (
+        "a.tsv: kind = scored, texts = 'sentence1' + 'sentence2' (guessed), score = 'score' (guessed)",
+    )
+    named = read_sentence_examples(name, columns=("sentence2", "sentence1"), label="score")
+    assert named.notes == ("a.tsv: kind = scored, texts = 'sentence2' + 'sentence1', score = 'score'",)
+    assert named.texts == (("b", "a"),)
+
+
+@pytest.mark.parametrize(
+    ("header", "labels", "kind", "numbers"),
+    [
+        ("premise\thypothesis\tlabel", "0 1 2 -1 2", NLI, (0.0, 1.0, 2.0, 2.0)),
+        ("premise\thypothesis\tlabel", "entailment - contradiction", NLI, (0.0, 2.0)),
+        ("sentence1\tsentence2\tlabel", "2 0 1", NLI, (2.0, 0.0, 1.0)),
+        ("sentence1\tsentence2\tlabel", "1 0 1.0", LABELLED, (1.0, 0.0, 1.0)),
+        ("sentence1\tsentence2\tlabel", "yes no yes", LABELLED, (1.0, 0.0, 1.0)),
+        ("sentence1\tsentence2\tlabel", "0 1 3", SCORED, (0.0, 1.0, 3.0)),
+        ("sentence1\tsentence2\tscore", "1 0 1", SCORED, (1.0, 0.0, 1.0)),
+        ("sentence1\tsentence2\tlabel", "0.25 1e1 -4", SCORED, (0.25, 10.0, -4.0)),
+    ],
+)
+def test_the_labels_tell_the_kind(
+    write: Write, header: str, labels: str, kind: ExampleKind, numbers: tuple[float, ...]
+) -> None:
+    rows = [f"first {row}\tsecond {row}\t{label}" for row, label in enumerate(labels.split())]
+    found = read_sentence_examples(write("a.tsv", "\n".join([header, *rows])))
+    assert (found.kind, found.labels) == (kind, numbers)
+
+
+def test_what_numbers_of_nli_were_taken_for_is_said_and_disagreement_counted(write: Write) -> None:
+    rows = "".join(f"p{row}\th{row}\t{label}\n" for row, label in enumerate([0, 1, 2, -1]))
+    found = read_sentence_examples(write("a.tsv", "premise\thypothesis\tlabel\n" + rows))
+    assert found.notes[1:] == (
+        "a.tsv: 0 = entailment, 1 = neutral, 2 = contradiction was assumed",
+        "a.tsv: 1 rows are marked '-' (no agreement) and are left out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "labels", "reason"),
+    [
+        ("premise\thypothesis\tlabel", "0 1 0", r"the labels in 'label' are '0', '1', and what they mean"),
+        ("sentence1\tsentence2\tlabel", "-1 1", r"what they mean cannot be told. Name the kind: nli \(0 = "),
+        ("sentence1\tsentence2\tlabel", "sports news", "'sports', 'news': neither numbers nor entailment"),
+    ],
+)
+def test_labels_that_could_be_anything_ask_for_the_kind(
+    write: Write, header: str, labels: str, reason: str
+) -> None:
+    rows = [f"a\tb\t{label}" for label in labels.split()]
+    with pytest.raises(BadInputError, match=reason):
+        read_sentence_examples(write("a.tsv", "\n".join([header, *rows])))
+
+
+def test_a_kind_that_is_named_decides(write: Write) -> None:
+    name = write("a.tsv", "premise\thypothesis\tlabel\na\tb\t0\nc\td\t1\n")
+    assert read_sentence_examples(name, kind=LABELLED).labels == (0.0, 1.0)
+    assert read_sentence_examples(name, kind=NLI).label_names[1] == "neutral"
+    assert read_sentence_examples(name, kind=SCORED).kind is SCORED
+    assert read_sentence_examples(name, kind=PAIRS).labels is None
+    assert read_sentence_examples(name, kind=TEXTS, columns=["hypothesis"]).texts == (("b",), ("d",))
+
+
+def test_exact_duplicates_go_and_other_labels_stay(write: Write) -> None:
+    rows = "1\ta\tb\n2\ta\tb\n1\ta\tb\n1\tA\tb\n1\ta\tb\n"
+    found = read_sentence_examples(write("a.tsv", "score\tsentence1\tsentence2\n" + rows))
+    assert found.texts == (("a", "b"), ("a", "b"), ("A", "b"))
+    assert found.labels == (1.0, 2.0, 1.0)
+    assert found.notes[1:] == ("a.tsv: 2 rows were there before exactly and are left out",)
+
+
+BAD = r"""{"premise": "a", "hypothesis": "b", "label": "neutral"}
+{"premise": " ", "hypothesis": "b", "label": 1}
+{"hypothesis": "b"}
+nothing
+{"premise": ["a"], "hypothesis": "b", "label": 1}
+{"premise": "a\u0000", "hypothesis": "b", "label": 1}
+{"premise": "a", "hypothesis": "b"}
+{"premise": "a", "hypothesis": "b", "label": "maybe"}
+{"premise": "a", "hypothesis": "b", "label": []}
+"""
+
+
+def test_rows_that_cannot_be_used_are_counted_and_named(write: Write) -> None:
+    found = read_sentence_examples(write("a.jsonl", BAD), kind=NLI)
+    assert found.texts == (("a", "b"),)
+    assert found.notes[1] == (
+        "a.jsonl: rows are left out (8 cannot be used: a.jsonl:4: not JSON: Expecting value at column 1; "
+        "a.jsonl:2: premise is empty; a.jsonl:3: premise is missing; "
+        "a.jsonl:5: premise is no text but of type list; a.jsonl:6: premise holds a NUL character and 3 more)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (1, r"a\.jsonl:2: premise is empty\. Mend or remove the row, or read without strict"),
+        (2, r"a\.jsonl:2: premise is missing"),
+        (3, r"a\.jsonl:2: not JSON"),
+        (6, r"a\.jsonl:2: there is no label"),
+        (7, r"a\.jsonl:2: the label is 'maybe', none of entailment, neutral, contradiction, 0, 1 and 2"),
+        (8, r"a\.jsonl:2: the label is of type list"),
+    ],
+)
+def test_strict_stops_at_the_first_of_them(write: Write, line: int, reason: str) -> None:
+    lines = BAD.splitlines()
+    with pytest.raises(BadInputError, match=reason):
+        read_sentence_examples(write("a.jsonl", f"{lines[0]}\n{lines[line]}\n"), kind=NLI, strict=True)
+
+
+def test_scores_and_labels_that_are_none_are_left_out(write: Write) -> None:
+    scored = write("a.tsv", "score\tsentence1\tsentence2\n4\ta\tb\nnan\tc\td\nhigh\te\tf\n3\tg\th\n5\ti\tj\n")
+    found = read_sentence_examples(scored)
+    assert found.labels == (4.0, 3.0, 5.0)
+    assert "a.tsv:3: the score is 'nan', not a number; a.tsv:4: the score is 'high'" in found.notes[1]
+    labelled = write("b.tsv", "label\tsentence1\tsentence2\n1\ta\tb\n7\tc\td\n")
+    assert "the label is '7', neither 0 nor 1" in read_sentence_examples(labelled, kind=LABELLED).notes[1]
+
+
+def test_tuples_come_to_the_width_that_half_of_the_rows_have(write: Write) -> None:
+    header = "anchor\tpositive\tnegative_1\tnegative_2\tnegative_3\n"
+    rows = "a\tb\tc\t\t\nd\te\tf\tg\t\nh\ti\tj\tk\tl\nm\tn\t\t\t\n"
+    found = read_sentence_examples(write("a.tsv", header + rows))
+    assert found.columns == ("anchor", "positive", "negative_1", "negative_2")
+    assert found.texts == (("a", "b", "c", "c"), ("d", "e", "f", "g"), ("h", "i", "j", "k"))
+    assert found.notes[1:] == (
+        "a.tsv: rows are left out (1 cannot be used: a.tsv:5: there is no negative)",
+        (
+            "a.tsv: every row gets 2 negatives: "
+            "1 rows have fewer and repeat theirs, 1 have more and lose the last"
+        ),
+    )
+
+
+def test_a_list_of_positives_makes_a_row_of_each(write: Write) -> None:
+    row = '{"query": "a", "positive": ["b", "c"], "negatives": ["d"]}\n{"query": "e", "positive": []}\n'
+    found = read_sentence_examples(write("a.jsonl", row))
+    assert found.texts == (("a", "b", "d"), ("a", "c", "d"))
+    assert "a.jsonl:2: positive is an empty list" in found.notes[1]
+
+
+def test_only_rows_with_the_wanted_fields_are_taken(write: Write) -> None:
+    rows = [
+        ("train", 1, "true", "a"),
+        ("test", 1, "true", "b"),
+        ("train", 2, "true", "c"),
+        ("train", 1, "false", "d"),
+    ]
+    name = write(
+        "a.jsonl",
+        "".join(
+            f'{{"split": "{split}", "n": {n}, "checked": {checked}, "text": "{text}"}}\n'
+            for split, n, checked, text in rows
+        ),
+    )
+    found = read_sentence_examples(name, where={"split": "train", "n": "1", "checked": "true"})
+    assert found.texts == (("a",),)
+    with pytest.raises(
+        BadInputError, match=r"no row with split = dev \(split is train, test\); ask for what"
+    ):
+        read_sentence_examples(name, where={"split": "dev"})
+    with pytest.raises(BadInputError, match=r"no row with part = 1 \(part is never there\)"):
+        read_sentence_examples(name, where={"part": "1"})
+
+
+def test_parquet_is_read(tmp_path: Path) -> None:
+    columns = {
+        "anchor": ["a", "c", "e"],
+        "positive": ["b", None, "f"],
+        "negative": pa.array([["x", "y"], ["z"], ["v", "w"]]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "mine.parquet")
+    found = read_sentence_examples(tmp_path / "mine.parquet")
+    assert (found.name, found.kind) == ("mine", TUPLES)
+    assert found.texts == (("a", "b", "x", "y"), ("e", "f", "v", "w"))
+    assert "mine.parquet:2: positive is missing" in found.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "reason"),
+    [
+        (
+            "a.tsv",
+            "a\tb\tc\nx\ty\tz\n",
+            {},
+            "which columns are the texts cannot be told; its columns are 'a', 'b', 'c'",
+        ),
+        ("a.tsv", "a\tb\tc\nx\ty\tz\n", {"kind": TEXTS}, "Name one text column"),
+        ("a.tsv", "a\tb\tc\nx\ty\tz\n", {"kind": TUPLES}, "Name the columns of the anchor, the positive and"),
+        (
+            "a.tsv",
+            "A man eats a pear.\tOne eats.\nx\ty\n",
+            {},
+            "'A man eats a pear.' looks like a sentence; put a",
+        ),
+        (
+            "a.tsv",
+            "a\tb\nx\ty\n",
+            {"columns": ["a", "d"]},
+            "has no column 'd'; its columns are 'a', 'b'. Name",
+        ),
+        ("a.tsv", "a\tb\nx\ty\n", {"columns": ["a", "a"]}, "columns are .* name each text column once"),
+        ("a.tsv", "a\tb\nx\ty\n", {"columns": []}, "name each text column once"),
+        (
+            "a.tsv",
+            "a\tb\nx\ty\n",
+            {"columns": ["a", "b"], "label": "a"},
+            "'a' is named as a text and as the label",
+        ),
+        ("a.tsv", "a\tb\nx\ty\n", {"kind": NLI}, "which column is the label cannot be told"),
+        (
+            "a.tsv",
+            "a\tb\nx\t1\n",
+            {"columns": ["a"], "label": "b"},
+            "the label 'b' has no use in .* kind texts",
+        ),
+        (
+            "a.tsv",
+            "a\tb\nx\ty\n",
+            {"kind": TEXTS, "columns": ["a", "b"]},
+            "kind texts cannot be made of .* one text",
+        ),
+        ("a.tsv", "a\tb\nx\ty\n", {"kind": TUPLES, "columns": ["a", "b"]}, r"a\.tsv:2: there is no negative"),
+        ("a.tsv", "text\n", {}, "holds no rows; give a file with examples"),
+        (
+            "a.tsv",
+            "text\n \t\n",
+            {},
+            r"holds no rows \(1 cannot be used: a\.tsv:2: 2 fields, and the header has 1\)",
+        ),
+        (
+            "a.tsv",
+            "text\tn\n\t1\n",
+            {"columns": ["text"]},
+            r"holds no usable row \(1 .* a\.tsv:2: text is empty\)",
+        ),
+        ("a.txt", "one\n", {"kind": PAIRS}, "is a txt file: one text a line and no columns"),
+        ("a.txt", "one\n", {"where": {"split": "train"}}, "is a txt file"),
+        ("a.xlsx", "x", {}, "is no tsv, csv or jsonl file"),
+        (
+            "a.tsv",
+            b"text\xff\nx\n",
+            {},
+            r"a\.tsv:1: byte 5 of the line is not utf-8.*Mend or remove the line",
+        ),
+    ],
+)
+def test_what_cannot_be_read_says_why(
+    write: Write, name: str, content: str | bytes, options: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        read_sentence_examples(write(name, content), **options)  # type: ignore[arg-type]
+
+
+def test_a_file_cut_short_is_an_error_even_when_rows_may_be_left_out(write: Write, tmp_path: Path) -> None:
+    whole = gzip.compress(b"text\n" + b"".join(b"line %d of many\n" % n for n in range(5000)))
+    (tmp_path / "a.tsv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadInputError, match=r"the rest of the file is not read\. Get the file again"):
+        read_sentence_examples(tmp_path / "a.tsv.gz")
+
+
+def test_the_hash_is_of_the_content_alone(write: Write) -> None:
+    first = read_sentence_examples(write("a.tsv", "score\tsentence1\tsentence2\n1\ta\tb\n2\tc\td\n"))
+    same = read_sentence_examples(
+        write(
+            "b.jsonl", '{"text1": "a", "text2": "b", "score": 1}\n{"text1": "c", "text2": "d", "score": 2}\n'
+        )
+    )
+    other = read_sentence_examples(write("c.tsv", "score\tsentence1\tsentence2\n1\ta\tb\n3\tc\td\n"))
+    assert first.sha256 == same.sha256
+    assert len({first.sha256, other.sha256, first.select([1, 0]).sha256, first.select([0]).sha256}) == 4
+    assert first.select([1, 0]).select([1, 0]) == first
+
+
+def test_examples_that_do_not_fit_their_kind_are_refused() -> None:
+    with pytest.raises(BadInputError, match="rows of kind pairs cannot have 1 texts"):
+        SentenceExamples("x", PAIRS, ("a",), (("t",),), None)
+    with pytest.raises(BadInputError, match="some rows do not have 2 texts"):
+        SentenceExamples("x", PAIRS, ("a", "b"), (("t",),), None)
+    with pytest.raises(BadInputError, match="the kind scored needs a label for each row"):
+        SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), None)
+    with pytest.raises(BadInputError, match="the kind pairs has no labels"):
+        SentenceExamples("x", PAIRS, ("a", "b"), (("t", "u"),), (1.0,))
+    with pytest.raises(BadInputError, match="2 labels for 1 rows"):
+        SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), (1.0, 2.0))

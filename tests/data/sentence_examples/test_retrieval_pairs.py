@@ -1,0 +1,50 @@
+"""Pairs from retrieval sets."""
+
+from collections.abc import Callable
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.retrieval_set import read_retrieval_set
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
+
+Write = Callable[[str, str | bytes], str]
+
+
+@pytest.fixture
+def folder(write: Write) -> str:
+    """A set with two titles, and judgements of which one says no."""
+    write(
+        "seas/corpus.jsonl.gz",
+        '{"_id": "d1", "title": "Tides", "text": "one"}\n{"_id": "d2", "title": "", "text": "two"}\n'
+        '{"_id": "d3", "title": "Waves", "text": "three"}\n'
+        '{"_id": "d4", "title": "Waves", "text": "three"}\n',
+    )
+    write("seas/queries.jsonl", '{"_id": "q1", "text": "first"}\n{"_id": "q2", "text": "second"}\n')
+    write("seas/qrels/train.tsv", "q1\td1\t1\nq1\td2\t0\nq2\td2\t2\nq2\td3\t1\nq2\td4\t1\n")
+    return "seas"
+
+
+def test_queries_are_paired_with_what_answers_them(folder: str) -> None:
+    judged = read_retrieval_set(folder, split="train")
+    found = pairs_of_retrieval(judged)
+    assert (found.name, found.kind, found.columns) == ("seas", ExampleKind.PAIRS, ("query", "passage"))
+    assert found.texts == (("first", "Tides one"), ("second", "two"), ("second", "Waves three"))
+    assert found.notes == ("seas: 3 pairs of 2 queries", "seas: 1 pairs were there before and are left out")
+    assert pairs_of_retrieval(judged, minimum_relevance=2, name="best").texts == (("second", "two"),)
+    with pytest.raises(BadInputError, match="no judgement of 3 or more; lower the minimum relevance"):
+        pairs_of_retrieval(judged, minimum_relevance=3)
+
+
+def test_titles_are_paired_with_their_texts(folder: str, write: Write) -> None:
+    found = title_pairs(folder)
+    assert (found.name, found.kind, found.columns) == ("seas", ExampleKind.PAIRS, ("title", "text"))
+    assert found.texts == (("Tides", "one"), ("Waves", "three"))
+    assert "corpus.jsonl.gz:2: title is empty" in found.notes[1]
+    assert title_pairs("seas/corpus.jsonl.gz", name="sea").texts == found.texts
+    with pytest.raises(BadInputError, match=r"corpus\.jsonl\.gz:2: title is empty"):
+        title_pairs(folder, strict=True)
+    write("empty/queries.jsonl", "")
+    with pytest.raises(BadInputError, match=r"empty holds no corpus\.jsonl and no corpus\.jsonl\.gz"):
+        title_pairs("empty")

@@ -1,0 +1,199 @@
+"""Recipes: read from TOML, refused with the setting's name, and run with one seed or several."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.mixing import Sampling
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read_recipe
+from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.structure import SentencePooling
+from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.precision import Precision
+
+WHOLE = """
+base = "my-base"
+epochs = 2
+batch = 16
+learning_rate = 1e-4
+sampling = "round-robin"
+precision = "float32"
+dev = "sts:dev.tsv"
+evaluate = ["sts:test.tsv", "beir"]
+seeds = 3
+
+[structure]
+pooling = "cls"
+normalise = true
+
+[[set]]
+file = "pairs.tsv"
+objective = { kind = "ranking", scale = 30, symmetric = true }
+batch = 64
+rows = 100
+
+[[set]]
+file = "scores.tsv"
+objective = "angle"
+kind = "scored"
+columns = ["left", "right"]
+label = "points"
+where = { split = "train" }
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "recipe.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_recipe_says_everything_and_its_files_are_beside_it(tmp_path: Path) -> None:
+    recipe = read_recipe(written(tmp_path, WHOLE))
+    assert recipe.base == "my-base"  # no folder of that name: a name
+    assert recipe.structure.pooling is SentencePooling.CLS
+    assert recipe.training.sampling is Sampling.ROUND_ROBIN
+    assert recipe.training.precision is Precision.FLOAT32
+    assert (recipe.training.epochs, recipe.training.batch, recipe.seeds) == (2, 16, 3)
+    assert recipe.dev == f"sts:{tmp_path / 'dev.tsv'}"
+    assert recipe.evaluate == (f"sts:{tmp_path / 'test.tsv'}", str(tmp_path / "beir"))
+    first, second = recipe.sets
+    assert first.file == str(tmp_path / "pairs.tsv")
+    assert first.objective is not None
+    assert (first.objective.kind, first.objective.scale) == (ObjectiveKind.RANKING, 30)
+    assert (first.batch, first.rows) == (64, 100)
+    assert second.kind is ExampleKind.SCORED
+    assert second.columns == ("left", "right")
+    assert (second.label, second.where) == ("points", {"split": "train"})
+
+
+def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "my-base").mkdir()
+    assert read_recipe(written(tmp_path, 'base = "my-base"')).base == str(tmp_path / "my-base")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("epoch = 1", "there is no setting 'epoch'. There are: epochs"),
+        ("epochs = ", "is no TOML"),
+        ("[[set]]\nobjective = 'cosent'", r"set 1 names no file. Add file = "),
+        ("[[set]]\nfile = 'a'\nobjectiv = 'cosent'", "set 1: there is no setting 'objectiv'"),
+        ("[[set]]\nfile = 'a'\nobjective = 'cosine-ish'", "there is no objective 'cosine-ish'"),
+        ("[[set]]\nfile = 'a'\nobjective = { kind = 'cosent', scale = -1 }", "the scale is -1"),
+        ("[[set]]\nfile = 'a'\nobjective = 3", "the objective is 3"),
+        ("[[set]]\nfile = 'a'\nkind = 'scores'", "Take one of: nli"),
+        ("[[set]]\nfile = 'a'\nrows = 0", "rows of"),
+        ("set = 3", "Begin each set with"),
+        ("[structure]\npooling = 'median'", "Take one of: cls"),
+        ("[structure]\npool = 'mean'", "there is no setting 'pool'"),
+        ("structure = 3", "no table"),
+        ("sampling = 'often'", "Take one of: proportional"),
+        ("epochs = 'two'", "has the wrong type"),
+        ("seeds = 1.5", "Give a whole number"),
+        ("seeds = 0", "seeds is 0"),
+        ("dev = 3", "Name a file"),
+    ],
+)
+def test_what_is_wrong_in_a_recipe_is_named(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=said):
+        read_recipe(written(tmp_path, text))
+
+
+def test_a_recipe_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="Name a recipe file"):
+        read_recipe(tmp_path / "none.toml")
+
+
+def pairs_file(folder: Path) -> Path:
+    path = folder / "pairs.tsv"
+    rows = [
+        f"{score}\tthe {a} sat {x}\t{x} {b}"
+        for a, b, score in (("cat", "cat", 5), ("cat", "dog", 0), ("dog", "dog", 5), ("dog", "cat", 1))
+        for x in ("x", "y", "z", "a b")
+    ]
+    path.write_text("score\tsentence1\tsentence2\n" + "\n".join(rows) + "\n", "utf-8")
+    return path
+
+
+def test_rows_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    one = SetRecipe(str(pairs_file(tmp_path)), rows=5)
+    first, again, other = (read_set(one, seed, lambda _: None).examples for seed in (1, 1, 2))
+    assert len(first) == 5
+    assert first == again
+    assert first.texts != other.texts
+
+
+def test_a_judged_corpus_gives_its_judgements_or_its_titles(tmp_path: Path) -> None:
+    documents = [{"_id": f"d{n}", "title": f"title {n}", "text": f"text {n}"} for n in range(3)]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents), "utf-8")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "what"}\n', "utf-8")
+    (tmp_path / "qrels_train.tsv").write_text("query-id\tcorpus-id\tscore\nq\td1\t1\n", "utf-8")
+    judged = read_set(SetRecipe(str(tmp_path)), 0, lambda _: None)
+    assert judged.examples.texts == (("what", "title 1 text 1"),)
+    titles = read_set(SetRecipe(str(tmp_path), split=""), 0, lambda _: None)
+    assert titles.examples.texts[0] == ("title 0", "text 0")
+    assert titles.objective.kind is ObjectiveKind.RANKING
+
+
+def recipe(folder: Path, base: Path, **changes: object) -> Recipe:
+    training = SentenceTraining(steps=2, batch=8, learning_rate=1e-3, precision=Precision.FLOAT32)
+    values: dict[str, object] = {
+        "sets": (SetRecipe(str(pairs_file(folder))),),
+        "base": str(base),
+        "training": training,
+        "evaluate": (f"sts:{pairs_file(folder)}",),
+        "seeds": 2,
+    }
+    return Recipe(**(values | changes))  # type: ignore[arg-type]  # the values are of the fields' types
+
+
+def test_several_seeds_are_several_encoders_with_a_mean_and_a_deviation(
+    tmp_path: Path, tiny_folder: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    wanted = recipe(data, tiny_folder, evaluate=(f"triplets:{triplets_file(data)}",))
+    first, second = run_recipe(wanted, tmp_path / "out", device="cpu")
+    assert (first.seed, second.seed) == (0, 1)
+    assert (first.folder / "model.safetensors").read_bytes() != (
+        second.folder / "model.safetensors"
+    ).read_bytes()
+    (spread,) = spread_of([first, second])
+    figures = [*first.figures.values(), *second.figures.values()]
+    assert spread.mean == pytest.approx(sum(figures) / 2)
+    assert spread.deviation == pytest.approx(abs(figures[0] - figures[1]) / 2**0.5)
+
+
+def triplets_file(folder: Path) -> Path:
+    path = folder / "triplets.tsv"
+    rows = [f"{a} {x}\t{x} the {a}\tthe {b}" for a, b in (("cat", "dog"), ("dog", "cat")) for x in "abcde"]
+    path.write_text("anchor\tpositive\tnegative\n" + "\n".join(rows) + "\n", "utf-8")
+    return path
+
+
+def test_seeds_that_are_there_are_not_trained_again(tmp_path: Path, tiny_folder: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    wanted = recipe(data, tiny_folder, evaluate=(f"triplets:{triplets_file(data)}",))
+    asked = iter([False, False, True, *[False] * 20])  # stops in the second seed
+    results = run_recipe(wanted, tmp_path / "out", device="cpu", watch=Watch(stop=lambda: next(asked)))
+    assert [one.result.finished for one in results if one.result] == [True, False]
+    said: list[str] = []
+    first, second = run_recipe(wanted, tmp_path / "out", device="cpu", watch=Watch(report=said.append))
+    assert "seed 0 is there" in said
+    assert first.result is None
+    assert first.figures == results[0].figures
+    assert second.result is not None
+    with pytest.raises(BadInputError, match="trained with other settings"):
+        run_recipe(recipe(data, tiny_folder), tmp_path / "out", device="cpu")
+
+
+def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="there is nothing to train on"):
+        run_recipe(Recipe(), tmp_path / "out")

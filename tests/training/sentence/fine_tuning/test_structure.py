@@ -1,0 +1,105 @@
+"""Encoders put together: pooling, projection, normalisation, length."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling, build_encoder
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.precision import Precision
+
+TEXT = "the cat sat"
+
+
+def built(folder: Path, structure: EncoderStructure, seed: int = 0) -> SentenceTransformer:
+    return build_encoder(EncoderFolder(folder), structure, device="cpu", seed=seed).eval()
+
+
+def token_vectors(folder: Path) -> np.ndarray:
+    tokens = AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt")
+    with torch.inference_mode():
+        return AutoModel.from_pretrained(folder).eval()(**tokens).last_hidden_state[0].numpy()
+
+
+@pytest.mark.parametrize("pooling", list(SentencePooling))
+def test_each_pooling_gives_what_its_formula_says(pooling: SentencePooling, tiny_folder: Path) -> None:
+    states = token_vectors(tiny_folder)
+    weights = np.arange(1, len(states) + 1)[:, None]
+    expected = {
+        SentencePooling.CLS: states[0],
+        SentencePooling.MEAN: states.mean(axis=0),
+        SentencePooling.MAX: states.max(axis=0),
+        SentencePooling.MEAN_SQRT_LENGTH: states.sum(axis=0) / len(states) ** 0.5,
+        SentencePooling.WEIGHTED: (states * weights).sum(axis=0) / weights.sum(),
+        SentencePooling.LAST: states[-1],
+    }[pooling]
+    encoder = built(tiny_folder, EncoderStructure(pooling=pooling, normalise=False))
+    vectors = encoder.encode([TEXT, "the mat sat on the dog and the cat"])  # the second one pads the first
+    np.testing.assert_allclose(vectors[0], expected, atol=1e-5)
+
+
+def test_what_is_not_asked_for_stays_as_the_base_has_it(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder(pooling="cls", prompts={"query": "query: "}, max_seq_length=12)
+    encoder = built(folder, EncoderStructure())
+    assert [type(module).__name__ for module in encoder] == ["Transformer", "Pooling", "Normalize"]
+    assert encoder[1].pooling_mode == "cls"
+    assert encoder.max_seq_length == 12
+    assert encoder.prompts["query"] == "query: "
+    plain = SentenceTransformer(str(folder), device="cpu")
+    np.testing.assert_array_equal(encoder.encode([TEXT]), plain.encode([TEXT]))
+
+
+def test_a_projection_is_drawn_from_the_seed_and_normalised_after(tiny_folder: Path) -> None:
+    first, again, other = (built(tiny_folder, EncoderStructure(dimension=5), seed) for seed in (1, 1, 2))
+    vectors = first.encode([TEXT])
+    assert vectors.shape == (1, 5)
+    assert np.linalg.norm(vectors) == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_array_equal(vectors, again.encode([TEXT]))
+    assert not np.allclose(vectors, other.encode([TEXT]))
+
+
+def test_it_is_saved_so_that_both_load_it_and_give_the_same(tiny_folder: Path, tmp_path: Path) -> None:
+    structure = EncoderStructure(pooling=SentencePooling.WEIGHTED, dimension=6, normalise=True, length=8)
+    encoder = built(tiny_folder, structure)
+    encoder.save(str(tmp_path / "saved"), create_model_card=False)
+    vectors = encoder.encode([TEXT, "a dog"])
+    np.testing.assert_allclose(
+        SentenceTransformer(str(tmp_path / "saved"), device="cpu").encode([TEXT, "a dog"]), vectors, atol=1e-6
+    )
+    ours = Encoder.load(tmp_path / "saved", device="cpu", precision=Precision.FLOAT32)
+    np.testing.assert_allclose(ours.encode([TEXT, "a dog"]), vectors, atol=1e-6)
+    assert ours.max_tokens == 6  # of 8, two are [CLS] and [SEP]
+    rebuilt = built(tmp_path / "saved", EncoderStructure(dimension=6))  # what it has already stays
+    np.testing.assert_allclose(rebuilt.encode([TEXT, "a dog"]), vectors, atol=1e-6)
+
+
+def test_another_pooling_leaves_out_the_projection_that_was_trained_for_the_old_one(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    built(tiny_folder, EncoderStructure(dimension=6)).save(str(tmp_path / "saved"), create_model_card=False)
+    encoder = built(tmp_path / "saved", EncoderStructure(pooling=SentencePooling.CLS))
+    assert encoder.get_embedding_dimension() == 32
+
+
+def test_a_length_beyond_the_positions_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(BadInputError, match="the base has 64 positions"):
+        built(tiny_folder, EncoderStructure(length=65))
+
+
+@pytest.mark.parametrize("values", [{"dimension": 0}, {"length": 2}])
+def test_a_structure_that_cannot_be_is_refused(values: dict[str, int]) -> None:
+    with pytest.raises(BadInputError, match=r"(?i)give"):
+        EncoderStructure(**values)
+
+
+def test_a_prompt_that_pooling_leaves_out_is_refused(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder(prompts={"query": "query: "}, include_prompt=False)
+    with pytest.raises(BadInputError, match="Set include_prompt to true"):
+        built(folder, EncoderStructure())

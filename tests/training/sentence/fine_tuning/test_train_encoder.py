@@ -1,0 +1,264 @@
+"""Sentence encoders trained from end to end, on a very small BERT."""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.run.metrics_log import read_metrics
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
+from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
+from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.precision import Precision
+
+EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
+
+
+def cosent(examples: SentenceExamples) -> TrainingSet:
+    return TrainingSet(examples, ObjectiveConfig(ObjectiveKind.COSENT))
+
+
+def losses(out: Path) -> list[float]:
+    return [float(line["loss"]) for line in read_metrics(out / "run" / "metrics.jsonl") if "loss" in line]
+
+
+def test_it_learns_and_both_libraries_load_it(
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    dev = read_judged_set(f"sts:{dev_file}")
+    result = train_sentence_encoder(
+        [cosent(scored)], out, base=tiny_folder, options=EXACT, dev=dev, tests=[dev], device="cpu"
+    )
+    assert result.finished
+    assert result.steps == 16
+    found = losses(out)
+    assert np.mean(found[-4:]) < 0.7 * np.mean(found[:4])
+    (change,) = result.changes
+    assert change.after.figure > change.before.figure + 10
+    assert result.dev["sts_score"] == pytest.approx(change.after.figure / 100, abs=1e-4)
+    ours = Encoder.load(out, device="cpu", precision=Precision.FLOAT32)
+    texts = ["the cat sat", "a dog"]
+    theirs = SentenceTransformer(str(out), device="cpu").encode(texts)
+    np.testing.assert_allclose(ours.encode(texts), theirs, atol=1e-6)
+    assert ours.lineage[-2].startswith("sentence encoder: 32 scored of animals by cosent")
+    told = json.loads((out / "run" / "result.json").read_text("utf-8"))
+    assert told["evaluations"][0]["after"] == change.after.figure
+    assert "before" in (out / "README.md").read_text("utf-8")
+    assert (out / "run" / "plot.png").stat().st_size > 1000
+    assert not (out / "run" / "checkpoints").exists()
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    dev = read_judged_set(f"sts:{dev_file}")
+
+    def trained(out: Path, watch: Watch | None = None) -> bool:
+        sets = [cosent(scored)]
+        return train_sentence_encoder(
+            sets, out, base=tiny_folder, options=EXACT, dev=dev, device="cpu", watch=watch
+        ).finished
+
+    assert trained(tmp_path / "whole")
+    asked = iter([False, False, True, *[False] * 100])
+    assert not trained(tmp_path / "parts", Watch(stop=lambda: next(asked)))
+    assert not (tmp_path / "parts" / "modules.json").exists()
+    assert trained(tmp_path / "parts")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert losses(whole) == losses(parts)
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+
+
+def test_the_weights_of_the_best_time_are_kept_and_a_run_that_gets_no_better_ends(
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    # So small a rate changes no figure: the first evaluation is the best, and two more end the run.
+    still = SentenceTraining(epochs=10, batch=8, learning_rate=1e-12, patience=2, precision=Precision.FLOAT32)
+    dev = read_judged_set(f"sts:{dev_file}")
+    result = train_sentence_encoder(
+        [cosent(scored)], out, base=tiny_folder, options=still, dev=dev, device="cpu"
+    )
+    assert result.finished
+    assert result.stopped_early
+    assert result.steps == 12  # three epochs of four steps
+    evaluated = [line for line in read_metrics(out / "run" / "metrics.jsonl") if "evaluation" in line]
+    assert [line["step"] for line in evaluated] == [4, 8, 12]
+
+
+def test_rows_that_give_the_test_away_are_left_out_and_counted(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "test.tsv"
+    rows = [
+        f"{label}\t{a.upper()}\t{b}"
+        for (a, b), label in zip(scored.texts[:9], scored.labels or (), strict=False)
+    ]
+    file.write_text("score\tsentence1\tsentence2\n" + "\n".join(rows) + "\n", "utf-8")
+    said: list[str] = []
+    options = SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32)
+    train_sentence_encoder(
+        [cosent(scored)],
+        tmp_path / "out",
+        base=tiny_folder,
+        options=options,
+        tests=[read_judged_set(f"sts:{file}")],
+        device="cpu",
+        watch=Watch(report=said.append),
+    )
+    assert any("of 32 rows of animals are also in test" in note and "left out" in note for note in said)
+    config = json.loads((tmp_path / "out" / "run" / "config.json").read_text("utf-8"))
+    assert config["sets"][0]["rows"] < 32 - 8
+
+
+NLI_ROWS = [
+    ("the cat sat", "a cat sat", 0.0),
+    ("the cat sat", "the mat", 1.0),
+    ("the cat sat", "the dog", 2.0),
+    ("a dog", "dog", 0.0),
+    ("a dog", "x dog", 1.0),
+    ("a dog", "cat", 2.0),
+]
+PAIR_ROWS = [("the cat", "a cat"), ("dog", "a dog"), ("mat", "the mat"), ("x y", "y x")]
+TUPLE_ROWS = [(a, b, "z z") for a, b in PAIR_ROWS]
+
+
+@pytest.mark.parametrize("objective", list(ObjectiveKind))
+def test_every_objective_trains_from_data_that_it_learns_from(
+    objective: ObjectiveKind,
+    examples_of: Callable[..., SentenceExamples],
+    scored: SentenceExamples,
+    tiny_folder: Path,
+    tmp_path: Path,
+) -> None:
+    nli = examples_of(ExampleKind.NLI, [row[:2] for row in NLI_ROWS], [row[2] for row in NLI_ROWS])
+    labelled = examples_of(ExampleKind.LABELLED, PAIR_ROWS, [1.0, 0.0, 1.0, 0.0])
+    data = {
+        ObjectiveKind.SOFTMAX: nli,
+        ObjectiveKind.TRIPLET: nli,  # becomes triplets
+        ObjectiveKind.RANKING: examples_of(ExampleKind.TUPLES, TUPLE_ROWS),
+        ObjectiveKind.GUIDED: examples_of(ExampleKind.PAIRS, PAIR_ROWS),
+        ObjectiveKind.CONTRASTIVE: labelled,
+        ObjectiveKind.SIMCSE: scored,  # becomes texts
+        ObjectiveKind.TSDAE: scored,
+        ObjectiveKind.TEACHER: scored,
+    }.get(objective, scored)
+    guided = objective in {ObjectiveKind.GUIDED, ObjectiveKind.TEACHER}
+    one = TrainingSet(data, ObjectiveConfig(objective), guide=str(tiny_folder) if guided else None)
+    options = SentenceTraining(epochs=6, batch=8, learning_rate=2e-3, precision=Precision.FLOAT32)
+    structure = EncoderStructure(pooling=SentencePooling.CLS) if objective is ObjectiveKind.TEACHER else None
+    out = tmp_path / "out"
+    result = train_sentence_encoder(
+        [one], out, base=tiny_folder, options=options, structure=structure, device="cpu"
+    )
+    found = losses(out)
+    assert result.finished
+    assert np.isfinite(found).all()
+    assert np.mean(found[-2:]) < np.mean(found[:2])
+    assert Encoder.load(out, device="cpu").dimension == 32  # nothing of the objective is left in it
+
+
+def test_several_sets_take_turns_each_with_its_objective(
+    scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+) -> None:
+    pairs = TrainingSet(
+        examples_of(ExampleKind.PAIRS, PAIR_ROWS), default_objective(ExampleKind.PAIRS), batch=2
+    )
+    out = tmp_path / "out"
+    result = train_sentence_encoder(
+        [cosent(scored), pairs], out, base=tiny_folder, options=EXACT, device="cpu"
+    )
+    assert result.steps == 4 * (4 + 2)
+    lines = read_metrics(out / "run" / "metrics.jsonl")
+    assert any("animals_loss" in line for line in lines)
+    assert any("pairs rows_loss" in line for line in lines)
+
+
+def test_matryoshka_trains_the_first_dimensions_to_stand_alone(
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+) -> None:
+    config = ObjectiveConfig(ObjectiveKind.COSENT, matryoshka=(32, 4))
+    out = tmp_path / "out"
+    longer = dataclasses.replace(EXACT, epochs=12)
+    train_sentence_encoder([TrainingSet(scored, config)], out, base=tiny_folder, options=longer, device="cpu")
+    rows = [line.split("\t") for line in dev_file.read_text("utf-8").splitlines()[1:]]
+
+    def part(folder: Path) -> float:
+        encoder = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+        a, b = (encoder.encode([row[column] for row in rows])[:, :4] for column in (1, 2))
+        cosines = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+        same = np.array([row[0] == "5" for row in rows])
+        return float(cosines[same].mean() - cosines[~same].mean())
+
+    assert part(out) > part(tiny_folder) + 0.3
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ([], "there is nothing to train on"),
+        ([(ObjectiveKind.TEACHER, None)], "Name a teacher"),
+        ([(ObjectiveKind.COSENT, "guide")], "Leave the guide out"),
+        ([(ObjectiveKind.TRIPLET, None)], "For scored take one of"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(
+    sets: Sequence[tuple[ObjectiveKind, str | None]],
+    said: str,
+    scored: SentenceExamples,
+    tiny_folder: Path,
+    tmp_path: Path,
+) -> None:
+    given = [TrainingSet(scored, ObjectiveConfig(kind), guide=guide) for kind, guide in sets]
+    with pytest.raises(BadInputError, match=said):
+        train_sentence_encoder(given, tmp_path / "out", base=tiny_folder, device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_that_are_cut_are_told(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: list[str] = []
+    options = SentenceTraining(steps=1, batch=4, precision=Precision.FLOAT32)
+    with caplog.at_level(logging.ERROR):
+        train_sentence_encoder(
+            [cosent(scored)],
+            tmp_path / "out",
+            base=tiny_folder,
+            structure=EncoderStructure(length=5),
+            options=options,
+            device="cpu",
+            watch=Watch(report=said.append),
+        )
+    assert any("texts are cut at 5 tokens" in note for note in said)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"epochs": 0},
+        {"batch": 0},
+        {"learning_rate": 0.0},
+        {"steps": 3, "minutes": 1.0},
+        {"seed": -1},
+        {"patience": 0},
+    ],
+)
+def test_settings_that_train_nothing_are_refused(values: dict[str, float]) -> None:
+    with pytest.raises(BadInputError, match=r"(?i)give"):
+        SentenceTraining(**values)  # type: ignore[arg-type]  # the types are right, the values are not

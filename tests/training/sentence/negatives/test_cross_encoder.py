@@ -1,0 +1,117 @@
+"""A cross-encoder as judge."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import CrossEncoder
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+
+from nearsay.data.errors import NearsayError
+from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
+from nearsay.training.sentence.refusal import EncoderRefusedError
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran"]
+PAIRS = [("the cat", "cat sat"), ("the cat", "dog ran " * 40), ("dog", "the dog sat"), ("cat", "ran")]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Callable[..., Path]:
+    """Builds a BERT of one layer with a random classification head, as transformers saves it."""
+
+    def build_it(labels: int = 1) -> Path:
+        torch.manual_seed(0)
+        config = BertConfig(
+            vocab_size=len(WORDS),
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=12,
+            max_position_embeddings=16,
+            initializer_range=0.8,
+            num_labels=labels,
+        )
+        folder = tmp_path / "judge"
+        BertForSequenceClassification(config).save_pretrained(folder)
+        BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
+        return folder
+
+    return build_it
+
+
+def test_scores_are_those_of_sentence_transformers(build: Callable[..., Path]) -> None:
+    folder = build()
+    judge = CrossEncoderJudge.load(folder, device="cpu")
+    expected = CrossEncoder(str(folder), device="cpu").predict(PAIRS, show_progress_bar=False)
+    assert judge.name == "judge"
+    np.testing.assert_allclose(judge.scores(PAIRS), expected, atol=1e-6)
+    assert len(set(judge.scores(PAIRS).tolist())) == len(PAIRS)
+    assert judge.scores([]).shape == (0,)
+
+
+def test_a_score_does_not_hang_on_the_other_pairs(build: Callable[..., Path]) -> None:
+    judge = CrossEncoderJudge.load(build(), device="cpu")
+    alone = [float(judge.scores([pair])[0]) for pair in PAIRS]
+    np.testing.assert_allclose(judge.scores(PAIRS * 20), alone * 20, atol=1e-5)
+
+
+def test_a_folder_that_sentence_transformers_saved_loads_as_well(
+    build: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = build()
+    CrossEncoder(str(folder), device="cpu").save_pretrained(str(tmp_path / "saved"))
+    saved = CrossEncoderJudge.load(tmp_path / "saved", device="cpu").scores(PAIRS)
+    np.testing.assert_allclose(saved, CrossEncoderJudge.load(folder, device="cpu").scores(PAIRS), atol=1e-6)
+
+
+def test_several_scores_a_pair_are_refused(build: Callable[..., Path]) -> None:
+    with pytest.raises(NearsayError, match="gives 3 scores a pair, and a judge gives one"):
+        CrossEncoderJudge.load(build(labels=3), device="cpu")
+
+
+def test_an_encoder_is_no_cross_encoder(tiny_folder: Path) -> None:
+    with pytest.raises(NearsayError, match=r"names the architecture BertModel.*--judge"):
+        CrossEncoderJudge.load(tiny_folder, device="cpu")
+
+
+@pytest.mark.parametrize("lost", ["bert.pooler.dense.weight", "classifier.weight"])
+def test_weights_without_the_head_are_refused(lost: str, build: Callable[..., Path]) -> None:
+    folder = build()
+    tensors = load_file(folder / "model.safetensors")
+    del tensors[lost]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(NearsayError, match=lost):
+        CrossEncoderJudge.load(folder, device="cpu")
+
+
+def test_code_and_pickles_are_refused(build: Callable[..., Path]) -> None:
+    folder = build()
+    (folder / "modeling.py").write_text("raise SystemExit\n")
+    with pytest.raises(EncoderRefusedError, match=r"Python code, modeling\.py"):
+        CrossEncoderJudge.load(folder, device="cpu")
+    (folder / "modeling.py").unlink()
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(EncoderRefusedError, match="are a pickle"):
+        CrossEncoderJudge.load(folder, device="cpu")
+
+
+def test_remote_code_in_the_configuration_is_refused(build: Callable[..., Path]) -> None:
+    folder = build()
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForSequenceClassification": "somebody/model--modeling.Model"}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(EncoderRefusedError, match="sets auto_map"):
+        CrossEncoderJudge.load(folder, device="cpu")
+
+
+def test_a_score_that_is_no_number_is_told(build: Callable[..., Path]) -> None:
+    folder = build()
+    tensors = load_file(folder / "model.safetensors")
+    tensors["classifier.weight"] *= float("nan")
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(NearsayError, match="gave 4 of 4 pairs a score that is no number"):
+        CrossEncoderJudge.load(folder, device="cpu").scores(PAIRS)

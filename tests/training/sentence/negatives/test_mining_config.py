@@ -1,0 +1,57 @@
+"""The choices of mining."""
+
+import math
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.negatives.mining_config import Incomplete, MiningConfig, NegativeSampling
+
+
+def test_the_default_margin_is_that_of_nv_retriever() -> None:
+    assert MiningConfig().relative_margin == 0.05
+    assert MiningConfig().absolute_margin is None
+
+
+def test_choices_may_be_given_by_their_names() -> None:
+    config = MiningConfig(sampling="random", incomplete="keep")  # type: ignore[arg-type]  # as from a file
+    assert config.sampling is NegativeSampling.RANDOM
+    assert config.incomplete is Incomplete.KEEP
+
+
+@pytest.mark.parametrize(
+    ("choices", "wanted"),
+    [
+        ({"per_anchor": 0}, "0 negatives an anchor are none. Ask for 1 or more"),
+        ({"first_rank": 0}, "ranks 0-100 are no range"),
+        ({"first_rank": 9, "last_rank": 8}, "ranks 9-8 are no range"),
+        ({"last_rank": 10_001}, "ranks 1-10001 are no range"),
+        ({"first_rank": 10, "last_rank": 11}, "ranks 10-11 hold fewer texts than the 3 negatives"),
+        ({"relative_margin": 1.5}, "relative margin is 1.5. Give a share"),
+        ({"relative_margin": -0.1}, "relative margin is -0.1. Give a share"),
+        ({"absolute_margin": math.nan}, "absolute margin is nan. Give a number"),
+        ({"judge_margin": math.inf}, "judge's margin is inf. Give a number"),
+        ({"min_score": 0.9, "max_score": 0.3}, "no score is at least 0.9 and at most 0.3"),
+        ({"seed": -1}, "the seed is -1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_values(choices: dict[str, float], wanted: str) -> None:
+    with pytest.raises(BadInputError, match=wanted.replace(".", r"\.")):
+        MiningConfig(**choices)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("config", "columns"),
+    [
+        (MiningConfig(per_anchor=2), ("anchor", "positive", "negative_1", "negative_2")),
+        (MiningConfig(per_anchor=1), ("anchor", "positive", "negative")),
+        (MiningConfig(per_anchor=2, triplets=True), ("anchor", "positive", "negative")),
+    ],
+)
+def test_columns_have_the_names_that_training_guesses(config: MiningConfig, columns: tuple[str, ...]) -> None:
+    assert config.columns == columns
+
+
+def test_an_incomplete_anchor_that_is_kept_needs_one_negative() -> None:
+    assert MiningConfig(per_anchor=3).least == 3
+    assert MiningConfig(per_anchor=3, incomplete=Incomplete.KEEP).least == 1

@@ -1,0 +1,51 @@
+"""The texts that negatives are taken from."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.read_options import ReadOptions
+from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus, read_mining_corpus
+
+
+def test_texts_that_are_the_same_are_there_once_with_the_first_ones_vector() -> None:
+    vectors = np.eye(4, dtype=np.float32)
+    corpus = MiningCorpus.of("mine", ["Rain", "  ", "rain!", "Snow"], vectors)
+    assert corpus.texts == ("Rain", "Snow")
+    assert corpus.keys == ("rain", "snow")
+    assert corpus.repeated == 2
+    assert corpus.vectors is not None
+    np.testing.assert_array_equal(corpus.vectors, vectors[[0, 3]])
+
+
+def test_different_texts_keep_their_vectors_uncopied() -> None:
+    vectors = np.eye(2, dtype=np.float32)
+    assert MiningCorpus.of("mine", ["Rain", "Snow"], vectors).vectors is vectors
+
+
+def test_a_corpus_without_texts_is_refused() -> None:
+    with pytest.raises(BadInputError, match="mine holds no texts to mine from"):
+        MiningCorpus.of("mine", ["", " "])
+
+
+def test_documents_are_read_with_their_titles_and_bad_rows_are_named(tmp_path: Path) -> None:
+    rows: list[object] = [
+        {"title": "Tides", "text": "The moon pulls."},
+        {"text": "No title here."},
+        {"title": "x"},
+    ]
+    (tmp_path / "sea.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    corpus = read_mining_corpus([tmp_path / "sea.jsonl"])
+    assert corpus.texts == ("Tides The moon pulls.", "No title here.")
+    assert any(note.startswith("skipped") and "sea.jsonl:3" in note for note in corpus.notes)
+
+
+def test_many_bad_rows_are_counted_and_the_first_are_named(tmp_path: Path) -> None:
+    lines = ['{"body": "Fine."}', *['{"body": ""}'] * 12]
+    (tmp_path / "sea.jsonl").write_text("\n".join(lines))
+    corpus = read_mining_corpus([tmp_path / "sea.jsonl"], ReadOptions(text="body"))
+    assert sum(note.startswith("skipped") for note in corpus.notes) == 10
+    assert corpus.notes[-1] == "… 12 rows of the corpus skipped in all"
