@@ -1,4 +1,4 @@
-"""Rows of the files that training and evaluation read: all good, or an error that names the line."""
+"""Rows of the files that training and evaluation read; what cannot be read is named by its line."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

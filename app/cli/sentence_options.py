@@ -85,6 +85,7 @@ _TRAINING = (
     ),
     click.option("--evaluations", type=float, help="On --dev, an epoch.  [default: 1]"),
     click.option("--patience", type=int, help="End after so many of them without a new best."),
+    click.option("--training-length", type=int, help="Cut texts to so many tokens, in training alone."),
     click.option("--tokens-at-once", type=int, help="Larger batches are computed in parts, twice."),
     click.option("--seed", type=int, help="Of everything random.  [default: 0]"),
     click.option("--seeds", type=int, help="Train so many times, with seeds from --seed on."),

@@ -26,16 +26,16 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
     held_out: single texts, and rows of texts that are judged together (a scored pair, a query with a passage
         that answers it, a triplet)
 
-    A row with one text leaks when that text is held out at all. A row with more leaks in two ways:
+    A row of one text leaks when that text is held out at all. A row of more texts leaks when it holds the
+    first text of a held-out row together with another one of that row, in either order. Through single texts
+    it leaks when they are both texts of a labelled or scored pair, or the anchor of a pair or tuple: the
+    anchor stands where an evaluation has its query.
 
-    - its anchor and its positive (its two texts) are both among the single held-out texts, or
-    - it holds the first text of a held-out row together with another one of that row, in either order.
-
-    So one shared text is no leak by itself. An evaluation asks for a relation between two texts: STS-B uses
-    the same captions in many pairs, NLI has several hypotheses of one premise, and every passage of a
-    retrieval corpus is held out although training may see it; refusing single texts would lose all of these.
-    Give the rows where they are known: single texts alone cannot say which of them belong together, so two of
-    them count even if they were judged apart. For the stricter rule, see `sharing_a_text`.
+    So one shared text is mostly no leak. An evaluation asks for a relation between two texts: STS-B uses the
+    same captions in many pairs, NLI has several hypotheses of one premise, and every passage of a retrieval
+    corpus is held out although training may see it; refusing single texts would lose all of these. Rows are
+    better than single texts where they are known: those do not say which of them were judged together. For
+    the strictest rule, see `sharing_a_text`.
     """
     single: set[str] = set()
     every: set[str] = set()
@@ -60,8 +60,8 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
             continue
         some += 1
         full += shared == len(texts)
-        related = single.issuperset(texts[:2]) or not together.isdisjoint(_relations(texts))
-        if related or train.kind is ExampleKind.TEXTS:
+        given = single.issuperset(texts[:2] if train.kind.is_labelled else texts[:1])
+        if given or train.kind is ExampleKind.TEXTS or not together.isdisjoint(_relations(texts)):
             leaking.append(number)
     return LeakReport(len(train), some, full, tuple(leaking))
 

@@ -38,8 +38,8 @@ class ExampleMix:
     Every row is taken once an epoch, whichever the sampling, and an epoch has always the same number of
     steps. A set's batches are of equal size up to one row, at most the batch size, instead of full ones and a
     small last one (`DistinctBatches`). A step's batch depends on the sets, the batch sizes, the seed and the
-    step's number alone, not on what was asked before, so a run goes on exactly where it was. One epoch is in
-    memory at a time: 8 bytes a row.
+    step's number alone, not on what was asked before, so a run goes on exactly where it was. The order of one
+    epoch is kept, 8 bytes a row; the first step asked for in another one deals its rows out anew.
     """
 
     def __init__(

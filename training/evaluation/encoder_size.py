@@ -46,5 +46,5 @@ def _parameters(file: Path) -> int:
             for name, tensor in tensors.items()
             if name != "__metadata__" and tensor["dtype"] not in _WHOLE_NUMBERS
         )
-    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise NearsayError(f"{file} is damaged ({error}). Copy or save the encoder again") from error

@@ -68,7 +68,7 @@ def test_rows_that_find_no_place_exchange_with_others(
         texts = games(teams, count, free, seed)
         sizes = even(len(texts), shared_texts(texts).most + 1)
         found += placed_well(texts, sizes, int(sizes.max()), seed)
-    assert found >= {3: 3, 8: 10, 200: 25}[probes]
+    assert found >= {3: 15, 8: 30, 200: 30}[probes]
 
 
 def test_a_tournament_is_now_and_then_scheduled() -> None:

@@ -16,20 +16,26 @@ def rows(*texts: tuple[str, ...]) -> SentenceExamples:
     return SentenceExamples("train", kind, COLUMNS[: len(texts[0])], texts, None)
 
 
+def scored(*texts: tuple[str, ...]) -> SentenceExamples:
+    labels = tuple(map(float, range(len(texts))))
+    return SentenceExamples("train", ExampleKind.SCORED, COLUMNS[:2], texts, labels)
+
+
 @pytest.mark.parametrize(
     ("train", "held_out", "some", "full", "leaking"),
     [
         # single held-out texts
         (rows(("A cat.",), ("a dog",)), ["a cat!"], 1, 1, (0,)),
-        (rows(("a", "x"), ("y", "b"), ("b", "a")), ["A", "b"], 3, 1, (2,)),
-        (rows(("a", "b", "x"), ("a", "x", "b"), ("a", "b", "c")), ["a", "b", "c"], 3, 1, (0, 2)),
+        (scored(("a", "x"), ("y", "b"), ("b", "a")), ["A", "b"], 3, 1, (2,)),
+        (rows(("a", "x"), ("y", "b"), ("b", "a")), ["A", "b"], 3, 1, (0, 2)),
+        (rows(("a", "x", "y"), ("x", "a", "y"), ("x", "y", "a")), ["a"], 3, 0, (0,)),
         # held-out rows: only texts that were judged together
         (rows(("a",), ("x",)), [("a", "b")], 1, 1, (0,)),
         (rows(("a", "b"), ("B.", "A"), ("a", "d"), ("a", "x")), [("a", "b"), ("c", "d")], 4, 3, (0, 1)),
         (rows(("a", "x", "b"), ("x", "a", "b"), ("a", "x", "y")), [("a", "b")], 3, 0, (0,)),
         (rows(("a", "n"), ("a", "p"), ("p", "n")), [("a", "p", "n")], 3, 3, (0, 1)),
         # both
-        (rows(("q", "p1"), ("q", "p2"), ("q2", "p2")), ["p2", "q2", ("q", "p1")], 3, 3, (0, 2)),
+        (rows(("q", "p1"), ("q", "p3"), ("q2", "p2")), ["p2", "q2", ("q", "p1")], 3, 2, (0, 2)),
         (
             rows(
                 ("a", "b"),

@@ -48,9 +48,9 @@ def test_they_agree_with_sentence_transformers(items: list[tuple[bool, int]]) ->
     accuracy, threshold = BinaryClassificationEvaluator.find_best_acc_and_threshold(scores, positive, True)
     ours = best_accuracy(positive, scores)
     assert (ours.figure, ours.threshold) == (pytest.approx(accuracy), pytest.approx(threshold))
-    f1, _, _, threshold = BinaryClassificationEvaluator.find_best_f1_and_threshold(scores, positive, True)
-    ours = best_f1(positive, scores)
-    assert (ours.figure, ours.threshold) == (pytest.approx(f1), pytest.approx(threshold))
+    # Theirs adds up fractions, so that of equally good thresholds rounding decides which they take.
+    f1, _, _, _ = BinaryClassificationEvaluator.find_best_f1_and_threshold(scores, positive, True)
+    assert best_f1(positive, scores).figure == pytest.approx(f1)
 
 
 def test_a_threshold_between_neighbouring_numbers_parts_them() -> None:

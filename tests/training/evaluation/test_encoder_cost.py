@@ -17,7 +17,9 @@ def test_the_parameters_are_those_that_torch_counts(tiny_folder: Path) -> None:
     assert size.megabytes == pytest.approx((tiny_folder / "model.safetensors").stat().st_size / 1e6)
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}]"[:9], b"\x02\0\0\0\0\0\0\0[]"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}]"[:9], b"\x02\0\0\0\0\0\0\0[]"]
+)
 def test_a_damaged_file_is_told(content: bytes, make_folder: Callable[..., Path]) -> None:
     folder = make_folder()
     (folder / "model.safetensors").write_bytes(content)

@@ -57,7 +57,7 @@ class ClusteringSet:
         names, labels = np.unique([label for _, label in self.items], return_inverse=True)
         if len(names) < 2:
             raise BadInputError(
-                f"{self.name} has one label alone, {names[0] if len(names) else None!r}; "
+                f"{self.name} has one label alone, {str(names[0]) if len(names) else 'none'!r}; "
                 "clusters are compared with 2 labels or more"
             )
         texts = list(self.texts())

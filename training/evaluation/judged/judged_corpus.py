@@ -27,16 +27,17 @@ class RetrievalJudgedSet:
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.retrieval_set.queries)
+        return len(self._judged_queries())
 
     def texts(self) -> Iterator[str]:
         """The queries: the documents are what is searched, which an encoder may have seen."""
-        yield from self.retrieval_set.queries.values()
+        for query in self._judged_queries():
+            yield self.retrieval_set.queries[query]
 
     def limited(self, most: int, seed: int) -> Self:
         """At most so many queries, with what is judged for them and other documents up to ten a query."""
         whole = self.retrieval_set
-        ids = list(whole.queries)
+        ids = self._judged_queries()
         rows = drawn_rows(len(ids), most, seed)
         if len(rows) == len(ids):
             return self
@@ -82,3 +83,7 @@ class RetrievalJudgedSet:
                 "search_seconds": found.search_seconds,
             },
         )
+
+    def _judged_queries(self) -> list[str]:
+        """The queries that count, in the order in which they are measured."""
+        return [query for query in self.retrieval_set.judgements if query in self.retrieval_set.queries]

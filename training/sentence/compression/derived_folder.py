@@ -96,7 +96,7 @@ def save_derived(
 
 def _require_equal(model: SentenceTransformer, folder: Path, name: str) -> None:
     wanted = model.encode(_PROBES, convert_to_numpy=True, show_progress_bar=False)
-    read = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32).encode(_PROBES)
+    read = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32).encode_window(_PROBES).vectors
     if wanted.shape != read.shape or not np.allclose(wanted, read, atol=1e-4):
         raise NearsayError(
             f"what was made of {name!r} gives other vectors when it is saved and loaded again, so its "

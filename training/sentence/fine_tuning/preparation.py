@@ -40,6 +40,7 @@ class PreparedSets:
     network: SentenceNetwork
     truncated: int  # different texts that were cut at the length limit
     texts: int  # different texts
+    limit: int  # tokens of a text, special ones included
     notes: tuple[str, ...] = ()  # on the batches, for the user
 
 
@@ -117,7 +118,7 @@ def prepare_sets(
     network = SentenceNetwork(encoder, objectives).to(device)
     names = [one.examples.name for one in sets]
     task = SentenceTask(network, texts, mix, names=names, tokens_at_once=options.tokens_at_once)
-    return PreparedSets(task, network, tokens.truncated, tokens.count, mix.notes)
+    return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 
 
 def _guide(

@@ -28,6 +28,7 @@ class SentenceTraining:
     sampling: Sampling = Sampling.PROPORTIONAL  # how often each of several sets has its turn
     evaluations: float | None = 1.0  # of the dev set, an epoch; None: at the end alone
     patience: int | None = None  # evaluations in a row without a new best that end the run
+    training_length: int | None = None  # tokens of a text in training; the encoder's own limit stays as it is
     tokens_at_once: int | None = None  # padded tokens in the model at once; None: what suits the device
     precision: Precision = Precision.AUTO  # of matrix products; weights and losses stay float32
     seed: int = 0  # of new weights, the order of rows, and dropout
@@ -41,6 +42,7 @@ class SentenceTraining:
             "learning rate": self.learning_rate,
             "number of evaluations": self.evaluations,
             "patience": self.patience,
+            "training length": self.training_length,
             "number of tokens at once": self.tokens_at_once,
         }
         for name, value in limits.items():

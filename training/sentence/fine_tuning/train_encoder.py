@@ -86,8 +86,8 @@ def train_sentence_encoder(
         watch.report(f"going on with the run in {out}")
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     reader = _Reader(source, encoder)
-    prepared = prepare_sets(sets, encoder, reader.tokenizer, reader.prompts, chosen)
-    _report(prepared, sets, reader, watch)
+    prepared = prepare_sets(sets, encoder, reader.cutting_at(chosen.training_length), reader.prompts, chosen)
+    _report(prepared, sets, watch)
     optimisation = _optimisation(chosen, prepared.task.steps_per_epoch)
     with processes(place) as joined:
         ended = train(
@@ -150,20 +150,24 @@ class _Reader:
         self.prompts = prompts_of(source.folder)
         self.name = source.name
 
+    def cutting_at(self, length: int | None) -> TextTokenizer:
+        """The tokenizer, or one that cuts texts earlier."""
+        if length is None or length >= self.tokenizer.limit:
+            return self.tokenizer
+        return TextTokenizer(self.model.tokenizer, length)
+
     def encoder(self) -> TrainedEncoder:
         return TrainedEncoder(self.model, self.tokenizer, self.prompts, name=self.name)
 
 
-def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], reader: _Reader, watch: Watch) -> None:
+def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -> None:
     rows = sum(len(one.examples) for one in sets)
     steps = prepared.task.steps_per_epoch
     watch.report(f"{rows:,} rows in {steps:,} steps an epoch, {prepared.texts:,} different texts")
     for note in prepared.notes:
         watch.report(note)
     if prepared.truncated:
-        watch.report(
-            f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {reader.tokenizer.limit} tokens"
-        )
+        watch.report(f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {prepared.limit} tokens")
 
 
 def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:

@@ -87,7 +87,7 @@ def candidates(
 def _bounds(
     left: Candidates, positive: float, config: MiningConfig
 ) -> Iterator[tuple[Filter, NDArray[np.bool_]]]:
-    yield Filter.RANK, left.ranks > config.first_rank
+    yield Filter.RANK, left.ranks >= config.first_rank
     if config.min_score is not None:
         yield Filter.MIN_SCORE, left.scores >= config.min_score
     if config.max_score is not None:

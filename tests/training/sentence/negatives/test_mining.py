@@ -157,6 +157,23 @@ def test_a_judge_lets_pass_what_it_scores_like_the_positive_unless_a_margin_is_s
     assert mine(PAIRS[:1], judges=[both_high], judge_margin=0.1).rows == (("walk", "stroll", "sit"),)
 
 
+def test_a_judge_holds_candidates_to_the_positive_that_it_scores_lowest(
+    mine: Callable[..., MinedNegatives],
+) -> None:
+    pairs = [("walk", "stroll"), ("walk", "march")]
+    # One of the positives is scored 1 and the other 0, so run's 1 is too much.
+    assert [row[2] for row in mine(pairs, judges=[ListJudge("stroll", "run")]).rows] == ["sit", "sit"]
+    both = [ListJudge("stroll", "march", "run")]
+    assert [row[2] for row in mine(pairs, judges=both).rows] == ["run", "run"]
+
+
+def test_anchors_draw_independently(mine: Callable[..., MinedNegatives]) -> None:
+    pairs = [("walk", "stroll"), ("march", "stroll")]
+    options = {"sampling": NegativeSampling.RANDOM, "relative_margin": None}
+    drawn = [mine(pairs, ["run", "sit", "nap"], seed=seed, **options).rows for seed in range(20)]
+    assert any(first[2] != second[2] for first, second in drawn)
+
+
 def test_every_judge_has_to_let_a_negative_pass(mine: Callable[..., MinedNegatives]) -> None:
     judges = [ListJudge("run"), ListJudge("sit", name="other")]
     mined = mine(PAIRS[:1], judges=judges)
@@ -299,11 +316,11 @@ class Table:
 @pytest.fixture
 def oracle(tiny_folder: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[tuple[str, ...]]]:
     """Mines with sentence-transformers, with the same encoder as `tiny`."""
+    model: SentenceTransformer = load_model(EncoderFolder(tiny_folder), "cpu")
     module = ModuleType("datasets")
     module.Dataset = Table  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "datasets", module)
     monkeypatch.setattr(hard_negatives, "is_datasets_available", lambda: True)
-    model: SentenceTransformer = load_model(EncoderFolder(tiny_folder), "cpu")
 
     def mine(
         pairs: Sequence[tuple[str, str]], corpus: Sequence[str], **settings: Any

@@ -1,0 +1,263 @@
+"""What does training make of an encoder: on STS-B, on papers' titles, on SciFact, and by the SBERT paper's choices?
+
+    python tests/benchmarks/sentence.py --data FOLDER [--only stsb …] [--seeds 3] [--bert FOLDER] [--out FILE.json]
+
+FOLDER holds stsb, nli_triplets, quora_duplicates, cad_nli, snli, acl_abstracts and ir_scifact. Each part trains
+from the bundled encoder (own-bert: from the BERT that --bert names) and measures test files in float32, before
+and after, with a 95 % bootstrap interval of the difference over the test's items. No test text is trained on.
+Parts are added to those that FILE.json holds already, so that it can be done in several calls.
+
+stsb          CoSENT on STS-B's training pairs alone
+together      ranking on NLI triplets and Quora's pairs, then CoSENT on STS-B's
+acl           ranking of abstracts by titles, training split; measured on the test split
+scifact       ranking of abstracts by their own titles and by the training claims
+pooling       mean, CLS and max, each trained by the softmax objective on NLI
+concatenation what the softmax sees of a pair, on NLI
+own-bert      from a BERT pretrained from nothing: as `together`
+"""
+
+import argparse
+import gzip
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from machine import commit, machine
+
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference, bootstrap_interval
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
+from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
+from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
+from nearsay.training.sentence.objectives.concatenation import Concatenation
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.precision import Precision
+
+RANKING = ObjectiveConfig(ObjectiveKind.RANKING)
+COSENT = ObjectiveConfig(ObjectiveKind.COSENT)
+STSB_EPOCHS, STSB_RATE = 4, 5e-5
+ABLATION_ROWS = 3_000  # of each of the two NLI files
+
+
+def told(progress: TrainingProgress) -> None:
+    if progress.step % 50 == 0:
+        loss = progress.metrics.get("loss", 0.0)
+        sys.stderr.write(
+            f"step {progress.step} of {progress.steps}, loss {loss:.3f}, {progress.seconds_left:.0f} s left\n"
+        )
+
+
+WATCH = Watch(listener=told, report=lambda note: print(note, file=sys.stderr))
+
+
+def seconds_of(recipe: Recipe, out: Path) -> float:
+    (one,) = run_recipe(recipe, out, watch=WATCH)
+    # One seed at a time, so that a part that is stopped keeps what it has.
+    return 0.0 if one.result is None else one.result.seconds
+
+
+def measured(encoder: str | Path, test: JudgedSet) -> Outcome:
+    return evaluate_judged_set(Encoder.load(encoder, precision=Precision.FLOAT32), test)
+
+
+def change(before: Outcome, after: Outcome, seconds: float) -> dict[str, object]:
+    interval, difference = bootstrap_interval(after), bootstrap_difference(before, after)
+    return {
+        "figure": after.main,
+        "items": after.items,
+        "before": round(before.figure, 4),
+        "after": round(after.figure, 4),
+        "after_interval": [round(interval.low, 4), round(interval.high, 4)],
+        "difference_interval": [round(difference.low, 4), round(difference.high, 4)],
+        "training_seconds": round(seconds, 1),
+    }
+
+
+def stsb_set(data: Path) -> SetRecipe:
+    return SetRecipe(str(data / "stsb" / "train.tsv"), objective=COSENT)
+
+
+def on_stsb(data: Path, seed: int, base: str) -> Recipe:
+    training = SentenceTraining(epochs=STSB_EPOCHS, learning_rate=STSB_RATE, evaluations=2, seed=seed)
+    return Recipe((stsb_set(data),), base=base, training=training, dev=f"sts:{data / 'stsb' / 'dev.tsv'}")
+
+
+def stsb(data: Path, seed: int, folder: Path, _: str) -> dict[str, object]:
+    test = read_judged_set(f"sts:{data / 'stsb' / 'test.tsv'}")
+    seconds = seconds_of(on_stsb(data, seed, BUNDLED_NAME), folder / "out")
+    return change(measured(BUNDLED_NAME, test), measured(folder / "out", test), seconds)
+
+
+def together(data: Path, seed: int, folder: Path, base: str) -> dict[str, object]:
+    test = read_judged_set(f"sts:{data / 'stsb' / 'test.tsv'}")
+    first = Recipe(
+        (
+            SetRecipe(str(data / "nli_triplets" / "train.tsv"), objective=RANKING, batch=64),
+            SetRecipe(
+                str(data / "quora_duplicates" / "train.tsv.gz"), objective=RANKING, rows=10_000, batch=64
+            ),
+        ),
+        base=base,
+        training=SentenceTraining(epochs=1, learning_rate=2e-5, seed=seed),
+    )
+    seconds = seconds_of(first, folder / "first")
+    seconds += seconds_of(on_stsb(data, seed, str(folder / "first")), folder / "out")
+    return change(measured(base, test), measured(folder / "out", test), seconds)
+
+
+def papers(data: Path, split: str, folder: Path) -> Path:
+    """A judged corpus of a split's papers: its titles look for their abstracts."""
+    place = folder / f"acl-{split}"
+    place.mkdir()
+    with gzip.open(data / "acl_abstracts" / "papers.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row["split"] == split]
+    files: dict[str, Sequence[Mapping[str, str]]] = {
+        "corpus.jsonl": [{"_id": row["id"], "title": "", "text": row["abstract"]} for row in rows],
+        "queries.jsonl": [{"_id": row["id"], "text": row["title"]} for row in rows],
+    }
+    for name, content in files.items():
+        (place / name).write_text("".join(json.dumps(one) + "\n" for one in content), "utf-8")
+    judged = "".join(f"{row['id']}\t{row['id']}\t1\n" for row in rows)
+    (place / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged, "utf-8")
+    return place
+
+
+def acl(data: Path, seed: int, folder: Path, _: str) -> dict[str, object]:
+    recipe = Recipe(
+        (
+            SetRecipe(
+                str(data / "acl_abstracts" / "papers.jsonl.gz"),
+                objective=RANKING,
+                kind=ExampleKind.PAIRS,
+                columns=("title", "abstract"),
+                where={"split": "train"},
+                rows=4_000,
+            ),
+        ),
+        training=SentenceTraining(epochs=1, batch=64, learning_rate=5e-5, training_length=128, seed=seed),
+    )
+    test = read_judged_set(papers(data, "test", folder))
+    seconds = seconds_of(recipe, folder / "out")
+    return change(measured(BUNDLED_NAME, test), measured(folder / "out", test), seconds)
+
+
+def scifact(data: Path, seed: int, folder: Path, _: str) -> dict[str, object]:
+    place = str(data / "ir_scifact")
+    recipe = Recipe(
+        (
+            SetRecipe(place, objective=RANKING, split="", rows=2_500),  # titles and their abstracts
+            SetRecipe(place, objective=RANKING, split="train"),  # training claims
+        ),
+        training=SentenceTraining(epochs=2, batch=32, learning_rate=2e-5, training_length=160, seed=seed),
+    )
+    test = read_judged_set(place, split="test")
+    seconds = seconds_of(recipe, folder / "out")
+    return change(measured(BUNDLED_NAME, test), measured(folder / "out", test), seconds)
+
+
+def nli(data: Path, objective: ObjectiveConfig, structure: EncoderStructure, seed: int, base: str) -> Recipe:
+    files = (data / "cad_nli" / "all_combined_train.tsv", data / "snli" / "dev.tsv")
+    return Recipe(
+        tuple(SetRecipe(str(file), objective=objective, rows=ABLATION_ROWS) for file in files),
+        base=base,
+        structure=structure,
+        training=SentenceTraining(epochs=1, batch=16, learning_rate=2e-5, seed=seed),
+    )
+
+
+def pooling(data: Path, seed: int, folder: Path, base: str) -> dict[str, object]:
+    test = read_judged_set(f"sts:{data / 'stsb' / 'test.tsv'}")
+    found: dict[str, object] = {}
+    for way in (SentencePooling.MEAN, SentencePooling.CLS, SentencePooling.MAX):
+        structure = EncoderStructure(pooling=way, normalise=False)
+        out = folder / str(way)
+        seconds_of(nli(data, ObjectiveConfig(ObjectiveKind.SOFTMAX), structure, seed, base), out)
+        found[str(way)] = round(measured(out, test).figure, 2)
+    return found
+
+
+def concatenation(data: Path, seed: int, folder: Path, base: str) -> dict[str, object]:
+    test = read_judged_set(f"sts:{data / 'stsb' / 'test.tsv'}")
+    found: dict[str, object] = {}
+    for number, way in enumerate(Concatenation):
+        objective = ObjectiveConfig(ObjectiveKind.SOFTMAX, concatenation=way)
+        structure = EncoderStructure(pooling=SentencePooling.MEAN, normalise=False)
+        out = folder / str(number)
+        seconds_of(nli(data, objective, structure, seed, base), out)
+        found[str(way)] = round(measured(out, test).figure, 2)
+    return found
+
+
+Part = Callable[[Path, int, Path, str], dict[str, object]]
+PARTS: Mapping[str, Part] = {
+    "stsb": stsb,
+    "together": together,
+    "acl": acl,
+    "scifact": scifact,
+    "pooling": pooling,
+    "concatenation": concatenation,
+    "own-bert": together,
+}
+
+
+def summary(runs: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Mean and deviation over the seeds, of each figure."""
+    names = [name for name, value in runs[0].items() if isinstance(value, float | int)]
+    columns = {name: [float(str(run[name])) for run in runs] for name in names}
+    return {
+        name: {
+            "mean": round(statistics.fmean(values), 4),
+            "deviation": round(statistics.stdev(values), 4) if len(values) > 1 else None,
+        }
+        for name, values in columns.items()
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), default=[])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--bert", help="the BERT that own-bert begins with")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    report: dict[str, object] = {}
+    if given.out and given.out.is_file():
+        report = json.loads(given.out.read_text("utf-8"))
+    for part in given.only or [name for name in PARTS if name != "own-bert" or given.bert]:
+        base = BUNDLED_NAME
+        if part == "own-bert":
+            base = given.bert or parser.error("own-bert needs --bert")
+        runs: list[dict[str, object]] = []
+        for seed in range(given.seeds):
+            with tempfile.TemporaryDirectory() as folder:
+                runs.append({"seed": seed, **PARTS[part](given.data, seed, Path(folder), base)})
+            print(part, json.dumps(runs[-1]), file=sys.stderr)
+        report[part] = {
+            "commit": commit(),
+            "machine": machine(),
+            "base": Path(base).name,
+            "runs": runs,
+            "over_seeds": summary(runs),
+        }
+        if given.out:
+            given.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

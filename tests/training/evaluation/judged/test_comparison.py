@@ -1,0 +1,204 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.evaluation.encoder_size import EncoderSize
+from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions, compare_encoders
+from nearsay.training.evaluation.judged.comparison_plot import comparison_figure, write_comparison_plot
+from nearsay.training.evaluation.judged.comparison_table import (
+    comparison_json,
+    comparison_legend,
+    comparison_markdown,
+    comparison_rows,
+)
+from nearsay.training.evaluation.judged.figure_names import figure_name
+from nearsay.training.evaluation.judged.suite import find_suite
+
+QUICK = ComparisonOptions(speed_rounds=0, draws=200)
+Compare = Callable[..., Comparison]
+
+
+class BrokenEncoder(WordsEncoder):
+    """Cannot encode questions."""
+
+    def _window(self, texts, kind):
+        if any("?" in text for text in texts):
+            raise RuntimeError("out of | memory")
+        return super()._window(texts, kind)
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    """Scored pairs where the words' lengths are all that counts, and triplets of questions."""
+    scored = [(row % 4, "a " * (row % 4) + "wood", "a a a wood") for row in range(24)]
+    (tmp_path / "scored.tsv").write_text(
+        "score\tsentence1\tsentence2\n" + "".join(f"{score}\t{a}\t{b}\n" for score, a, b in scored)
+    )
+    (tmp_path / "asked").mkdir()
+    (tmp_path / "asked" / "test.tsv").write_text(
+        "anchor\tpositive\tnegative\n" + "a cat?\ta dog?\telephants?\n" * 6
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def compared(suite: Path) -> Comparison:
+    # With one dimension every text has the same vector: the second encoder knows nothing of length.
+    encoders = [WordsEncoder(), WordsEncoder(name="blurred", dimension=3), BrokenEncoder(name="broken")]
+    return compare_encoders(encoders, find_suite(suite).sets, options=QUICK)
+
+
+def test_every_encoder_is_measured_on_every_set_and_an_error_stays_in_its_cell(compared: Comparison) -> None:
+    asked, scored = compared.rows
+    assert (asked.name, asked.items, scored.name, scored.items) == ("asked", 6, "scored", 24)
+    assert [cell.figure for cell in asked.cells] == [1.0, 1.0, None]
+    assert [cell.error for cell in asked.cells] == [None, None, "out of | memory"]
+    assert [cell.error for cell in scored.cells] == [None] * 3
+    assert compared.failed == 1
+    assert scored.best == pytest.approx(100)
+    assert scored.cells[0].difference is None
+    assert scored.cells[2].difference is not None
+    assert not scored.cells[2].difference.excludes_zero
+
+
+def test_a_worse_encoder_is_marked_and_the_highest_figures_too(suite: Path) -> None:
+    class Backwards(WordsEncoder):
+        """Turns each vector by what it has of short words, so that likeness falls where it should rise."""
+
+        def _window(self, texts, kind):
+            found = super()._window(texts, kind)
+            turned = np.array([[1.0, 0.0] if text == "a a a wood" else [0.0, 1.0] for text in texts])
+            few = np.array([1.0 / (1 + text.count("a ")) for text in texts])[:, None]
+            found.vectors[:, :2] = turned + few * np.array([[1.0, 0.0]])
+            return found
+
+    found = compare_encoders(
+        [WordsEncoder(), Backwards(name="backwards")], find_suite(suite, only=["scored"]).sets, options=QUICK
+    )
+    _, (row, *_) = comparison_rows(found)
+    assert row[:3] == ["scored", "sts: Spearman", "24"]
+    assert row[3].startswith("100.00* (")
+    assert "- (" in row[4]
+    assert found.rows[0].cells[1].difference is not None
+    assert found.rows[0].cells[1].difference.high < 0
+
+
+def test_a_set_that_cannot_be_read_is_an_error_of_its_row_alone(suite: Path) -> None:
+    sets = find_suite(suite).sets
+    (suite / "asked" / "test.tsv").write_text("anchor\tpositive\n")
+    found = compare_encoders([WordsEncoder()], sets, options=QUICK)
+    assert found.failed == 1
+    assert found.rows[0].items is None
+    assert "has no" in (found.rows[0].cells[0].error or "") or "holds no" in (
+        found.rows[0].cells[0].error or ""
+    )
+    assert found.rows[1].cells[0].figure == pytest.approx(100)
+
+
+def test_size_and_speed_stand_below_the_figures(suite: Path) -> None:
+    found = compare_encoders(
+        [WordsEncoder(), WordsEncoder(name="other", dimension=4)],
+        find_suite(suite, only=["scored"]).sets,
+        sizes=[EncoderSize(22_700_000, 90.87), EncoderSize(1_000_000, 4.0)],
+        options=ComparisonOptions(draws=50),
+    )
+    headers, rows = comparison_rows(found)
+    assert headers == ["set", "figure", "items", "words", "other"]
+    assert [row[0] for row in rows] == ["scored", "parameters", "weights", "dimension", "sentences a second"]
+    assert rows[1][3:] == ["22.7 M", "1.0 M"]
+    assert rows[2][3:] == ["90.9 MB", "4.0 MB"]
+    assert rows[3][3:] == ["8", "4"]
+    assert found.encoders[0].speed is not None
+    assert found.encoders[0].speed.median > 0
+
+
+def test_markdown_has_the_same_cells_escaped_and_the_legend(compared: Comparison) -> None:
+    lines = comparison_markdown(compared).splitlines()
+    assert lines[0] == "| set | figure | items | words | blurred | broken |"
+    assert lines[1] == "| --- | --- | --- | --- | --- | --- |"
+    assert lines[2].endswith("| error: out of \\| memory |")
+    assert lines[-1] == comparison_legend(compared)
+    assert "better and worse than words beyond chance: the 95 % interval" in lines[-1]
+
+
+def test_json_has_an_object_an_encoder_and_one_a_cell(compared: Comparison) -> None:
+    rows = list(comparison_json(compared))
+    assert [row["row"] for row in rows] == ["encoder"] * 3 + ["cell"] * 6
+    assert rows[0]["parameters"] is None
+    cell = rows[6]
+    assert (cell["set"], cell["encoder"], cell["main"], cell["items"]) == ("scored", "words", "spearman", 24)
+    assert cell["best"] is True
+    assert cell["difference_to_first"] is None
+    assert rows[5]["error"] == "out of | memory"
+    assert "figure" not in rows[5]
+
+
+def test_the_picture_has_a_line_a_set_and_a_mark_an_encoder(compared: Comparison, tmp_path: Path) -> None:
+    figure = comparison_figure(compared)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["asked\naccuracy", "scored\nSpearman"]
+    marks = {bars.get_label(): list(bars.lines[0].get_xdata()) for bars in axes.containers}
+    assert list(marks) == [
+        "words: 8 numbers",
+        "blurred: 3 numbers",
+        "broken: 8 numbers",
+    ]
+    assert marks["words: 8 numbers"] == pytest.approx([100, 100])
+    assert marks["broken: 8 numbers"] == pytest.approx([100])
+    write_comparison_plot(compared, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_measured_is_nothing_to_draw(suite: Path) -> None:
+    found = compare_encoders([BrokenEncoder()], find_suite(suite, only=["asked"]).sets, options=QUICK)
+    with pytest.raises(BadInputError, match="nothing to draw"):
+        comparison_figure(found)
+
+
+def test_encoders_of_one_name_are_told_apart_by_where_they_are(suite: Path) -> None:
+    class Elsewhere(WordsEncoder):
+        source = "/elsewhere/words"
+
+    found = compare_encoders([WordsEncoder(), Elsewhere()], find_suite(suite).sets, options=QUICK)
+    assert [encoder.name for encoder in found.encoders] == ["words", "/elsewhere/words"]
+    with pytest.raises(BadInputError, match="named twice: words, words"):
+        compare_encoders([WordsEncoder(), WordsEncoder()], find_suite(suite).sets, options=QUICK)
+
+
+def test_progress_names_encoder_and_set(suite: Path) -> None:
+    seen: list[tuple[str, str, int, int]] = []
+    compare_encoders(
+        [WordsEncoder()], find_suite(suite).sets, options=QUICK, watch=lambda *look: seen.append(look)
+    )
+    assert seen == [("words", "asked", 18, 18), ("words", "scored", 48, 48)]
+
+
+def test_a_limit_is_the_same_sample_for_every_encoder(suite: Path) -> None:
+    options = ComparisonOptions(limit=10, speed_rounds=0, draws=50)
+    first, second = WordsEncoder(), WordsEncoder(name="other")
+    found = compare_encoders([first, second], find_suite(suite, only=["scored"]).sets, options=options)
+    assert found.rows[0].items == 10
+    assert first.encoded == second.encoded
+    assert "10 of 24 items" in found.notes[-1]
+
+
+@pytest.mark.parametrize("wrong", [{"limit": 1}, {"speed_rounds": 2}, {"speed_rounds": -1}])
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(BadInputError, match="give"):
+        ComparisonOptions(**wrong)
+
+
+def test_without_encoders_or_sets_there_is_nothing_to_compare(suite: Path) -> None:
+    with pytest.raises(BadInputError, match="0 encoders and 2 judged sets"):
+        compare_encoders([], find_suite(suite).sets)
+
+
+def test_figures_have_the_fields_names() -> None:
+    assert figure_name("spearman_dot") == "Spearman dot"
+    assert figure_name("best_f1_threshold_euclidean") == "at euclidean"
+    assert figure_name("v_measure") == "V-measure"
+    assert figure_name("homogeneity") == "homogeneity"

@@ -1,0 +1,298 @@
+"""Each kind of judged set: its figures by hand, and against sentence-transformers' evaluators."""
+
+import warnings
+from collections.abc import Iterator
+from math import log2
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.evaluation import (
+    BinaryClassificationEvaluator,
+    EmbeddingSimilarityEvaluator,
+    InformationRetrievalEvaluator,
+    RerankingEvaluator,
+    TripletEvaluator,
+)
+from sklearn.linear_model import LogisticRegression
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.training.evaluation.judged import (
+    EvaluationKind,
+    JudgedSet,
+    bootstrap_interval,
+    evaluate_judged_set,
+)
+from nearsay.training.evaluation.judged.candidates import Candidates
+from nearsay.training.evaluation.judged.classification import ClassificationSet
+from nearsay.training.evaluation.judged.clustering import ClusteringSet
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
+from nearsay.training.evaluation.judged.labelled_pairs import PairSet
+from nearsay.training.evaluation.judged.linear_layer import linear_predictions
+from nearsay.training.evaluation.judged.nli import NliSet, pair_features
+from nearsay.training.evaluation.judged.reranking import RerankingSet, list_figures
+from nearsay.training.evaluation.judged.scored_pairs import StsSet
+from nearsay.training.evaluation.judged.triplets import TripletSet
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.text_encoder import TextKind
+
+TABLE = {"east": (2, 0), "far east": (9, 1), "north": (0, 5), "far north": (0.5, 5), "west": (-3, 0)}
+WORDS = ("the", "cat", "dog", "sat", "mat", "query", "passage")
+
+
+def sentence(random: np.random.Generator) -> str:
+    return " ".join(random.choice(WORDS, size=int(random.integers(1, 9))))
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def theirs(tiny_folder: Path) -> Iterator[SentenceTransformer]:
+    """The tiny encoder, run by sentence-transformers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield SentenceTransformer(str(tiny_folder), device="cpu")
+
+
+SETS: tuple[JudgedSet, ...] = (
+    StsSet(
+        "ways", tuple(ScoredPair("east", other, score) for other, score in zip(TABLE, range(5), strict=True))
+    ),
+    TripletSet(
+        "ways", (("east", "far east", "north"), ("east", "west", "north"), ("north", "far north", "west"))
+    ),
+    PairSet("ways", (("east", "far east"), ("east", "north"), ("north", "far north")), (True, False, True)),
+    RerankingSet("ways", (Candidates("east", ("far east",), ("north", "west")),) * 3),
+    RetrievalJudgedSet(
+        "ways",
+        RetrievalSet(
+            "ways", TABLE_TEXTS := {name: name for name in TABLE}, TABLE_TEXTS, {"east": {"far east": 1}}
+        ),
+    ),
+    ClusteringSet("ways", (("east", "E"), ("far east", "E"), ("north", "N"), ("far north", "N"))),
+)
+
+
+@pytest.mark.parametrize("judged", SETS, ids=[str(each.kind) for each in SETS])
+def test_the_main_figure_is_what_all_items_drawn_once_give(judged: JudgedSet, table_encoder: type) -> None:
+    outcome = evaluate_judged_set(table_encoder(TABLE), judged)
+    assert (outcome.name, outcome.kind, outcome.items) == ("ways", judged.kind, len(judged))
+    assert outcome.resampled(np.arange(outcome.items)) == pytest.approx(outcome.figure)
+    assert outcome.figure == outcome.metrics[outcome.main]
+    interval = bootstrap_interval(outcome)
+    assert interval.low <= outcome.figure + 1e-9
+    assert interval.high >= outcome.figure - 1e-9
+
+
+@pytest.mark.parametrize("judged", SETS, ids=[str(each.kind) for each in SETS])
+def test_texts_that_are_cut_are_counted_and_progress_ends_at_all_of_them(
+    judged: JudgedSet, table_encoder: type
+) -> None:
+    calls: list[tuple[int, int]] = []
+    encoder = table_encoder(TABLE, truncated=["east"])
+    outcome = evaluate_judged_set(encoder, judged, progress=lambda done, total: calls.append((done, total)))
+    times = sum(text == "east" for text in judged.texts())
+    times += judged.kind is EvaluationKind.RETRIEVAL  # its documents are no texts to check for leaks
+    assert outcome.truncated == times
+    assert calls[-1][0] == calls[-1][1] > 0
+    assert outcome.seconds > 0
+
+
+def test_pairs_are_worked_by_hand(table_encoder: type) -> None:
+    outcome = evaluate_judged_set(table_encoder(TABLE), SETS[2])
+    assert outcome.metrics["average_precision"] == outcome.metrics["best_f1"] == 1
+    # Cosines .994, 0 and .995: the threshold is halfway between .994 and 0.
+    assert outcome.metrics["best_f1_threshold"] == pytest.approx(9 / 82**0.5 / 2)
+    # Distances √50, √29 and .5: a threshold on them is told as a distance.
+    assert outcome.metrics["average_precision_euclidean"] == pytest.approx((1 + 2 / 3) / 2)
+    assert outcome.metrics["best_accuracy_threshold_euclidean"] == pytest.approx((29**0.5 + 0.5) / 2)
+    assert dict(outcome.details) == {"pairs": 3, "same": 2}
+
+
+def test_triplets_are_worked_by_hand(table_encoder: type) -> None:
+    assert evaluate_judged_set(table_encoder(TABLE), SETS[1]).metrics["accuracy"] == pytest.approx(2 / 3)
+
+
+def test_a_list_is_worked_by_hand_and_equal_scores_win_nothing() -> None:
+    # Positives at the ranks 2 and 3 of three.
+    scores = np.array([0.5, 0.2, 0.9], dtype=np.float32)
+    precision, reciprocal, gain = list_figures(scores, 2)
+    assert precision == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert reciprocal == pytest.approx(1 / 2)
+    assert gain == pytest.approx((1 / log2(3) + 1 / log2(4)) / (1 + 1 / log2(3)))
+    assert list_figures(np.ones(4, dtype=np.float32), 1)[1] == pytest.approx(1 / 4)
+
+
+def test_queries_are_encoded_as_queries_and_symmetric_texts_as_passages(table_encoder: type) -> None:
+    for judged, kinds in (
+        (SETS[0], [TextKind.PASSAGE]),
+        (SETS[1], [TextKind.PASSAGE]),
+        (SETS[3], [TextKind.QUERY, TextKind.PASSAGE]),
+    ):
+        encoder = table_encoder(TABLE)
+        evaluate_judged_set(encoder, judged)
+        assert encoder.kinds == kinds
+
+
+def test_clusters_that_are_the_labels_reach_one_and_one_label_is_refused(table_encoder: type) -> None:
+    table = {"east": (9, 0), "far east": (9, 1), "north": (0, 9), "far north": (1, 9)}
+    outcome = evaluate_judged_set(table_encoder(table), SETS[5])
+    assert outcome.metrics["v_measure"] == pytest.approx(1)
+    assert outcome.details["v_measure_by_seed"] == pytest.approx([1.0] * 5)
+    with pytest.raises(BadInputError, match="one label alone, 'E'"):
+        evaluate_judged_set(table_encoder(TABLE), ClusteringSet("one", (("east", "E"), ("far east", "E"))))
+
+
+def test_labels_are_told_by_a_linear_layer_that_learned_from_the_train_rows(words: WordsEncoder) -> None:
+    # One label has words of 3 letters, the other of 5: the lengths alone tell them apart.
+    train = tuple((f"{'cat' if row % 2 else 'sheep'} {'a ' * (row % 5)}", str(row % 2)) for row in range(40))
+    items = (("a dog", "1"), ("a horse", "0"), ("a mouse", "0"), ("dog dog", "never seen"))
+    outcome = evaluate_judged_set(words, ClassificationSet("pets", items, train, "train.tsv"))
+    assert outcome.metrics["accuracy"] == 0.75
+    # F1 of "0" is 1, of "1" 2 · 1 / 3, of what was never seen 0.
+    assert outcome.metrics["macro_f1"] == pytest.approx((1 + 2 / 3 + 0) / 3)
+    assert (outcome.details["train"], outcome.details["train_rows"]) == ("train.tsv", 40)
+
+
+def test_the_linear_layer_does_as_well_as_scikit_learns(random: np.random.Generator) -> None:
+    centres = random.normal(size=(3, 8))
+    labels = random.integers(0, 3, 300)
+    vectors = (centres[labels] + 0.7 * random.normal(size=(300, 8))).astype(np.float32)
+    names = [f"label {label}" for label in labels]
+    found = linear_predictions(vectors[:200], names[:200], vectors[200:], "blobs")
+    theirs = LogisticRegression(max_iter=1000).fit(vectors[:200], names[:200]).predict(vectors[200:])
+    agreed = np.mean([ours == other for ours, other in zip(found.labels, theirs, strict=True)])
+    assert agreed >= 0.95
+    assert np.mean([ours == name for ours, name in zip(found.labels, names[200:], strict=True)]) > 0.8
+
+
+@pytest.mark.parametrize(("rows", "labels"), [(9, ["a", "b"]), (30, ["a"])])
+def test_a_linear_layer_needs_rows_of_two_labels(rows: int, labels: list[str]) -> None:
+    vectors = np.ones((rows, 2), dtype=np.float32)
+    with pytest.raises(BadInputError, match=f"pets: the training file has {rows} rows"):
+        linear_predictions(vectors, [labels[row % len(labels)] for row in range(rows)], vectors, "pets")
+
+
+def test_nli_tells_by_what_two_vectors_have_in_common(tiny: Encoder, random: np.random.Generator) -> None:
+    rows = []
+    for row in range(90):
+        premise = sentence(random)
+        same = row % 2 == 0
+        rows.append((premise, premise if same else sentence(random), "entailment" if same else "neutral"))
+    outcome = evaluate_judged_set(tiny, NliSet("pets", tuple(rows[60:]), tuple(rows[:60]), "train.tsv"))
+    assert outcome.metrics["accuracy"] > 0.9  # |u-v| is 0 for the one, and hardly ever for the other
+    assert outcome.details["train_rows"] == 60
+
+
+def test_the_features_of_a_pair_are_four_parts_side_by_side() -> None:
+    u, v = np.array([[1, 2]], dtype=np.float32), np.array([[3, -1]], dtype=np.float32)
+    assert pair_features(u, v).tolist() == [[1, 2, 3, -1, 2, 3, 3, -2]]
+
+
+def test_nli_learns_from_no_more_rows_than_it_is_told(tiny: Encoder, random: np.random.Generator) -> None:
+    rows = tuple((sentence(random), sentence(random), "ab"[row % 2]) for row in range(60))
+    outcome = evaluate_judged_set(tiny, NliSet("pets", rows[:10], rows, "train.tsv", most_train_rows=20))
+    assert outcome.details["train_rows"] == 20
+
+
+@pytest.mark.parametrize("judged", SETS, ids=[str(each.kind) for each in SETS])
+def test_a_quick_look_says_that_it_is_one(judged: JudgedSet) -> None:
+    assert judged.limited(100, 0) is judged
+    if len(judged) > 1:
+        some = judged.limited(len(judged) - 1, 0)
+        assert len(some) == len(judged) - 1
+        assert "not comparable with published figures" in some.notes[-1]
+        assert set(some.texts()) <= set(judged.texts())
+        assert some == judged.limited(len(judged) - 1, 0)
+
+
+def test_a_quick_look_keeps_what_is_judged_and_draws_training_rows_too() -> None:
+    judgements = {str(query): {str(query): 1} for query in range(20)}
+    corpus = {str(number): f"text {number}" for number in range(500)}
+    queries = {str(query): f"query {query}" for query in range(20)}
+    whole = RetrievalJudgedSet("many", RetrievalSet("many", corpus, queries, judgements))
+    some = whole.limited(5, 1).retrieval_set
+    assert len(some.queries) == len(some.judgements) == 5
+    assert len(some.corpus) == 50
+    assert all(document in some.corpus for judged in some.judgements.values() for document in judged)
+    items = tuple((f"text {row}", str(row % 2)) for row in range(100))
+    quick = ClassificationSet("many", items, items, "train.tsv").limited(6, 0)
+    assert (len(quick), len(quick.train)) == (6, 30)
+
+
+def test_scored_pairs_agree_with_sentence_transformers(
+    tiny: Encoder, theirs: SentenceTransformer, random: np.random.Generator
+) -> None:
+    rows = [(sentence(random), sentence(random), float(random.integers(0, 6))) for _ in range(40)]
+    first, second, scores = map(list, zip(*rows, strict=True))
+    names = ["cosine", "dot", "euclidean", "manhattan"]
+    expected = EmbeddingSimilarityEvaluator(first, second, scores, similarity_fn_names=names)(theirs)
+    found = evaluate_judged_set(tiny, StsSet("x", tuple(ScoredPair(*row) for row in rows))).metrics
+    for name in names:
+        end = "" if name == "cosine" else f"_{name}"
+        assert found[f"spearman{end}"] / 100 == pytest.approx(expected[f"spearman_{name}"], abs=1e-6)
+        assert found[f"pearson{end}"] / 100 == pytest.approx(expected[f"pearson_{name}"], abs=1e-6)
+
+
+def test_triplets_and_pairs_agree_with_sentence_transformers(
+    tiny: Encoder, theirs: SentenceTransformer, random: np.random.Generator
+) -> None:
+    rows = [(sentence(random), sentence(random), sentence(random)) for _ in range(60)]
+    rows = [row for row in rows if len({*row}) == 3]
+    names = ["cosine", "dot", "euclidean", "manhattan"]
+    expected = TripletEvaluator(*map(list, zip(*rows, strict=True)), similarity_fn_names=names)(theirs)
+    found = evaluate_judged_set(tiny, TripletSet("x", tuple(rows))).metrics
+    assert found["accuracy"] == pytest.approx(expected["cosine_accuracy"], abs=1e-6)
+    assert found["accuracy_manhattan"] == pytest.approx(expected["manhattan_accuracy"], abs=1e-6)
+    first, second, _ = map(list, zip(*rows, strict=True))
+    same = [bool(row % 3) for row in range(len(rows))]
+    expected = BinaryClassificationEvaluator(
+        first, second, [int(label) for label in same], similarity_fn_names=names
+    )(theirs)
+    found = evaluate_judged_set(
+        tiny, PairSet("x", tuple(zip(first, second, strict=True)), tuple(same))
+    ).metrics
+    for name in names:
+        end = "" if name == "cosine" else f"_{name}"
+        assert found[f"average_precision{end}"] == pytest.approx(expected[f"{name}_ap"], abs=1e-6)
+        assert found[f"best_f1{end}"] == pytest.approx(expected[f"{name}_f1"], abs=1e-6)
+        assert found[f"best_accuracy{end}"] == pytest.approx(expected[f"{name}_accuracy"], abs=1e-6)
+        assert found[f"best_accuracy_threshold{end}"] == pytest.approx(
+            expected[f"{name}_accuracy_threshold"], abs=1e-4
+        )
+
+
+def test_rankings_agree_with_sentence_transformers(
+    tiny: Encoder, theirs: SentenceTransformer, random: np.random.Generator
+) -> None:
+    texts = list(dict.fromkeys(f"{sentence(random)} {sentence(random)}" for _ in range(80)))
+    lists = [
+        Candidates(sentence(random), tuple(texts[start : start + 2]), tuple(texts[start + 2 : start + 8]))
+        for start in range(0, 64, 8)
+    ]
+    samples = [
+        {"query": each.anchor, "positive": list(each.positives), "negative": list(each.negatives)}
+        for each in lists
+    ]
+    expected = RerankingEvaluator(samples)(theirs)
+    found = evaluate_judged_set(tiny, RerankingSet("x", tuple(lists))).metrics
+    assert found["map"] == pytest.approx(expected["map"], abs=1e-6)
+    assert found["mrr_at_10"] == pytest.approx(expected["mrr@10"], abs=1e-6)
+    assert found["ndcg_at_10"] == pytest.approx(expected["ndcg@10"], abs=1e-6)
+    corpus = {f"d{row}": text for row, text in enumerate(texts)}
+    queries = {f"q{row}": each.anchor for row, each in enumerate(lists)}
+    judgements = {f"q{row}": {f"d{8 * row}": 1, f"d{8 * row + 1}": 1} for row in range(len(lists))}
+    expected = InformationRetrievalEvaluator(
+        queries, corpus, {query: set(documents) for query, documents in judgements.items()}
+    )(theirs)
+    judged = RetrievalJudgedSet("x", RetrievalSet("x", corpus, queries, judgements))
+    found = evaluate_judged_set(tiny, judged).metrics
+    assert found["ndcg_at_10"] == pytest.approx(expected["cosine_ndcg@10"], abs=1e-6)
+    assert found["mrr_at_10"] == pytest.approx(expected["cosine_mrr@10"], abs=1e-6)

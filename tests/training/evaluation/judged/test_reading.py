@@ -1,0 +1,174 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.evaluation.judged import EvaluationKind, read_judged_set
+from nearsay.training.evaluation.judged.layout import train_file
+from nearsay.training.evaluation.judged.recognition import kind_of_rows
+from nearsay.training.evaluation.judged.reranking import RerankingSet
+from nearsay.training.evaluation.judged.suite import find_suite
+from nearsay.training.evaluation.judged.triplets import TripletSet
+
+FILES = {
+    "stsb/test.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n1\ta cat\train\n",
+    "stsb/dev.tsv": "score\tsentence1\tsentence2\n3\tone\ttwo\n",
+    "asked/asked_test.csv": "question1,question2,is_duplicate\nwhy?,how so?,1\nwhy?,when?,0\n",
+    "nli/nli_test.tsv": "label\tpremise\thypothesis\nneutral\ta cat\ta pet\n",
+    "nli/nli_train.tsv": "label\tpremise\thypothesis\nneutral\ta cat\ta pet\nentailment\ta dog\ta pet\n",
+    "alone/test.tsv": "label\tpremise\thypothesis\nneutral\ta cat\ta pet\n",
+    "intents/test.tsv": "label\ttext\nopen\tdo open\n",
+    "intents/train.tsv": "label\ttext\nopen\topen it\nshut\tshut it\n",
+    "subjects/test.tsv": "label\ttext\nopen\tdo open\nshut\tdo shut\n",
+    "triplets/triplets.tsv": "anchor\tpositive\tnegative\na cat\ta pet\train\n",
+    "lists/test.jsonl": '{"query": "pets", "positive": ["a cat", "a dog"], "negative": ["rain"]}\n'
+    '{"query": "none", "positive": [], "negative": ["rain"]}\n',
+    "ways/corpus.jsonl": '{"_id": "d", "text": "a cat"}\n',
+    "ways/queries.jsonl": '{"_id": "q", "text": "pets"}\n',
+    "ways/qrels_test.tsv": "q\td\t1\n",
+    "papers/papers.jsonl": '{"id": 1, "title": "cats", "abstract": "on cats"}\n',
+    "only_train/train.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n",
+    "more.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n1\ta cat\train\n",
+}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    for name, content in FILES.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "name", "items"),
+    [
+        ("stsb", "sts", "stsb/test", 2),
+        ("stsb/dev.tsv", "sts", "stsb/dev", 1),
+        ("asked", "pairs", "asked_test", 2),
+        ("nli/nli_test.tsv", "nli", "nli_test", 1),
+        ("intents", "classification", "intents/test", 1),
+        ("subjects", "clustering", "subjects/test", 2),
+        ("triplets/triplets.tsv", "triplets", "triplets", 1),
+        ("lists", "reranking", "lists/test", 1),
+        ("ways", "retrieval", "ways", 1),
+        ("clustering:intents/train.tsv", "clustering", "intents/train", 2),
+    ],
+)
+def test_the_kind_is_told_from_layout_and_columns(
+    spec: str, kind: str, name: str, items: int, suite: Path
+) -> None:
+    before, colon, path = spec.rpartition(":")
+    found = read_judged_set(f"{before}{colon}{suite / path}")
+    assert (str(found.kind), found.name, len(found)) == (kind, name, items)
+    assert list(found.texts())
+
+
+def test_a_suite_holds_every_judged_set_once_and_notes_what_it_does_not_take(suite: Path) -> None:
+    found = find_suite(suite)
+    assert [(each.name, str(each.kind)) for each in found.sets] == [
+        ("asked", "pairs"),
+        ("intents", "classification"),
+        ("lists", "reranking"),
+        ("more", "sts"),
+        ("nli", "nli"),
+        ("stsb", "sts"),
+        ("subjects", "clustering"),
+        ("triplets", "triplets"),
+        ("ways", "retrieval"),
+    ]
+    assert [each.read().name for each in found.sets] == [each.name for each in found.sets]
+    told = "\n".join(found.notes)
+    assert "alone: test.tsv is not taken, as NLI needs a train or dev file by its side" in told
+    assert "papers: papers.jsonl is not taken, as its columns tell of no judgements" in told
+    assert "only_train: not taken, as no file of it is of the split 'test'" in told
+    assert len(found.notes) == 3
+
+
+def test_only_some_sets_of_a_suite_are_taken(suite: Path) -> None:
+    assert [each.name for each in find_suite(suite, only=["stsb", "i*"]).sets] == ["intents", "stsb"]
+    with pytest.raises(BadInputError, match="no judged set named nothing; those there are: .*asked, intents"):
+        find_suite(suite, only=["stsb", "nothing"])
+
+
+def test_a_file_that_cannot_be_read_is_noted_and_the_rest_is_found(suite: Path) -> None:
+    (suite / "stsb" / "test.tsv").write_bytes(b"score\tsentence1\n\xff\xfe\xfa\t\n")
+    found = find_suite(suite)
+    assert "stsb" not in [each.name for each in found.sets]
+    assert any("stsb: test.tsv is not taken, as it cannot be read" in note for note in found.notes)
+
+
+def test_what_a_linear_layer_learns_from_is_told(suite: Path) -> None:
+    assert read_judged_set(suite / "nli").notes[-1] == (
+        "nli_test: a linear layer on frozen vectors learns from nli_train.tsv, 2 rows"
+    )
+    found = read_judged_set(f"nli:{suite}/alone/test.tsv", train=suite / "nli" / "nli_train.tsv")
+    assert "learns from nli_train.tsv" in found.notes[-1]
+
+
+def test_the_train_file_is_the_one_of_the_same_name_and_never_the_test_itself(suite: Path) -> None:
+    assert train_file(suite / "nli" / "nli_test.tsv") == suite / "nli" / "nli_train.tsv"
+    assert train_file(suite / "stsb" / "test.tsv") == suite / "stsb" / "dev.tsv"
+    assert train_file(suite / "stsb" / "dev.tsv") is None
+    assert train_file(suite / "more.tsv") is None
+
+
+def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
+    lists = read_judged_set(suite / "lists")
+    assert isinstance(lists, RerankingSet)
+    assert lists.lists[0].positives == ("a cat", "a dog")
+    assert "1 rows lack a positive or a negative" in lists.notes[0]
+    triplets = read_judged_set(f"triplets:{suite}/lists/test.jsonl")
+    assert isinstance(triplets, TripletSet)
+    assert triplets.triplets == (("pets", "a cat", "rain"), ("pets", "a dog", "rain"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        ([{"text1": "a", "text2": "b", "label": "0.7"}, {"text1": "a", "text2": "b", "label": "1"}], "sts"),
+        ([{"text1": "a", "text2": "b", "label": 1}, {"text1": "a", "text2": "b", "label": 0}], "pairs"),
+        ([{"sentence1": "a", "sentence2": "b", "gold_label": "-"}], "nli"),
+        ([{"sentence1": "a", "sentence2": "b", "label": "like"}], None),
+        ([{"text": "a"}], None),
+    ],
+)
+def test_pairs_are_told_apart_by_what_their_label_holds(
+    rows: list[dict[str, object]], kind: str | None
+) -> None:
+    assert kind_of_rows(rows) == (kind and EvaluationKind(kind))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("nowhere", "does not exist"),
+        ("papers/papers.jsonl", "cannot be told from its columns. Say so before the name"),
+        ("only_train", "has no one file of the split 'test' \\(none\\)"),
+        ("nli:alone/test.tsv", "has no train or dev file by its side"),
+        ("retrieval:stsb/test.tsv", "is a file, and a judged corpus is a folder"),
+        ("clustering:nli/nli_test.tsv", "has two texts a row"),
+        ("pairs:nli/nli_test.tsv", "nli_test.tsv:2: a pair's label is 0 or 1, and this row has 'neutral'"),
+        ("reranking:stsb/test.tsv", "has no column 'query'"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_remedy(spec: str, said: str, suite: Path) -> None:
+    before, colon, path = spec.rpartition(":")
+    with pytest.raises(BadInputError, match=said):
+        read_judged_set(f"{before}{colon}{suite / path}")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"query": "", "positive": "a", "negative": "b"}, "query is empty"),
+        ({"query": "q", "positive": [3], "negative": "b"}, "positive is 3, not a text"),
+        ({"query": "q", "positive": "a", "negative": ""}, "no row with both"),
+    ],
+)
+def test_a_bad_list_is_named_by_its_line(row: dict[str, object], said: str, tmp_path: Path) -> None:
+    (tmp_path / "lists.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(BadInputError, match=said):
+        read_judged_set(f"reranking:{tmp_path}/lists.jsonl")

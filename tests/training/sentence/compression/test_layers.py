@@ -1,0 +1,94 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.sentence.compression.layers import kept_layers, spread
+from nearsay.training.sentence.encoder import Encoder, Precision
+
+MakeFolder = Callable[..., Path]
+TEXTS = ["the cat sat", "a dog", "the dog sat on the mat"]
+
+
+def load(folder: Path) -> Encoder:
+    return Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("of", "count", "chosen"),
+    [(6, 3, (0, 3, 5)), (6, 1, (5,)), (6, 2, (0, 5)), (12, 4, (0, 4, 7, 11)), (4, 4, (0, 1, 2, 3))],
+)
+def test_layers_are_spread_from_the_first_to_the_last(of: int, count: int, chosen: tuple[int, ...]) -> None:
+    assert spread(of, count) == chosen
+
+
+def test_the_student_computes_with_the_kept_layers_alone(make_folder: MakeFolder, tmp_path: Path) -> None:
+    teacher = make_folder(layers=4)
+    folder = kept_layers(teacher, tmp_path / "student", keep=[1, 3])
+    model = SentenceTransformer(str(teacher), device="cpu", local_files_only=True)
+    whole = model[0].auto_model.encoder.layer
+    model[0].auto_model.encoder.layer = whole[1::2]
+    np.testing.assert_allclose(load(folder).encode(TEXTS), model.encode(TEXTS), atol=1e-5)
+    assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == 2
+    assert not np.allclose(load(folder).encode(TEXTS), load(teacher).encode(TEXTS), atol=1e-2)
+
+
+def test_all_layers_give_the_teachers_vectors(make_folder: MakeFolder, tmp_path: Path) -> None:
+    teacher = make_folder(layers=2)
+    folder = kept_layers(teacher, tmp_path / "student", keep=2)
+    np.testing.assert_allclose(load(folder).encode(TEXTS), load(teacher).encode(TEXTS), atol=1e-6)
+
+
+def test_the_folder_tells_where_it_comes_from(make_folder: MakeFolder, tmp_path: Path) -> None:
+    teacher = make_folder(layers=3, prompts={"query": "query : "})
+    (teacher / "lineage.json").write_text('["a vocabulary"]', "utf-8")
+    folder = kept_layers(teacher, tmp_path / "student", keep=2)
+    first, second, step, itself = load(folder).lineage
+    assert (first, second, itself) == ("a vocabulary", str(teacher), str(folder))
+    assert step.startswith("kept layers 0, 2 of 3, nearsay ")
+    assert "Layers 0, 2 of the 3 of mine" in (folder / "README.md").read_text("utf-8")
+    settings = json.loads((folder / "config_sentence_transformers.json").read_text())
+    assert settings["prompts"]["query"] == "query : "
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"),
+    [
+        ([0, 2], "layers 0, 2 cannot be kept of 'mine', which has 2"),
+        ([1, 0], "layers 1, 0"),
+        ([], "none"),
+        (3, "3 of 2 layers"),
+        (0, "0 of 2 layers"),
+    ],
+)
+def test_layers_that_are_not_there_are_refused(
+    keep: int | list[int], said: str, make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInputError, match=said):
+        kept_layers(make_folder(layers=2), tmp_path / "student", keep=keep)
+    assert not (tmp_path / "student").exists()
+
+
+def test_what_is_there_is_not_replaced(make_folder: MakeFolder, tmp_path: Path) -> None:
+    (tmp_path / "student").mkdir()
+    with pytest.raises(BadInputError, match="is there already"):
+        kept_layers(make_folder(layers=2), tmp_path / "student", keep=1)
+
+
+def test_a_folder_that_gives_other_vectors_than_the_model_is_not_kept(
+    make_folder: MakeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = make_folder(layers=2)
+
+    def save_the_teacher(_model: SentenceTransformer, path: str, **_options: object) -> None:
+        shutil.copytree(teacher, path, dirs_exist_ok=True)
+
+    monkeypatch.setattr(SentenceTransformer, "save", save_the_teacher)
+    with pytest.raises(NearsayError, match="architecture does not allow this"):
+        kept_layers(teacher, tmp_path / "student", keep=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

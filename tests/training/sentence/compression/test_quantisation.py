@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sentence_transformers.util.quantization import quantize_embeddings
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.compression import quantisation
+from nearsay.training.sentence.compression.quantisation import (
+    Int8Ranges,
+    binary_codes,
+    hamming_distances,
+    signs,
+)
+
+
+def some_vectors(rows: int = 50, dimension: int = 20, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(rows, dimension)).astype(np.float32)
+
+
+def test_levels_worked_out_by_hand() -> None:
+    # Between 0 and 255 a level is 1 wide, so 0 is level -128, 1.5 is -127 and 255 is 127; beyond is cut off.
+    ranges = Int8Ranges(np.zeros(1, np.float32), np.full(1, 255, np.float32))
+    vectors = np.array([[0], [1.5], [255], [-9], [300]], dtype=np.float32)
+    assert ranges.codes(vectors).tolist() == [[-128], [-127], [127], [-128], [127]]
+    assert ranges.restored(np.array([[-128], [-127]], np.int8)).tolist() == [[0.5], [1.5]]
+
+
+def test_ranges_are_the_lowest_and_highest_of_all_windows() -> None:
+    windows = [np.array([[1, -2]], np.float32), np.empty((0, 2), np.float32), np.array([[0, 5]], np.float32)]
+    ranges = Int8Ranges.of(windows)
+    assert (ranges.low.tolist(), ranges.high.tolist()) == ([0, -2], [1, 5])
+
+
+def test_int8_levels_are_those_of_sentence_transformers() -> None:
+    sample, vectors = some_vectors(), 2 * some_vectors(seed=1)
+    sample[:, 3] = vectors[:, 3] = 0.25  # a dimension that is the same throughout
+    ranges = Int8Ranges.of([sample])
+    np.testing.assert_array_equal(
+        ranges.codes(vectors), quantize_embeddings(vectors, "int8", calibration_embeddings=sample)
+    )
+
+
+def test_restored_numbers_are_at_most_half_a_level_off() -> None:
+    vectors = some_vectors()
+    ranges = Int8Ranges.of([vectors])
+    off = np.abs(ranges.restored(ranges.codes(vectors)) - vectors)
+    assert (off <= ranges.step * 0.5001).all()
+    assert off.max() > 0
+
+
+def test_ranges_that_are_none_are_refused() -> None:
+    with pytest.raises(BadInputError, match="no vectors"):
+        Int8Ranges.of([])
+    with pytest.raises(BadInputError, match="Measure them again"):
+        Int8Ranges(np.ones(2, np.float32), np.zeros(2, np.float32))
+    with pytest.raises(BadInputError, match=r"shapes \(2,\) and \(3,\)"):
+        Int8Ranges(np.zeros(2, np.float32), np.ones(3, np.float32))
+
+
+def test_the_first_sign_is_the_highest_bit() -> None:
+    vectors = np.array([[1, -1, 0, 2, -3, -1, -1, 0.1, 5]], dtype=np.float32)
+    assert binary_codes(vectors).tolist() == [[0b10010001, 0b10000000]]
+    assert signs(binary_codes(vectors), 9).tolist() == [[1, -1, -1, 1, -1, -1, -1, 1, 1]]
+
+
+def test_bits_are_those_of_sentence_transformers() -> None:
+    np.testing.assert_array_equal(
+        binary_codes(some_vectors()), quantize_embeddings(some_vectors(), "ubinary")
+    )
+
+
+def test_distances_worked_out_by_hand() -> None:
+    query = np.array([0b1111_0000], np.uint8)
+    codes = np.array([[0b1111_0000], [0b0000_1111], [0b1111_0001]], np.uint8)
+    assert hamming_distances(query, codes).tolist() == [0, 8, 1]
+    assert hamming_distances(query, codes[:0]).tolist() == []
+
+
+@given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.sampled_from([1, 3, 8, 16]))))
+def test_distances_are_the_bits_that_differ(codes: np.ndarray) -> None:
+    differing = (np.unpackbits(codes, axis=1) != np.unpackbits(codes[0])).sum(axis=1)
+    np.testing.assert_array_equal(hamming_distances(codes[0], codes), differing)
+
+
+@pytest.mark.parametrize("numbers", [np.uint8, np.uint64])
+def test_an_older_numpy_counts_the_same_bits(numbers: type) -> None:
+    rows = np.random.default_rng(0).integers(0, 255, (6, 24), dtype=np.uint8).view(numbers)
+    np.testing.assert_array_equal(quantisation._bits_by_table(rows), quantisation._bits(rows))
+
+
+def test_the_cosine_of_signs_follows_from_the_distance() -> None:
+    vectors = some_vectors(dimension=24)
+    codes = binary_codes(vectors)
+    as_signs = signs(codes, 24)
+    cosines = as_signs @ as_signs[0] / 24
+    np.testing.assert_allclose(cosines, 1 - 2 * hamming_distances(codes[0], codes) / 24)
