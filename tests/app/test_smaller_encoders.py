@@ -1,0 +1,188 @@
+"""`nearsay train reduce`, `static` and `distill`, `nearsay evaluate compression`, `nearsay encode --numbers`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from transformers import BertConfig, BertModel, BertTokenizer
+
+from nearsay.app.cli import main
+from nearsay.training.sentence.encoder import Encoder, Precision
+
+Run = Callable[..., Result]
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "owl", "sat", "ran", "slept", "."]
+TEXTS = [
+    f"the {animal} {verb}{end}" for animal in WORDS[6:9] for verb in WORDS[9:12] for end in ("", " .", " . .")
+]
+EXACT = ("--device", "cpu", "--precision", "float32")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs `nearsay …` beside an encoder of two layers and files of texts and judgements."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+        initializer_range=0.5,
+    )
+    BertModel(config).save_pretrained("mine")
+    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained("mine")
+    kinds = ("Transformer", "Pooling", "Normalize")
+    modules = [
+        {
+            "idx": i,
+            "name": str(i),
+            "path": "" if i == 0 else f"{i}_{kind}",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for i, kind in enumerate(kinds)
+    ]
+    Path("mine/modules.json").write_text(json.dumps(modules))
+    Path("mine/1_Pooling").mkdir()
+    Path("mine/1_Pooling/config.json").write_text('{"embedding_dimension": 16, "pooling_mode": "mean"}')
+    Path("mine/sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    Path("texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    rows = [(0.5 + (i * 7) % 5, TEXTS[i], TEXTS[-1 - i]) for i in range(8)]
+    Path("pairs.tsv").write_text(
+        "score\tsentence1\tsentence2\n" + "".join(f"{score}\t{a}\t{b}\n" for score, a, b in rows)
+    )
+
+    def run_it(*arguments: str) -> Result:
+        return CliRunner().invoke(main, list(arguments))
+
+    return run_it
+
+
+def load(folder: str) -> Encoder:
+    return Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+
+
+def test_an_encoder_is_reduced_and_used(run: Run) -> None:
+    result = run("train", "reduce", "mine", "texts.txt", "--dimension", "4", "--out", "small", *EXACT)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert "4 of 16 dimensions, " in result.stderr
+    assert result.stderr.endswith("% of the variance in small\n")
+    assert load("small").encode(TEXTS).shape == (27, 4)
+
+
+def test_a_matryoshka_encoder_is_cut_without_texts(run: Run) -> None:
+    options = ("--dimension", "4", "--method", "matryoshka", "--out", "small")
+    result = run("train", "reduce", "mine", *options, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["dimension"] == 4
+    np.testing.assert_allclose(load("small").encode(TEXTS), load("mine").encode(TEXTS)[:, :4], atol=1e-6)
+    assert "takes no texts" in run("train", "reduce", "mine", "texts.txt", *options).stderr
+    assert "pca needs texts" in run("train", "reduce", "mine", "--dimension", "4", "--out", "x").stderr
+
+
+def test_a_static_encoder_is_made_with_and_without_texts(run: Run) -> None:
+    plain = run("train", "static", "mine", "--out", "plain", "--dimension", "4", *EXACT)
+    assert plain.exit_code == 0, plain.output
+    assert plain.stderr.endswith("13 tokens of 4 numbers in plain\n")
+    fitted = run("train", "static", "mine", "texts.txt", "--out", "fitted", "--rows", "20", "--json", *EXACT)
+    assert fitted.exit_code == 0, fitted.output
+    told = json.loads(fitted.stdout)
+    assert (told["texts"], told["dimension"], told["folder"]) == (20, 16, "fitted")
+    assert "20 of 27 texts" in fitted.stderr
+    assert load("fitted").encode(TEXTS).shape == (27, 16)
+
+
+def test_a_student_learns_from_its_teacher(run: Run) -> None:
+    options = ("--keep-layers", "1", "--epochs", "30", "--batch", "9", "--learning-rate", "3e-3")
+    evaluation = ("--evaluate", "sts:pairs.tsv", *EXACT)
+    result = run(
+        "train", "distill", "texts.txt", "--teacher", "mine", *options, "--out", "student", *evaluation
+    )
+    assert result.exit_code == 0, result.output
+    assert "90 steps in " in result.stderr
+    assert result.stdout.startswith("pairs: ")
+    assert json.loads(Path("student/config.json").read_text())["num_hidden_layers"] == 1
+    assert any(step.startswith("kept layers 1 of 2") for step in load("student").lineage)
+    assert [path.name for path in Path("student/run").glob("start*")] == []
+    run(
+        "train",
+        "distill",
+        "texts.txt",
+        "--teacher",
+        "mine",
+        *options[:2],
+        "--steps",
+        "1",
+        "--out",
+        "short",
+        *EXACT,
+    )
+    wanted = load("mine").encode(TEXTS)
+
+    def nearness(folder: str) -> float:
+        return float((load(folder).encode(TEXTS) * wanted).sum(axis=1).mean())
+
+    assert nearness("student") > nearness("short") + 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "either --keep-layers or --student"),
+        (("--keep-layers", "1", "--student", "mine"), "either --keep-layers or --student"),
+        (("--keep-layers", "one"), "'one' is not a number"),
+        (("--keep-layers", "0,5"), "layers 0, 5 cannot be kept of 'mine', which has 2"),
+    ],
+)
+def test_a_student_that_cannot_be_is_refused(options: tuple[str, ...], said: str, run: Run) -> None:
+    result = run("train", "distill", "texts.txt", "--teacher", "mine", "--out", "student", *options)
+    assert result.exit_code in {1, 2}
+    assert said in result.stderr
+    assert not list(Path().glob("student/run/start*"))
+
+
+def test_compression_is_one_table(run: Run) -> None:
+    result = run(
+        "evaluate", "compression", "--encoder", "mine", "--sts", "pairs.tsv", "--dimensions", "8,4", *EXACT
+    )
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["vectors", "dimension", "bytes", "Spearman", "lost"]
+    assert [line.split("  ")[0] for line in lines[1:5]] == ["float32", "float16", "int8", "binary"]
+    assert lines[-1].split()[:6] == ["first", "4", "of", "16", "4", "16"]
+
+
+def test_compression_as_json_names_what_was_not_measured(run: Run) -> None:
+    result = run("evaluate", "compression", "--encoder", "mine", "--sts", "pairs.tsv", "--json", *EXACT)
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["bytes_per_vector"] for row in rows] == [64, 32, 16, 2, 2, 18, 66]
+    assert rows[0]["spearman_lost"] == 0
+    assert rows[0]["ndcg_at_10"] is None
+
+
+def test_compression_needs_something_to_measure_on(run: Run) -> None:
+    assert "--sts FILE, --retrieval FOLDER or both" in run("evaluate", "compression").stderr
+    wrong = run("evaluate", "compression", "--sts", "pairs.tsv", "--dimensions", "big")
+    assert "'big' is not numbers" in wrong.stderr
+
+
+def test_vectors_are_encoded_with_fewer_bits(run: Run) -> None:
+    always = ("encode", "texts.txt", "--encoder", "mine", *EXACT)
+    assert run(*always, "--out", "b.npy", "--numbers", "binary").exit_code == 0
+    assert run(*always, "--out", "v.npy", "--numbers", "int8").exit_code == 0
+    vectors = load("mine").encode(TEXTS)
+    np.testing.assert_array_equal(np.load("b.npy"), np.packbits(vectors > 0, axis=1))
+    ranges = np.load("v.ranges.npy")
+    np.testing.assert_allclose(ranges, [vectors.min(axis=0), vectors.max(axis=0)], atol=1e-6)
+    again = run(*always, "--out", "w.npy", "--numbers", "int8", "--ranges", "v.ranges.npy")
+    assert again.exit_code == 0, again.output
+    np.testing.assert_array_equal(np.load("w.npy"), np.load("v.npy"))
+    refused = run(*always, "--out", "x.npy", "--numbers", "binary", "--pooling", "cls")
+    assert (refused.exit_code, Path("x.npy").exists()) == (2, False)
