@@ -76,6 +76,8 @@ def _training_files(folder: Path) -> None:
     (folder / "novels" / "stories.txt").write_text("\n\n".join(texts[:300]))
     (folder / "held-out.txt").write_text("\n\n".join(texts[300:340]))
     (folder / "sentences.txt").write_text("\n".join(texts[:8]))
+    (folder / "texts.txt").write_text("\n".join(text[:120] for text in texts[:280]))
+    _sentence_sets(folder)
     rows = ["label\ttext"]
     for place, kind in enumerate(("open", "close")):
         rows += [f"{kind}\tplease {kind} the {thing}" for thing in ("door", "shop", "gate", "book")[place:]]
@@ -87,6 +89,19 @@ def _training_files(folder: Path) -> None:
     (folder / "questions.json").write_text(
         json.dumps({"version": "1.1", "data": [{"title": "songs", "paragraphs": [paragraph]}]})
     )
+
+
+def _sentence_sets(folder: Path) -> None:
+    """Small parts of the sample sets, for the commands that train and measure sentence encoders."""
+    (folder / "judged").mkdir()
+    for name, short in (("scored-pairs", "pairs"), ("triplets", "triplets")):
+        header, *rows = samples.sample_file(name).read_text("utf-8").splitlines()
+        parts = {"": rows[:24], "-dev": rows[24:36], "-test": rows[36:48]}
+        for part, kept in parts.items():
+            (folder / f"{short}{part}.tsv").write_text("\n".join([header, *kept]) + "\n", "utf-8")
+        shutil.copy(folder / f"{short}-test.tsv", folder / "judged")
+    (recipe,) = (block for kind, block in BLOCKS if kind == "toml")
+    (folder / "recipe.toml").write_text(recipe, "utf-8")
 
 
 def test_the_first_screen_has_the_two_commands_and_make_knows_them() -> None:

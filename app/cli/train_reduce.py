@@ -43,7 +43,7 @@ def reduce(
 
     ENCODER: its name or folder. TEXT: files, folders, globs in quotes, or - for standard input, some thousand
     texts like those that will be searched. Take matryoshka for an encoder that was trained with
-    --matryoshka; any other keeps more by pca.
+    --matryoshka; any other keeps more by pca of texts of its own kind.
 
     \b
     Example:

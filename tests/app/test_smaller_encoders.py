@@ -1,4 +1,4 @@
-"""`nearsay train reduce`, `static` and `distill`, `nearsay evaluate compression`, `nearsay encode --numbers`."""
+"""`nearsay train reduce|static|distill`, `nearsay evaluate compression`, `nearsay encode --numbers`."""
 
 import json
 from collections.abc import Callable
@@ -39,14 +39,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     BertModel(config).save_pretrained("mine")
     BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained("mine")
     kinds = ("Transformer", "Pooling", "Normalize")
+    paths = ("", "1_Pooling", "2_Normalize")
     modules = [
-        {
-            "idx": i,
-            "name": str(i),
-            "path": "" if i == 0 else f"{i}_{kind}",
-            "type": f"sentence_transformers.models.{kind}",
-        }
-        for i, kind in enumerate(kinds)
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(zip(kinds, paths, strict=True))
     ]
     Path("mine/modules.json").write_text(json.dumps(modules))
     Path("mine/1_Pooling").mkdir()

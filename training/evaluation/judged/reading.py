@@ -1,6 +1,7 @@
 """Reading judged sets from files and folders."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -154,13 +155,17 @@ def _nli(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
     train = _to_learn_from(layout)
     found, learned = _labelled(layout.path, pairs=True), _labelled(train, pairs=True)
-    return NliSet(
+    judged = NliSet(
         name,
         tuple((row.text, row.pair or "", row.label) for row in found.rows),
         tuple((row.text, row.pair or "", row.label) for row in learned.rows),
         train.name,
         (*found.notes, *learned.notes, _learning_note(name, train, learned)),
     )
+    if len(learned) <= judged.most_train_rows:
+        return judged
+    note = f"{name}: of these {judged.most_train_rows:,} are drawn by chance with seed 0"
+    return replace(judged, notes=(*judged.notes, note))
 
 
 def _to_learn_from(layout: Layout) -> Path:

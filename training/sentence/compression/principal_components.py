@@ -21,8 +21,8 @@ class PrincipalComponents:
     vectors: int  # that it was fitted on
 
     def project(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Give (n, width) vectors less the mean in (n, dimension)."""
-        return np.ascontiguousarray((vectors - self.mean) @ self.components.T, dtype=np.float32)
+        """Give (n, width) vectors in (n, dimension), the mean not taken away."""
+        return np.ascontiguousarray(vectors @ self.components.T, dtype=np.float32)
 
 
 def principal_components(

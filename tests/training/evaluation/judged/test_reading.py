@@ -89,7 +89,9 @@ def test_a_suite_holds_every_judged_set_once_and_notes_what_it_does_not_take(sui
 
 def test_only_some_sets_of_a_suite_are_taken(suite: Path) -> None:
     assert [each.name for each in find_suite(suite, only=["stsb", "i*"]).sets] == ["intents", "stsb"]
-    with pytest.raises(BadInputError, match="no judged set named nothing; those there are: .*asked, intents"):
+    with pytest.raises(
+        BadInputError, match=r"no judged set named nothing; those there are: .*asked, intents"
+    ):
         find_suite(suite, only=["stsb", "nothing"])
 
 

@@ -52,15 +52,15 @@ def test_figures_worked_out_by_hand(table_encoder: type) -> None:
     }
     assert rows["float32"].spearman == pytest.approx(100)
     assert rows["float32"].ndcg_at_10 == pytest.approx(1)
-    # By signs alone the query owl is the kettle, 0 bits off; the owls are 1 and 2 off: ranks 2 and 3 of 2 good.
+    # By signs alone the query owl is the kettle, 0 bits off; the owls are 1 and 2 off: ranks 2 and 3.
     dcg = 1 / np.log2(3) + 1 / np.log2(4)
     ideal = 1 + 1 / np.log2(3)
     assert rows["binary"].ndcg_at_10 == pytest.approx(dcg / ideal)
     assert rows["binary"].ndcg_lost == pytest.approx(1 - dcg / ideal)
     assert rows["binary, rescored by float32"].ndcg_at_10 == pytest.approx(1)
-    # Equal signs for owl and kettle, who score 1: the order of the pairs is 1, 3, 0, 2 bits off.
-    assert rows["binary"].spearman == pytest.approx(20)
-    assert rows["binary"].spearman_lost == pytest.approx(80)
+    # The pairs are 1, 3, 0 and 4 bits off, so of the ranks 3, 2, 4, 1; by score 4, 3, 2, 1: 1 - 6 * 6 / 60.
+    assert rows["binary"].spearman == pytest.approx(40)
+    assert rows["binary"].spearman_lost == pytest.approx(60)
     assert rows["binary, rescored by int8"].spearman is None
 
 

@@ -7,13 +7,13 @@ from nearsay.training.sentence.compression.principal_components import principal
 
 
 def test_points_on_a_line_lose_nothing_in_one_dimension() -> None:
-    # (0, 0), (3, 4), (6, 8): mean (3, 4), direction (0.6, 0.8), places -5, 0, 5
+    # (0, 0), (3, 4), (6, 8): mean (3, 4), direction (0.6, 0.8), places 0, 5, 10
     points = np.array([[0, 0], [3, 4], [6, 8]], dtype=np.float32)
     fitted = principal_components([points], 1)
     np.testing.assert_allclose(fitted.mean, [3, 4])
     np.testing.assert_allclose(fitted.components, [[0.6, 0.8]])
     assert fitted.variance_kept == pytest.approx(1)
-    np.testing.assert_allclose(fitted.project(points), [[-5], [0], [5]], atol=1e-6)
+    np.testing.assert_allclose(fitted.project(points), [[0], [5], [10]], atol=1e-6)
 
 
 def test_the_share_of_variance_is_that_of_the_kept_directions() -> None:

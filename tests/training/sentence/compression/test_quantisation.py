@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sentence_transformers.util.quantization import quantize_embeddings
@@ -78,6 +78,7 @@ def test_distances_worked_out_by_hand() -> None:
     assert hamming_distances(query, codes[:0]).tolist() == []
 
 
+@settings(deadline=None)
 @given(arrays(np.uint8, st.tuples(st.integers(1, 9), st.sampled_from([1, 3, 8, 16]))))
 def test_distances_are_the_bits_that_differ(codes: np.ndarray) -> None:
     differing = (np.unpackbits(codes, axis=1) != np.unpackbits(codes[0])).sum(axis=1)

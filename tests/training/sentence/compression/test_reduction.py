@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from nearsay.training.sentence.encoder import Encoder, Precision
 MakeFolder = Callable[..., Path]
 TEXTS = [f"{first} {second} sat" for first in ("cat", "dog", "mat", "the") for second in "abcdefgh"]
 
+EXACT: dict[str, Any] = {"device": "cpu", "precision": Precision.FLOAT32}
+
 
 def load(folder: Path) -> Encoder:
-    return Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+    return Encoder.load(folder, **EXACT)
 
 
 def test_vectors_are_principal_components_of_length_1(
@@ -24,7 +27,7 @@ def test_vectors_are_principal_components_of_length_1(
 ) -> None:
     told: list[int] = []
     report = reduce_encoder(
-        tiny_folder, iter(TEXTS), tmp_path / "small", dimension=5, device="cpu", progress=told.append
+        tiny_folder, iter(TEXTS), tmp_path / "small", dimension=5, **EXACT, progress=told.append
     )
     fitted = principal_components([tiny.encode(TEXTS)], 5)
     projected = fitted.project(tiny.encode(["the cat", "a dog sat"]))
@@ -38,9 +41,7 @@ def test_vectors_are_principal_components_of_length_1(
 
 
 def test_sentence_transformers_gives_the_same_vectors(tiny_folder: Path, tmp_path: Path) -> None:
-    folder = reduce_encoder(
-        tiny_folder, TEXTS, tmp_path / "small", dimension=4, device="cpu", precision=Precision.FLOAT32
-    ).folder
+    folder = reduce_encoder(tiny_folder, TEXTS, tmp_path / "small", dimension=4, **EXACT).folder
     peer = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
     np.testing.assert_allclose(load(folder).encode(TEXTS), peer.encode(TEXTS), atol=1e-5)
     assert "32 dimensions reduced to 4 by PCA of 32 texts" in load(folder).lineage[-2]
@@ -52,11 +53,7 @@ def test_an_encoder_whose_vectors_are_cut_is_reduced_in_what_is_left(
     cut = make_folder()
     (cut / "config_sentence_transformers.json").write_text('{"truncate_dim": 8}', "utf-8")
     fitted = principal_components([load(cut).encode(TEXTS)], 3)
-    small = load(
-        reduce_encoder(
-            cut, TEXTS, tmp_path / "small", dimension=3, device="cpu", precision=Precision.FLOAT32
-        ).folder
-    )
+    small = load(reduce_encoder(cut, TEXTS, tmp_path / "small", dimension=3, **EXACT).folder)
     projected = fitted.project(load(cut).encode(TEXTS[:3]))
     wanted = projected / np.linalg.norm(projected, axis=1, keepdims=True)
     np.testing.assert_allclose(small.encode(TEXTS[:3]), wanted, atol=1e-4)
@@ -77,9 +74,7 @@ def test_a_dimension_that_is_not_smaller_is_refused(
     dimension: int, tiny_folder: Path, tmp_path: Path
 ) -> None:
     for make in (
-        lambda out: reduce_encoder(
-            tiny_folder, TEXTS, out, dimension=dimension, device="cpu", precision=Precision.FLOAT32
-        ),
+        lambda out: reduce_encoder(tiny_folder, TEXTS, out, dimension=dimension, **EXACT),
         lambda out: truncate_encoder(tiny_folder, out, dimension=dimension),
     ):
         with pytest.raises(BadInputError, match=r"have 32 numbers.*from 1 to 31"):
@@ -89,7 +84,5 @@ def test_a_dimension_that_is_not_smaller_is_refused(
 
 def test_too_few_texts_leave_nothing(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="3 texts are too few to choose 4"):
-        reduce_encoder(
-            tiny_folder, TEXTS[:3], tmp_path / "small", dimension=4, device="cpu", precision=Precision.FLOAT32
-        )
+        reduce_encoder(tiny_folder, TEXTS[:3], tmp_path / "small", dimension=4, **EXACT)
     assert list(tmp_path.iterdir()) == []

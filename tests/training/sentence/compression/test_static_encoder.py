@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,11 @@ MANY = [
     f"{first} {second} {third}" for first in ("cat", "dog", "the") for second in "abcd" for third in "efg"
 ]
 
+EXACT: dict[str, Any] = {"device": "cpu", "precision": Precision.FLOAT32}
+
 
 def load(folder: Path) -> Encoder:
-    return Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+    return Encoder.load(folder, **EXACT)
 
 
 def peer(folder: Path) -> SentenceTransformer:
@@ -31,9 +34,7 @@ def peer(folder: Path) -> SentenceTransformer:
 @pytest.fixture(scope="module")
 def folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("static") / "quick"
-    return make_static_encoder(
-        tiny_folder, out, dimension=8, device="cpu", precision=Precision.FLOAT32
-    ).folder
+    return make_static_encoder(tiny_folder, out, dimension=8, **EXACT).folder
 
 
 def test_texts_one_after_another_with_their_beginnings() -> None:
@@ -44,9 +45,7 @@ def test_texts_one_after_another_with_their_beginnings() -> None:
 
 def test_a_token_has_its_own_vector_of_the_encoder(tiny_folder: Path, tmp_path: Path) -> None:
     # As wide as the encoder, nothing is turned: rows are pooled vectors less their mean, weighted.
-    out = make_static_encoder(
-        tiny_folder, tmp_path / "quick", dimension=32, device="cpu", precision=Precision.FLOAT32
-    ).folder
+    out = make_static_encoder(tiny_folder, tmp_path / "quick", dimension=32, **EXACT).folder
     model = peer(tiny_folder)
     size = model.tokenizer.vocab_size
     with torch.inference_mode():
@@ -106,16 +105,13 @@ def test_tables_in_half_precision_and_of_model2vec_are_run(folder: Path, make_fo
 
 def test_texts_bring_it_nearer_to_the_encoder(tiny: Encoder, tiny_folder: Path, tmp_path: Path) -> None:
     told: dict[str, tuple[int, int | None]] = {}
-    plain = make_static_encoder(
-        tiny_folder, tmp_path / "plain", dimension=16, device="cpu", precision=Precision.FLOAT32
-    )
+    plain = make_static_encoder(tiny_folder, tmp_path / "plain", dimension=16, **EXACT)
     fitted = make_static_encoder(
         tiny_folder,
         tmp_path / "fitted",
         dimension=16,
         texts=MANY,
-        device="cpu",
-        precision=Precision.FLOAT32,
+        **EXACT,
         progress=lambda what, done, total: told.update({what: (done, total)}),
     )
     vectors = tiny.encode(MANY) - tiny.encode(MANY).mean(axis=0)
@@ -133,7 +129,7 @@ def test_texts_bring_it_nearer_to_the_encoder(tiny: Encoder, tiny_folder: Path, 
 
 def test_what_cannot_be_made_is_refused(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NearsayError, match="begins with a StaticEmbedding"):
-        make_static_encoder(folder, tmp_path / "again", device="cpu", precision=Precision.FLOAT32)
+        make_static_encoder(folder, tmp_path / "again", **EXACT)
     with pytest.raises(BadInputError, match="vectors of 0 numbers"):
         make_static_encoder(tiny_folder, tmp_path / "again", dimension=0)
     with pytest.raises(BadInputError, match="4 texts are too few"):
@@ -142,7 +138,6 @@ def test_what_cannot_be_made_is_refused(folder: Path, tiny_folder: Path, tmp_pat
             tmp_path / "again",
             dimension=8,
             texts=TEXTS,
-            device="cpu",
-            precision=Precision.FLOAT32,
+            **EXACT,
         )
     assert list(tmp_path.iterdir()) == []
