@@ -9,14 +9,8 @@ from nearsay.data.durable import replacing
 
 __all__ = ["plot_run"]
 
-_MEASURES = (
-    "loss",
-    "accuracy",
-    "f1",
-    "matthews",
-    "exact_match",
-    "score",
-)  # a panel for the losses, one for the rest
+_SHARES = ("accuracy", "f1", "matthews", "exact_match", "score")
+_MEASURES = ("loss", *_SHARES)  # a panel for the losses, one for the rest
 
 
 def plot_run(lines: Sequence[Mapping[str, JsonValue]], file: Path, *, title: str) -> None:
@@ -44,14 +38,16 @@ def plot_run(lines: Sequence[Mapping[str, JsonValue]], file: Path, *, title: str
         if dots:
             colour = drawn.get_color() if drawn else None
             label = f"{name.replace('_', ' ')}, evaluated"
-            panel.plot(*zip(*dots, strict=True), "o", markersize=5, label=label, color=colour)
+            panel.plot(*zip(*dots, strict=True), "o:", markersize=5, linewidth=0.8, label=label, color=colour)
     for panel, what in ((left, "loss"), (right, "share")):
         panel.set_xlabel("step")
         panel.set_ylabel(what)
         panel.grid(alpha=0.3)
         if panel.has_data():
             panel.legend(fontsize=8)
-    if not (right.has_data() and right.dataLim.ymin < 0):  # Matthews' correlation goes below 0
+    # Matthews' correlation goes below 0; dev scores alone differ in their third digit.
+    only_scores = all(name.endswith("score") for name in names if name.endswith(_SHARES))
+    if not right.has_data() or (right.dataLim.ymin >= 0 and not only_scores):
         right.set_ylim(bottom=0.0)
     figure.suptitle(title, parse_math=False)
     picture = BytesIO()

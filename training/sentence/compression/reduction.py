@@ -58,8 +58,8 @@ def reduce_encoder(
 
     The components are a Dense module without a bias: to take the texts' mean away as well gives the bundled
     encoder in 128 dimensions 81.1 in place of 80.9 on the STS benchmark, but .611 in place of .632 on
-    SciFact, and a mean of other texts would be the wrong one. Raises BadInputError for too few texts or a dimension that
-    is not smaller, and as `Encoder.load` does.
+    SciFact, and a mean of other texts would be the wrong one. Raises BadInputError for too few texts or a
+    dimension that is not smaller, and as `Encoder.load` does.
 
     After sentence-transformers' examples, dimensionality_reduction.py,
     https://sbert.net/examples/sentence_transformer/training/distillation/README.html
