@@ -40,6 +40,10 @@ class ClassificationSet:
         for text, _ in self.items:
             yield text
 
+    def held_out(self) -> Iterator[str]:
+        """The texts."""
+        return self.texts()
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its texts, and five times as many training rows."""
         rows = drawn_rows(len(self), most, seed)

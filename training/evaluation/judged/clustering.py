@@ -38,6 +38,10 @@ class ClusteringSet:
         for text, _ in self.items:
             yield text
 
+    def held_out(self) -> Iterator[str]:
+        """The texts."""
+        return self.texts()
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its texts."""
         rows = drawn_rows(len(self), most, seed)

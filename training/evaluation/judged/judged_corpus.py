@@ -34,6 +34,10 @@ class RetrievalJudgedSet:
         for query in self._judged_queries():
             yield self.retrieval_set.queries[query]
 
+    def held_out(self) -> Iterator[str]:
+        """The queries: the documents are what is searched, which an encoder may have seen."""
+        return self.texts()
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many queries, with what is judged for them and other documents up to ten a query."""
         whole = self.retrieval_set

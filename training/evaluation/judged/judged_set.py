@@ -30,7 +30,10 @@ class JudgedSet(Protocol):
         """Items that are judged."""
 
     def texts(self) -> Iterable[str]:
-        """Every text that the figure is measured on, for leak checks; not those it may learn from."""
+        """Every text that the figure is measured on; not those it may learn from."""
+
+    def held_out(self) -> Iterable[str | tuple[str, ...]]:
+        """What no encoder may have been trained on: texts judged together as one, others alone."""
 
     def limited(self, most: int, seed: int) -> Self:
         """A set of at most so many of its items, drawn by chance, for a quick look; a note says so."""

@@ -45,6 +45,10 @@ class PairSet:
         for pair in self.pairs:
             yield from pair
 
+    def held_out(self) -> Iterator[tuple[str, str]]:
+        """The pairs."""
+        return iter(self.pairs)
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its pairs."""
         rows = drawn_rows(len(self), most, seed)

@@ -43,6 +43,11 @@ class NliSet:
             yield premise
             yield hypothesis
 
+    def held_out(self) -> Iterator[tuple[str, ...]]:
+        """Each premise with its hypothesis."""
+        for premise, hypothesis, _ in self.rows:
+            yield premise, hypothesis
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its pairs, and five times as many training rows."""
         rows = drawn_rows(len(self), most, seed)

@@ -40,6 +40,11 @@ class RerankingSet:
             yield from each.positives
             yield from each.negatives
 
+    def held_out(self) -> Iterator[tuple[str, ...]]:
+        """Each query with its candidates."""
+        for each in self.lists:
+            yield (each.anchor, *each.positives, *each.negatives)
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its queries, with all of their candidates."""
         rows = drawn_rows(len(self), most, seed)

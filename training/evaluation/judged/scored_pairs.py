@@ -36,6 +36,11 @@ class StsSet:
             yield pair.sentence1
             yield pair.sentence2
 
+    def held_out(self) -> Iterator[tuple[str, ...]]:
+        """The pairs."""
+        for pair in self.pairs:
+            yield pair.sentence1, pair.sentence2
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its pairs."""
         rows = drawn_rows(len(self), most, seed)

@@ -35,6 +35,10 @@ class TripletSet:
         for triplet in self.triplets:
             yield from triplet
 
+    def held_out(self) -> Iterator[tuple[str, str, str]]:
+        """The triplets."""
+        return iter(self.triplets)
+
     def limited(self, most: int, seed: int) -> Self:
         """At most so many of its triplets."""
         rows = drawn_rows(len(self), most, seed)

@@ -126,7 +126,7 @@ def _without_leaks(one: TrainingSet, held_out: Sequence[JudgedSet], watch: Watch
     """Leave out the rows that the encoder is to be measured on, and say how many they are."""
     if not held_out:
         return one
-    kept, leaked = without_leaks(one.examples, chain.from_iterable(judged.texts() for judged in held_out))
+    kept, leaked = without_leaks(one.examples, chain.from_iterable(judged.held_out() for judged in held_out))
     names = ", ".join(dict.fromkeys(judged.name for judged in held_out))
     if leaked and one.examples.kind is ExampleKind.TEXTS:
         watch.report(

@@ -105,6 +105,20 @@ def test_texts_that_are_cut_are_counted_and_progress_ends_at_all_of_them(
     assert outcome.seconds > 0
 
 
+@pytest.mark.parametrize("judged", SETS, ids=[str(each.kind) for each in SETS])
+def test_what_is_held_out_are_the_texts_those_judged_together_as_one(judged: JudgedSet) -> None:
+    held_out = [(one,) if isinstance(one, str) else one for one in judged.held_out()]
+    assert [text for row in held_out for text in row] == list(judged.texts())
+    widths = {
+        EvaluationKind.STS: 2,
+        EvaluationKind.PAIRS: 2,
+        EvaluationKind.NLI: 2,
+        EvaluationKind.TRIPLETS: 3,
+        EvaluationKind.RERANKING: len(held_out[0]),
+    }
+    assert {len(row) for row in held_out} == {widths.get(judged.kind, 1)}
+
+
 def test_pairs_are_worked_by_hand(table_encoder: type) -> None:
     outcome = evaluate_judged_set(table_encoder(TABLE), SETS[2])
     assert outcome.metrics["average_precision"] == outcome.metrics["best_f1"] == 1
