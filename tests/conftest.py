@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from nearsay.indexer import Library
+
+settings.register_profile("nearsay", deadline=None)  # how long an example takes decides nothing
+settings.load_profile("nearsay")
 
 _PATH = Path(__file__).parent / "words_encoder.py"
 _SPEC = importlib.util.spec_from_file_location("words_encoder", _PATH)

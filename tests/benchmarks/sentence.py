@@ -2,11 +2,11 @@
 
     python tests/benchmarks/sentence.py --data FOLDER [--only stsb …] [--seeds 3] [--bert FOLDER] [--out JSON]
 
-FOLDER holds stsb, nli_triplets, quora_duplicates, cad_nli, snli, acl_abstracts and ir_scifact. Each part trains
-from the bundled encoder (own-bert: from the BERT that --bert names) and is measured on test files before and
-after, in the precision that it was trained in, with a 95 % bootstrap interval of the difference over the test's
-items; STS-B in float32 besides. Training rows that give a test file away are left out. Parts are added to those
-that the JSON file holds already, so that it can be done in several calls.
+FOLDER holds stsb, nli_triplets, quora_duplicates, cad_nli, snli, acl_abstracts and ir_scifact. Each part
+trains from the bundled encoder (own-bert: from the BERT that --bert names) and is measured on a test file before
+and after, in the precision that it was trained in, with a 95 % bootstrap interval of the difference over its
+items; STS-B in float32 besides. Training rows that give a test file away are left out. Parts are added
+to those that the JSON file holds already, so that it can be done in several calls.
 
 stsb          CoSENT on STS-B's training pairs alone
 together      ranking on NLI triplets and Quora's pairs, then CoSENT on STS-B's
@@ -114,9 +114,7 @@ def together(data: Path, seed: int, folder: Path, base: str) -> dict[str, object
     first = Recipe(
         (
             SetRecipe(str(data / "nli_triplets" / "train.tsv"), objective=RANKING, batch=64),
-            SetRecipe(
-                str(data / "quora_duplicates" / "train.tsv.gz"), objective=RANKING, rows=10_000, batch=64
-            ),
+            SetRecipe(str(quora), objective=RANKING, rows=10_000, batch=64),
         ),
         base=base,
         training=SentenceTraining(epochs=1, learning_rate=FIRST_RATE, seed=seed),
