@@ -1,9 +1,9 @@
 """What does training make of an encoder: on STS-B, papers' titles, SciFact, and by the SBERT paper's choices?
 
-    python tests/benchmarks/sentence.py --data FOLDER [--only stsb …] [--seeds 3] [--bert FOLDER] [--out JSON]
+    python tests/benchmarks/sentence.py --data FOLDER [--only stsb …] [--seeds 3] [--bert FOLDER] [--out X]
 
 FOLDER holds stsb, nli_triplets, quora_duplicates, cad_nli, snli, acl_abstracts and ir_scifact. Each part
-trains from the bundled encoder (own-bert: from the BERT that --bert names) and is measured on a test file before
+trains from the bundled encoder (own-bert: from the BERT of --bert) and is measured on a test file before
 and after, in the precision that it was trained in, with a 95 % bootstrap interval of the difference over its
 items; STS-B in float32 besides. Training rows that give a test file away are left out. Parts are added
 to those that the JSON file holds already, so that it can be done in several calls.
