@@ -33,7 +33,9 @@ class _Root(click.Group):
         except NearsayError as error:
             raise click.ClickException(visible(" ".join(str(error).split()))) from error
         except KeyboardInterrupt:
-            click.echo("\nStopped. What was written is kept: the same command goes on from there.", err=True)
+            click.echo(
+                "\nStopped. What was written is kept: the same command does what is missing.", err=True
+            )
             sys.exit(130)
 
 

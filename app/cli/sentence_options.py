@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe
@@ -32,7 +33,7 @@ _DATA = (
     click.option(
         "--recipe",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A TOML file with sets and settings; options here go before it.",
+        help="A TOML file with sets and settings; options of the training go before its own.",
     ),
     click.option(
         "--kind", metavar="KIND", help="nli, scored, labelled, pairs, tuples or texts; else guessed."
@@ -90,6 +91,7 @@ _TRAINING = (
     click.option("--seed", type=int, help="Of everything random.  [default: 0]"),
     click.option("--seeds", type=int, help="Train so many times, with seeds from --seed on."),
 )
+_OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 _OF_OBJECTIVES = ("scale", "margin", "distance", "concatenation", "matryoshka", "symmetric")
 
 
@@ -108,12 +110,17 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     from nearsay.training.sentence.precision import Precision
 
     given = {name: value for name, value in options.items() if value is not None}
+    _require_files(files, given)
     recipe = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
     structure = {part.name: given[part.name] for part in fields(EncoderStructure) if part.name in given}
     if "pooling" in structure:
         structure["pooling"] = SentencePooling(structure["pooling"])
     training = {part.name: given[part.name] for part in fields(SentenceTraining) if part.name in given}
-    training["precision"] = Precision(options["precision"])
+    source = click.get_current_context().get_parameter_source("precision")
+    if "recipe" in given and source is ParameterSource.DEFAULT:
+        training.pop("precision")  # the recipe's
+    else:
+        training["precision"] = Precision(options["precision"])
     if "sampling" in training:
         from nearsay.data.sentence_examples.mixing import Sampling
 
@@ -129,13 +136,27 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     )
 
 
+def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
+    """Raise BadInputError for options about files when there is no file: a recipe has its own for its sets."""
+    from nearsay.data.errors import BadInputError
+
+    if files:
+        return
+    for name in (*_OF_FILES, *_OF_OBJECTIVES):
+        if given.get(name, False) is not False:
+            raise BadInputError(
+                f"--{name} is for the files that the command names, and there is none. Name a file, or write "
+                f"{name} into the recipe's [[set]]"
+            )
+
+
 def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     from nearsay.data.errors import BadInputError
     from nearsay.data.sentence_examples.kind import ExampleKind
     from nearsay.training.sentence.fine_tuning.recipe import SetRecipe
     from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-    settings = {name: given[name] for name in _OF_OBJECTIVES if given.get(name)}
+    settings = {name: given[name] for name in _OF_OBJECTIVES if given.get(name, False) is not False}
     if settings and "objective" not in given:
         raise BadInputError(f"--{next(iter(settings))} belongs to an objective. Name it with --objective")
     if "matryoshka" in settings:

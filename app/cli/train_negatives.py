@@ -16,6 +16,7 @@ from nearsay.app.cli.text_options import TextFields, read_options, text_options
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
+    from nearsay.data.sentence_examples.examples import SentenceExamples
     from nearsay.training.sentence.negatives.judges import Judge
     from nearsay.training.sentence.negatives.mined import MinedNegatives, MiningReport
     from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
@@ -29,6 +30,7 @@ class _Sources(TypedDict):
 
     pairs: Path
     columns: str | None
+    min_label: float | None
     split: str
     corpus: tuple[str, ...]
     collection: str | None
@@ -45,6 +47,11 @@ class _Options(_Sources, MiningChoices, TextFields, Place):
 @click.argument("pairs", type=click.Path(exists=True, path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The .tsv or .jsonl to write.")
 @click.option("--columns", metavar="ANCHOR,POSITIVE", help="The columns of PAIRS; guessed if left out.")
+@click.option(
+    "--min-label",
+    type=float,
+    help="Scored pairs: from this score on, in the file's own scale, two texts belong together.",
+)
 @click.option("--split", default="train", show_default=True, help="Of a folder: qrels/SPLIT.tsv.")
 @click.option(
     "--corpus",
@@ -129,15 +136,34 @@ def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | Non
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval
 
+    least = source["min_label"]
     if source["pairs"].is_dir():
         judged = read_retrieval_set(source["pairs"], source["split"])
         examples = pairs_of_retrieval(judged)
     else:
         judged = None
         columns = None if source["columns"] is None else source["columns"].split(",")
-        examples = as_pairs(read_sentence_examples(source["pairs"], columns=columns))
+        examples = read_sentence_examples(source["pairs"], columns=columns)
+    _check_min_label(examples, least)
+    examples = as_pairs(examples, minimum_score=least)
     print_notes(examples.notes)
     return [(row[0], row[1]) for row in examples.texts], judged
+
+
+def _check_min_label(examples: "SentenceExamples", least: float | None) -> None:
+    from nearsay.data.sentence_examples.kind import ExampleKind
+
+    is_scored = examples.kind is ExampleKind.SCORED
+    if is_scored and least is None:
+        scores = examples.labels or ()
+        raise click.UsageError(
+            f"{examples.name} holds scored pairs, from {min(scores):g} to {max(scores):g}: name with --min-label "
+            "the score from which on two texts belong together"
+        )
+    if least is not None and not is_scored:
+        raise click.UsageError(
+            f"--min-label is for scored pairs, and {examples.name} holds {examples.kind}: leave it out"
+        )
 
 
 def _corpus_and_encoder(

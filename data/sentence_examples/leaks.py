@@ -23,13 +23,16 @@ class LeakReport:
 def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]]) -> LeakReport:
     """Find the training rows that give an evaluation away.
 
-    held_out: single texts, and rows of texts that are judged together (a scored pair, a query with a passage
-        that answers it, a triplet)
+    held_out: single texts, as strings; rows of texts that are judged together (a scored pair, a query with a
+        passage that answers it, a triplet); and rows of one text, `(query,)`, for a text that gives the
+        evaluation away beside whatever it stands
 
     A row of one text leaks when that text is held out at all. A row of more texts leaks when it holds the
-    first text of a held-out row together with another one of that row, in either order. Through single texts
-    it leaks when they are both texts of a labelled or scored pair, or the anchor of a pair or tuple: the
-    anchor stands where an evaluation has its query.
+    first text of a held-out row together with another one of that row, in either order, or in any column the
+    text of a held-out row of one: a query is hardly ever a passage, so what stands beside it answers it, even
+    where the answer is worded otherwise, as a passage without its title. Through single texts it leaks when
+    they are both texts of a labelled or scored pair, or the anchor of a pair or tuple: the anchor stands
+    where an evaluation has its query.
 
     So one shared text is mostly no leak. An evaluation asks for a relation between two texts: STS-B uses the
     same captions in many pairs, NLI has several hypotheses of one premise, and every passage of a retrieval
@@ -38,6 +41,7 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
     the strictest rule, see `sharing_a_text`.
     """
     single: set[str] = set()
+    anywhere: set[str] = set()
     every: set[str] = set()
     together: set[tuple[str, str]] = set()
     for item in held_out:
@@ -49,7 +53,7 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
         texts = [normalised_text(text) for text in item]
         every.update(texts)
         if len(texts) == 1:
-            single.update(texts)
+            anywhere.update(texts)
         together.update(_relations(texts))
     some = full = 0
     leaking: list[int] = []
@@ -61,7 +65,8 @@ def find_leaks(train: SentenceExamples, held_out: Iterable[str | Sequence[str]])
         some += 1
         full += shared == len(texts)
         given = single.issuperset(texts[:2] if train.kind.is_labelled else texts[:1])
-        if given or train.kind is ExampleKind.TEXTS or not together.isdisjoint(_relations(texts)):
+        given = given or train.kind is ExampleKind.TEXTS or not anywhere.isdisjoint(texts)
+        if given or not together.isdisjoint(_relations(texts)):
             leaking.append(number)
     return LeakReport(len(train), some, full, tuple(leaking))
 

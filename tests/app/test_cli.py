@@ -124,7 +124,7 @@ def test_being_stopped_says_that_nothing_is_lost(pets: Run, monkeypatch: pytest.
     monkeypatch.setattr(Collection, "add", stopped)
     result = pets("index", "add", "pets", "pets.jsonl")
     assert result.exit_code == 130
-    assert "the same command goes on from there" in result.stderr
+    assert "the same command does what is missing" in result.stderr
 
 
 def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: Path) -> None:

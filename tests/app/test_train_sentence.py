@@ -124,6 +124,7 @@ def test_a_recipe_runs_and_options_go_before_it(pairs: Path, bert: Path, tmp_pat
         (["--kind", "score"], "Take one of: nli"),
         (["--objective", "triplet"], "For scored take one of"),
         (["--seeds", "0"], "seeds is 0"),
+        (["--objective", "ranking", "--scale", "0"], "the scale is 0"),
     ],
 )
 def test_a_mistake_is_one_clear_sentence(
@@ -133,3 +134,34 @@ def test_a_mistake_is_one_clear_sentence(
     result = run(*files, *arguments, "--out", tmp_path / "mine", code=1)
     assert said in result.stderr
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_margin_of_nothing_is_no_margin(pairs: Path, tmp_path: Path, run: Run) -> None:
+    triplets = tmp_path / "triplets.tsv"
+    triplets.write_text("anchor\tpositive\tnegative\nthe cat\tcat\tdog\nthe dog\tdog\tcat\n", "utf-8")
+    run(triplets, "--objective", "triplet", "--margin", 0, "--steps", 1, "--out", tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "run" / "config.json").read_text("utf-8"))
+    assert config["sets"][0]["objective"] == {"kind": "triplet", "margin": 0.0}
+
+
+@pytest.mark.parametrize(
+    "option", [["--rows", "5"], ["--objective", "softmax"], ["--symmetric"], ["--margin", "0"]]
+)
+def test_options_about_files_without_a_file_are_refused(option: list[str], tmp_path: Path, run: Run) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('[[set]]\nfile = "pairs.tsv"\n', "utf-8")
+    result = run("--recipe", recipe, *option, "--out", tmp_path / "mine", code=1)
+    assert f"{option[0]} is for the files that the command names" in result.stderr
+
+
+@pytest.mark.parametrize(("given", "used"), [([], "float32"), (["--precision", "auto"], "auto")])
+def test_a_recipe_says_the_precision_unless_the_command_does(
+    given: list[str], used: str, pairs: Path, bert: Path, tmp_path: Path, run: Run
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'base = "{bert}"\nsteps = 1\nprecision = "float32"\n[[set]]\nfile = "{pairs.name}"\n', "utf-8"
+    )
+    run("--recipe", recipe, *given, "--device", "cpu", "--out", tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "run" / "config.json").read_text("utf-8"))
+    assert config["precision"] == used

@@ -164,7 +164,7 @@ class _Loop:
             tokens=self.tokens,
             metrics=self.last_metrics,
             evaluation=self.last_evaluation,
-            stopped_early=self.patience.ended,
+            stopped_early=self.patience.ended and self._share() < 1.0,
             leads=self.processes.leads,
         )
 
@@ -182,11 +182,12 @@ class _Loop:
         if self.kind != "cpu" and due:
             torch.accelerator.synchronize(self.processes.device)  # what it has still to do is training
         self.seconds = self.processes.of_the_first(self.seconds + time.perf_counter() - self.clock)
-        if logs or self._done():
+        logged = bool(logs or self._done())
+        if logged:
             self._log()
         if evaluation is not None and evaluates:
             self._evaluate(evaluation)
-            if self.patience.ended and not logs:
+            if self._done() and not logged:  # it has lost patience
                 self._log()
         if listener and self.processes.leads:
             listener(self._progress())
@@ -320,7 +321,9 @@ class _Loop:
         for line in lines:
             told, step = line.get("evaluation"), line.get("step")
             if isinstance(told, dict) and isinstance(step, int):
-                self.last_evaluation, self.evaluated = _numbers(told), step
+                # What was no number is null in the log, and still no better than the best.
+                self.last_evaluation = {**dict.fromkeys(told, math.nan), **_numbers(told)}
+                self.evaluated = step
                 self.patience.count(self.last_evaluation)
             else:
                 self.last_metrics = _numbers(line)
@@ -362,7 +365,9 @@ class _Loop:
         return min(self.seconds / (60 * (self.settings.minutes or 1.0)), 1.0)
 
     def _done(self) -> bool:
-        return self._share() >= 1.0 or self.patience.ended
+        # The first process alone has read what was evaluated before a resume.
+        ended = self.patience.limited and self.processes.of_the_first(float(self.patience.ended)) > 0
+        return self._share() >= 1.0 or ended
 
     def _rate(self) -> float:
         tokens = self.tokens + self.window.tokens * self.processes.count - self.tokens_before

@@ -29,6 +29,11 @@ class Patience:
             self._since += 1
 
     @property
+    def limited(self) -> bool:
+        """Whether it can end a run at all."""
+        return self._most is not None
+
+    @property
     def ended(self) -> bool:
         """Whether the run is to end."""
         return self._most is not None and self._since >= self._most

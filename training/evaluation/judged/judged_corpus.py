@@ -34,9 +34,18 @@ class RetrievalJudgedSet:
         for query in self._judged_queries():
             yield self.retrieval_set.queries[query]
 
-    def held_out(self) -> Iterator[str]:
-        """The queries: the documents are what is searched, which an encoder may have seen."""
-        return self.texts()
+    def held_out(self) -> Iterator[tuple[str, ...]]:
+        """Each query as a row of its own, and with each document that answers it.
+
+        Alone it leaks wherever it stands: training files often hold a document without its title, and beside
+        its query even that gives the answer away. Documents without their query may have been seen.
+        """
+        whole = self.retrieval_set
+        for query in self._judged_queries():
+            yield (whole.queries[query],)
+            for document, relevance in whole.judgements[query].items():
+                if relevance > 0:
+                    yield whole.queries[query], whole.corpus[document]
 
     def limited(self, most: int, seed: int) -> Self:
         """At most so many queries, with what is judged for them and other documents up to ten a query."""

@@ -33,7 +33,10 @@ class JudgedSet(Protocol):
         """Every text that the figure is measured on; not those it may learn from."""
 
     def held_out(self) -> Iterable[str | tuple[str, ...]]:
-        """What no encoder may have been trained on: texts judged together as one, others alone."""
+        """What no encoder may have been trained on: texts judged together as one, others alone.
+
+        A row of one text gives the set away beside whatever it stands, as `find_leaks` has it.
+        """
 
     def limited(self, most: int, seed: int) -> Self:
         """A set of at most so many of its items, drawn by chance, for a quick look; a note says so."""

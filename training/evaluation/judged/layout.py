@@ -57,11 +57,19 @@ def split_files(folder: Path, split: str) -> list[Path]:
 def train_file(file: Path) -> Path | None:
     """Give the train file by a test file's side, else its dev file; None when there is neither.
 
-    `nli_test.tsv` has `nli_train.tsv`, and `test.tsv` has `train.tsv`.
+    `nli_test.tsv` and `nli.tsv` have `nli_train.tsv` or `nli-train.tsv`, and `test.tsv` has `train.tsv`.
     """
     own = next((split for split in (*_TO_MEASURE_ON, *_TO_LEARN_FROM) if _is_of(file, split)), "")
     before = stem(file).removesuffix(own)
-    wanted = {f"{before}{split}": place for place, split in enumerate(_TO_LEARN_FROM) if split != own}
+    if own and before:
+        before = before[:-1]  # the sign between
+    signs = _BETWEEN if before else ("",)
+    wanted = {
+        f"{before}{sign}{split}": place
+        for place, split in enumerate(_TO_LEARN_FROM)
+        for sign in signs
+        if split != own
+    }
     beside = [
         other
         for other in sorted(file.parent.iterdir())

@@ -1,6 +1,6 @@
 """Reading judged sets from files and folders."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from nearsay.data.similarity_pairs import read_scored_pairs
 from nearsay.training.evaluation.judged.candidates import read_candidates
 from nearsay.training.evaluation.judged.classification import ClassificationSet
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
+from nearsay.training.evaluation.judged.entailment_rows import read_entailment_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.kind import EvaluationKind
@@ -86,7 +87,8 @@ def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
     if layout is None:
         raise BadInputError(
             f"what {path} judges cannot be told from its columns. Say so before the name, as in sts:{path}; "
-            f"the kinds are {', '.join(EvaluationKind)}"
+            f"the kinds are {', '.join(EvaluationKind)}. Numbers as labels are read as nli (0 = entailment, "
+            "1 = neutral, 2 = contradiction), pairs (1 = the same) or sts (higher is more alike)"
         )
     return layout
 
@@ -113,12 +115,13 @@ def _triplets(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
     rows, notes = read_candidates(layout.path)
     triplets = [
-        (row.anchor, positive, negative)
-        for row in rows
+        (number, (row.anchor, positive, negative))
+        for number, row in enumerate(rows)
         for positive in row.positives
         for negative in row.negatives
     ]
-    return TripletSet(name, tuple(triplets), tuple(notes))
+    texts = tuple(triplet for _, triplet in triplets)
+    return TripletSet(name, texts, tuple(notes), tuple(number for number, _ in triplets))
 
 
 def _reranking(layout: Layout, split: str, name: str) -> JudgedSet:
@@ -154,11 +157,12 @@ def _classification(layout: Layout, split: str, name: str) -> JudgedSet:
 def _nli(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
     train = _to_learn_from(layout)
-    found, learned = _labelled(layout.path, pairs=True), _labelled(train, pairs=True)
+    found = read_entailment_rows(_labelled(layout.path, pairs=True))
+    learned = read_entailment_rows(_labelled(train, pairs=True))
     judged = NliSet(
         name,
-        tuple((row.text, row.pair or "", row.label) for row in found.rows),
-        tuple((row.text, row.pair or "", row.label) for row in learned.rows),
+        found.rows,
+        learned.rows,
         train.name,
         (*found.notes, *learned.notes, _learning_note(name, train, learned)),
     )
@@ -187,7 +191,7 @@ def _labelled(path: Path, *, pairs: bool) -> LabelledTexts:
     return found
 
 
-def _learning_note(name: str, train: Path, learned: LabelledTexts) -> str:
+def _learning_note(name: str, train: Path, learned: Sized) -> str:
     return f"{name}: a linear layer on frozen vectors learns from {train.name}, {len(learned):,} rows"
 
 

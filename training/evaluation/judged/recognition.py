@@ -1,8 +1,12 @@
 """Which kind of judgements rows hold, told by their columns and values."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.candidates import ANCHORS, NEGATIVES, POSITIVES
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 
@@ -34,15 +38,22 @@ _PAIRS: Final = (
     ("question1", "question2"),
 )
 _TEXTS: Final = ("text", "sentence", "utterance", "content", "body", "document", "question", "query", "title")
-_ENTAILMENT: Final = frozenset({"entailment", "neutral", "contradiction", "-"})
-_TWO_VALUES: Final = frozenset({"0", "1", "0.0", "1.0", "true", "false"})
+_NO_AGREEMENT: Final = "-"  # what NLI's annotators leave where they do not agree
+_KINDS: Final = {
+    ExampleKind.NLI: EvaluationKind.NLI,
+    ExampleKind.LABELLED: EvaluationKind.PAIRS,
+    ExampleKind.SCORED: EvaluationKind.STS,
+}
 
 
 def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
-    """Tell the kind by the columns' usual names, and by what the label's column holds; None: none of them.
+    """Tell the kind by the columns' usual names, and by what the label's column holds.
 
-    rows: some of the file, at least one. Labelled texts are CLASSIFICATION; without anything to learn from
-    they are a set for CLUSTERING, which is for the caller to see.
+    rows: some of the file, at least one
+
+    None: none of them, or labels that could mean several, as 0 and 1 of premises and hypotheses. Labels of
+    pairs are told apart as training does, by `kind_of_labels`. Labelled texts are CLASSIFICATION; without
+    anything to learn from they are a set for CLUSTERING, which is for the caller to see.
     """
     names = {name.lower(): name for name in rows[0]}
     positive, negative = _first(names, POSITIVES), _first(names, NEGATIVES)
@@ -50,26 +61,30 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
         listed = isinstance(rows[0][positive], list) or isinstance(rows[0][negative], list)
         return EvaluationKind.RERANKING if listed else EvaluationKind.TRIPLETS
     label = _first(names, _LABELS)
-    values = set() if label is None else {str(row.get(label)).strip().lower() for row in rows}
-    if any(first in names and second in names for first, second in _PAIRS):
-        return _kind_of_pairs(names, values)
+    pair = next(((first, second) for first, second in _PAIRS if first in names and second in names), None)
+    if pair:
+        told = label and _kind_of_labels(rows, label, entailing=pair == _PAIRS[0])
+        return told or (EvaluationKind.STS if _first(names, _SCORES) else None)
     if label and _first(names, _TEXTS):
         return EvaluationKind.CLASSIFICATION
     return None
 
 
-def _kind_of_pairs(names: Collection[str], values: set[str]) -> EvaluationKind | None:
-    if values and values <= _ENTAILMENT:
+def _kind_of_labels(
+    rows: Sequence[Mapping[str, object]], label: str, *, entailing: bool
+) -> EvaluationKind | None:
+    counts = Counter(_written(row.get(label)) for row in rows)
+    counts.pop("", None)
+    if set(counts) == {_NO_AGREEMENT}:
         return EvaluationKind.NLI
-    if values and values <= _TWO_VALUES:
-        return EvaluationKind.PAIRS
-    if _first(dict.fromkeys(names, ""), _SCORES) is not None or _are_numbers(values):
-        return EvaluationKind.STS
-    return None
+    try:
+        return _KINDS[kind_of_labels(counts, column=label, entailing=entailing, path="")]
+    except BadInputError:
+        return None  # its remedies are those of training; the caller tells how a judged set is named
 
 
-def _are_numbers(values: Collection[str]) -> bool:
-    return bool(values) and all(value.removeprefix("-").replace(".", "", 1).isdigit() for value in values)
+def _written(value: object) -> str:
+    return written_label(value) if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _first(names: Mapping[str, str], wanted: Sequence[str]) -> str | None:

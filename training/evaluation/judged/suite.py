@@ -92,7 +92,7 @@ def _recognised(file: Path) -> tuple[Layout | None, str]:
     except NearsayError as error:
         return None, f"it cannot be read: {error}"
     if layout is None:
-        return None, "its columns tell of no judgements"
+        return None, "its columns tell of no judgements, or not of which"
     if layout.kind is EvaluationKind.NLI and layout.train is None:
         return None, "NLI needs a train or dev file by its side"
     return layout, ""

@@ -1,16 +1,17 @@
 """Triplets as a judged set."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
 from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
+from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.evaluation.triplet_accuracy import right_triplets, triplet_accuracy
 from nearsay.training.evaluation.vector_similarity import Similarity
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -20,15 +21,24 @@ __all__ = ["TripletSet"]
 
 @dataclass(frozen=True, slots=True)
 class TripletSet:
-    """Anchor, positive, negative; the share whose positive is nearer by the cosine decides."""
+    """Anchor, positive, negative; the share whose positive is nearer by the cosine decides.
+
+    Its items are the rows of the file: a row with several positives or negatives gives several triplets of
+    one anchor, which are right or wrong together. Each triplet counts the same in the figures, and intervals
+    draw whole rows.
+    """
 
     kind: ClassVar = EvaluationKind.TRIPLETS
     name: str
     triplets: tuple[tuple[str, str, str], ...]  # anchor, positive, negative
     notes: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()  # the row that each triplet is of, counted from 0, ascending; (): its own
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.rows or tuple(range(len(self.triplets))))
 
     def __len__(self) -> int:
-        return len(self.triplets)
+        return len(set(self.rows))
 
     def texts(self) -> Iterator[str]:
         """The three of each triplet."""
@@ -40,12 +50,18 @@ class TripletSet:
         return iter(self.triplets)
 
     def limited(self, most: int, seed: int) -> Self:
-        """At most so many of its triplets."""
-        rows = drawn_rows(len(self), most, seed)
-        if len(rows) == len(self):
+        """At most so many of its rows, with all their triplets."""
+        drawn = drawn_rows(len(self), most, seed)
+        if len(drawn) == len(self):
             return self
-        note = drawn_note(self.name, len(rows), len(self), seed)
-        return replace(self, triplets=tuple(self.triplets[row] for row in rows), notes=(*self.notes, note))
+        places = {row: place for place, row in enumerate(drawn)}
+        kept = [number for number, row in enumerate(self.rows) if row in places]
+        return replace(
+            self,
+            triplets=tuple(self.triplets[number] for number in kept),
+            rows=tuple(places[self.rows[number]] for number in kept),
+            notes=(*self.notes, drawn_note(self.name, len(drawn), len(self), seed)),
+        )
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
         """As `right_triplets`; every text is encoded as a passage, as triplets are of one kind of text."""
@@ -63,6 +79,14 @@ class TripletSet:
             items=len(self),
             truncated=truncated,
             seconds=perf_counter() - started,
-            resampled=mean_of_drawn(right[Similarity.COSINE].astype(np.float64)),
-            details={"triplets": len(self)},
+            resampled=_share_of_drawn(right[Similarity.COSINE], np.array(self.rows, dtype=np.int64)),
+            details={"triplets": len(self.triplets), "rows": len(self)},
         )
+
+
+def _share_of_drawn(
+    right: NDArray[np.bool_], rows: NDArray[np.int64]
+) -> Callable[[NDArray[np.int64]], float]:
+    """Give the share of right triplets, (triplets,), over drawn rows with all the triplets of each."""
+    sizes, rights = np.bincount(rows), np.bincount(rows, weights=right)
+    return lambda drawn: float(rights[drawn].sum() / sizes[drawn].sum())

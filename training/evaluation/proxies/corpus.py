@@ -42,13 +42,18 @@ class UnjudgedCorpus:
     documents: tuple[UnjudgedDocument, ...]
     notes: tuple[str, ...]  # what was guessed, passed over and drawn
 
-    def passages(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Give the different passages in order, and the number of each one's document, (passages,)."""
-        seen: dict[str, int] = {}
+    def passages(self) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+        """Give the different passages in order, the number of each one's document, and its place in there.
+
+        Documents and places are (passages,); a passage that was there before is left out, so that places of
+        neighbours may be more than 1 apart.
+        """
+        seen: dict[str, tuple[int, int]] = {}
         for number, document in enumerate(self.documents):
-            for passage in document.passages:
-                seen.setdefault(passage, number)
-        return list(seen), np.fromiter(seen.values(), dtype=np.int64, count=len(seen))
+            for place, passage in enumerate(document.passages):
+                seen.setdefault(passage, (number, place))
+        found = np.array(list(seen.values()), dtype=np.int64).reshape(-1, 2)
+        return list(seen), found[:, 0], found[:, 1]
 
 
 def read_unjudged_corpus(

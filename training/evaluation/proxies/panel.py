@@ -39,7 +39,7 @@ class UnjudgedTexts:
         """Make the copies, and search by words; `seed`: of all that is drawn by chance."""
         random = np.random.default_rng(seed)
         self.seed = seed
-        self.passages, self.documents = corpus.passages()
+        self.passages, self.documents, self.places = corpus.passages()
         self.copies = [perturbed(passage, random) for passage in self.passages]
         bodies = [
             (document.title, body_without_title(document.title, document.body))
@@ -84,7 +84,7 @@ def encoder_panel(
 
     passages = vectors(texts.passages)
     figures = {
-        Proxy.ADJACENT: adjacent_passages(passages, texts.documents, seed=texts.seed),
+        Proxy.ADJACENT: adjacent_passages(passages, texts.documents, texts.places, seed=texts.seed),
         Proxy.TITLES: title_to_body(
             vectors(texts.titles, TextKind.QUERY), vectors(texts.bodies), texts.owners
         ),

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.conversion import as_texts
@@ -17,8 +18,12 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["distil"]
+
+_HASH_DIGITS: Final = 12  # of the teacher's weights, in the name of the folder that the student starts from
 
 
 def distil(
@@ -53,7 +58,8 @@ def distil(
     if keep_layers is not None:
         # Named by what it is, so that a run which is gone on with cannot be given another.
         numbers = [keep_layers] if isinstance(keep_layers, int) else keep_layers
-        start = run.run / f"start-{'-'.join(map(str, numbers))}"
+        weights = combined_sha256(weight_hashes(find_encoder(teacher).folder))[:_HASH_DIGITS]
+        start = run.run / f"start-{'-'.join(map(str, numbers))}-{weights}"
         if not start.is_dir():
             kept_layers(teacher, start, keep=keep_layers)
     objective = ObjectiveConfig(ObjectiveKind.TEACHER)

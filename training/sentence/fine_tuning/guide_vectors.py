@@ -13,7 +13,10 @@ _WINDOW_TEXTS = 4096
 
 
 class GuideVectors:
-    """Each different text's vector by a guide or teacher, computed once, before the training."""
+    """Each different text's vector by a guide or teacher, computed once, before the training.
+
+    All are in memory: a million texts at 384 numbers take 1.5 GB.
+    """
 
     def __init__(
         self,

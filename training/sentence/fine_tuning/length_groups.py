@@ -24,7 +24,6 @@ def length_groups(
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     sizes = np.asarray(lengths, dtype=np.int64)[order]
     count = len(sizes)
-    # Ranges need only begin where the length changes, unless the budget forces a cut inside.
     best = np.full(count + 1, np.inf)
     best[0] = 0.0
     begins = np.zeros(count + 1, dtype=np.int64)

@@ -79,22 +79,22 @@ def prepare_sets(
     prompts: dict[TextKind, str],
     options: SentenceTraining,
     *,
-    load_guide: Callable[[str], TextEncoder] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    report: Callable[[str], None],
 ) -> PreparedSets:
     """Make objectives, guides' vectors and token numbers; new weights are drawn from the seed.
 
-    sets:       converted ones
-    load_guide: from a name or folder to an encoder; None loads it on the encoder's device
-    progress:   told texts that a guide has encoded, and in all
+    sets:   converted ones
+    report: told how far a guide has come
     """
     device = str(encoder.device)
-    load = load_guide or (lambda name: Encoder.load(name, device=device, precision=options.precision))
     tokens = TextTokens(tokenizer)
     objectives: list[SentenceObjective] = []
     texts: list[StepTexts] = []
     for one in sets:
-        guide = None if one.guide is None else _guide(one.examples, load(one.guide), progress)
+        guide = None
+        if one.guide is not None:
+            loaded = Encoder.load(one.guide, device=device, precision=options.precision)
+            guide = _guide(one.examples, loaded, report)
         objective = _objective(one, encoder, None if guide is None else guide.dimension, options.seed)
         objectives.append(objective)
         texts.append(
@@ -121,11 +121,13 @@ def prepare_sets(
     return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 
 
-def _guide(
-    examples: SentenceExamples, guide: TextEncoder, progress: Callable[[int, int], None] | None
-) -> GuideVectors:
+def _guide(examples: SentenceExamples, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:
     kinds = column_kinds(examples.kind, len(examples.columns))
     asked = ((row[column], kind) for column, kind in enumerate(kinds) for row in examples.texts)
+
+    def progress(done: int, total: int) -> None:
+        report(f"{guide.name} has encoded {done:,} of {total:,} texts of {examples.name}")
+
     return GuideVectors(guide, asked, progress=progress)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
+from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
@@ -36,8 +37,11 @@ class SetRecipe:
     split: str = "train"  # of a judged corpus: which judgements become pairs; "" takes titles and texts
 
     def __post_init__(self) -> None:
-        if self.rows is not None and self.rows < 1:
-            raise BadInputError(f"rows of {self.file} is {self.rows}; give 1 or more, or leave it out")
+        for name, value in {"rows": self.rows, "batch": self.batch}.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise BadInputError(
+                    f"{name} of {self.file} is {value!r}; give a whole number, 1 or more, or leave it out"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def read_recipe(path: str | Path) -> Recipe:
     values = {name: value for name, value in own.items() if name in named}
     return Recipe(
         sets=tuple(_set(one, folder, f"{path}, set {number}") for number, one in enumerate(sets, 1)),
-        base=_base(str(values.get("base", BUNDLED_NAME)), folder),
+        base=_base(_text(values.get("base", BUNDLED_NAME), f"{path}, base"), folder),
         structure=_made(EncoderStructure, structure, f"{path}, [structure]"),
         training=_made(SentenceTraining, training, str(path)),
         dev=None if values.get("dev") is None else _judged(values["dev"], folder, f"{path}, dev"),
@@ -125,7 +129,9 @@ def _set(told: Mapping[str, Any], folder: Path, place: str) -> SetRecipe:
 def _table(told: object, kind: type, place: str, also: list[str] | None = None) -> dict[str, Any]:
     """A table whose keys are a dataclass's fields."""
     if not isinstance(told, dict):
-        raise BadInputError(f"{place} is {told!r}, no table")
+        raise BadInputError(
+            f"{place} is {told!r}, no table. Write its settings below [structure] or [[set]], one a line"
+        )
     known = [part.name for part in fields(kind)]
     for name in told:
         if name not in known:
@@ -154,6 +160,12 @@ def _whole_number(value: object, place: str) -> int:
     return value
 
 
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str):
+        raise BadInputError(f"{place} is {value!r}. Give a name or a folder, in quotes")
+    return value
+
+
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -167,5 +179,7 @@ def _base(name: str, folder: Path) -> str:
 def _judged(spec: object, folder: Path, place: str) -> str:
     if not isinstance(spec, str):
         raise BadInputError(f'{place} is {spec!r}. Name a file, such as "sts:dev.tsv"')
-    kind, colon, file = spec.rpartition(":")
-    return f"{kind}{colon}{folder / file}"
+    kind, colon, file = spec.partition(":")
+    if colon and kind in set(EvaluationKind):
+        return f"{kind}:{folder / file}"
+    return str(folder / spec)

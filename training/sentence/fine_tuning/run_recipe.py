@@ -20,7 +20,7 @@ from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
-from nearsay.training.sentence.fine_tuning.sentence_folder import told_sets
+from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged, told_sets
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import default_objective
@@ -66,7 +66,7 @@ def run_recipe(
         raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
     sets = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
     if recipe.seeds > 1:
-        _require_same_recipe(recipe, sets, Path(out))
+        _require_same_recipe(recipe, sets, dev, tests, Path(out))
     results: list[SeedResult] = []
     first = recipe.training.seed
     for seed in range(first, first + recipe.seeds):
@@ -117,15 +117,21 @@ def _finished(folder: Path) -> dict[str, float] | None:
     return {str(one["set"]): float(one["after"]) for one in evaluations}
 
 
-def _require_same_recipe(recipe: Recipe, sets: Sequence[TrainingSet], out: Path) -> None:
+def _require_same_recipe(
+    recipe: Recipe,
+    sets: Sequence[TrainingSet],
+    dev: JudgedSet | None,
+    tests: Sequence[JudgedSet],
+    out: Path,
+) -> None:
     """Write down what the seeds are trained with, or see that it is the same as what is there."""
     training = replace(recipe.training, seed=0).to_json()
     wanted: dict[str, JsonValue] = {
         "base": recipe.base,
         "sets": told_sets(sets),
         "structure": recipe.structure.to_json(),
-        "dev": recipe.dev,
-        "evaluate": list(recipe.evaluate),
+        "dev": None if dev is None else told_judged(dev),
+        "evaluate": [told_judged(test) for test in tests],
         "training": training,
     }
     file = out / "seeds.json"

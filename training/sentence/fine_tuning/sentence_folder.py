@@ -1,5 +1,6 @@
 """The folder that the training of a sentence encoder fills."""
 
+import hashlib
 import importlib.metadata
 import json
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
+from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.run_folder import RunFolder
@@ -18,8 +20,10 @@ from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
-__all__ = ["finish_encoder", "told_sets"]
+__all__ = ["finish_encoder", "told_judged", "told_sets"]
 
 _USAGE = """
 from nearsay.training.sentence.encoder import Encoder
@@ -43,9 +47,25 @@ def told_sets(sets: Sequence[TrainingSet]) -> list[JsonValue]:
             "objective": one.objective.to_json(),
             "batch": one.batch,
             "guide": one.guide,
+            "guide_sha256": None if one.guide is None else _weights_sha256(one.guide),
         }
         for one in sets
     ]
+
+
+def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
+    """Give a judged set as a run's config.json tells it; the hash is of its texts."""
+    texts = json.dumps(list(judged.held_out()), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return {
+        "name": judged.name,
+        "kind": str(judged.kind),
+        "items": len(judged),
+        "sha256": hashlib.sha256(texts).hexdigest(),
+    }
+
+
+def _weights_sha256(encoder: str) -> str:
+    return combined_sha256(weight_hashes(find_encoder(encoder).folder))
 
 
 def finish_encoder(

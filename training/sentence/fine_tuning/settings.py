@@ -1,5 +1,6 @@
 """How a sentence encoder is trained."""
 
+import math
 from dataclasses import asdict, dataclass
 
 from nearsay.data.document import JsonValue
@@ -34,24 +35,33 @@ class SentenceTraining:
     seed: int = 0  # of new weights, the order of rows, and dropout
 
     def __post_init__(self) -> None:
-        limits = {
-            "epochs": self.epochs,
+        whole = {
             "steps": self.steps,
-            "minutes": self.minutes,
             "batch": self.batch,
-            "learning rate": self.learning_rate,
-            "number of evaluations": self.evaluations,
             "patience": self.patience,
             "training length": self.training_length,
             "number of tokens at once": self.tokens_at_once,
+            "seed": self.seed,
         }
-        for name, value in limits.items():
-            if value is not None and not value > 0:
-                raise BadInputError(f"the {name} is {value}; give a number above 0")
+        for name, value in whole.items():
+            least = 0 if name == "seed" else 1
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise BadInputError(f"the {name} is {value!r}; give a whole number, {least} or more")
+        positive = {
+            "number of epochs": self.epochs,
+            "number of minutes": self.minutes,
+            "learning rate": self.learning_rate,
+            "number of evaluations": self.evaluations,
+        }
+        for name, number in positive.items():
+            if number is not None and not (_is_number(number) and 0 < number < math.inf):
+                raise BadInputError(f"the {name} is {number!r}; give a number above 0")
+        if not _is_number(self.warmup_share) or not 0 <= self.warmup_share < 1:
+            raise BadInputError(f"the warm-up share is {self.warmup_share!r}; give 0 or more and below 1")
+        if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
+            raise BadInputError(f"the weight decay is {self.weight_decay!r}; give 0 or more")
         if self.steps is not None and self.minutes is not None:
             raise BadInputError("give either a number of steps or a number of minutes, or leave both out")
-        if self.seed < 0:
-            raise BadInputError(f"the seed is {self.seed}; give 0 or more")
 
     def to_json(self) -> dict[str, JsonValue]:
         """Give what decides the run's numbers, for its config.json; what was left out is not in it."""
@@ -63,3 +73,7 @@ class SentenceTraining:
         if self.steps is not None or self.minutes is not None:
             told.pop("epochs")
         return told
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

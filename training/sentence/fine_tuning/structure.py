@@ -119,11 +119,6 @@ def build_encoder(
     return encoder
 
 
-def pooling_of(encoder: SentenceTransformer) -> str:
-    """Give the name of an encoder's pooling, as sentence-transformers saves it; "" if it has none."""
-    return _mode(next((module for module in encoder if isinstance(module, Pooling)), None))
-
-
 def _mode(pooling: Pooling | None) -> str:
     if pooling is None:
         return ""
@@ -137,4 +132,4 @@ def _dimension(modules: list[torch.nn.Module]) -> int:
             return int(module.out_features)
         if isinstance(module, Pooling):
             return int(module.pooling_output_dimension)
-    raise BadInputError("the base has no pooling; name one (--pooling mean)")
+    raise BadInputError("the base has no pooling. Name one, such as mean")

@@ -1,42 +1,32 @@
 """Training a sentence encoder: Siamese and triplet networks, and what has come since."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-
-from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import without_leaks
-from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
-from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome
-from nearsay.training.run.loop import Evaluation, train
+from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.run.loop import train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.device import choose_device
+from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
-from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
-from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_sets
+from nearsay.training.sentence.fine_tuning.result import SentenceResult
+from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged, told_sets
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
-from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.loading import length_limit
-from nearsay.training.sentence.precision import computing_in, resolve_precision
-from nearsay.training.sentence.processor import Processor
-from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder
-from nearsay.training.sentence.tokens import TextTokenizer
+from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["train_sentence_encoder"]
@@ -68,6 +58,11 @@ def train_sentence_encoder(
     require_one_process("a sentence encoder")
     if not sets:
         raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
+    if dev is None and chosen.patience is not None:
+        raise BadInputError(
+            "patience counts evaluations of a dev set, and there is none. Name one with --dev, or leave "
+            "--patience out"
+        )
     sets = [converted_set(_without_leaks(one, [*tests, *([dev] if dev else [])], watch)) for one in sets]
     place = choose_device(device)
     source = find_encoder(base)
@@ -78,30 +73,36 @@ def train_sentence_encoder(
         "base_sha256": combined_sha256(weight_hashes(source.folder)),
         "sets": told_sets(sets),
         "structure": structure.to_json(),
-        "dev": None if dev is None else dev.name,
+        "dev": None if dev is None else told_judged(dev),
         **chosen.to_json(),
     }
     run = RunFolder(out)
     if run.begin(settings):
         watch.report(f"going on with the run in {out}")
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
-    reader = _Reader(source, encoder)
-    prepared = prepare_sets(sets, encoder, reader.cutting_at(chosen.training_length), reader.prompts, chosen)
+    measured = MeasuredModel(source, encoder)
+    tokenizer = measured.cutting_at(chosen.training_length)
+    prepared = prepare_sets(sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report)
     _report(prepared, sets, watch)
-    optimisation = _optimisation(chosen, prepared.task.steps_per_epoch)
+    steps = prepared.task.steps_per_epoch
+    optimisation = _optimisation(chosen, steps)
+    evaluation = None
+    if dev is not None:
+        every = None if chosen.evaluations is None else max(round(steps / chosen.evaluations), 1)
+        evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience)
     with processes(place) as joined:
         ended = train(
             prepared.task,
             run,
             optimisation,
             joined,
-            evaluation=None if dev is None else _evaluation(dev, reader, chosen, prepared),
+            evaluation=evaluation,
             listener=watch.listener,
             stop=watch.stop,
         )
     if not ended.finished:
         return SentenceResult(finished=False, seconds=ended.seconds, steps=ended.steps)
-    rows = sum(len(one.examples) for one in sets) * ended.steps / prepared.task.steps_per_epoch
+    rows = sum(len(one.examples) for one in sets) * ended.steps / steps
     result = SentenceResult(
         finished=True,
         seconds=ended.seconds,
@@ -113,11 +114,10 @@ def train_sentence_encoder(
     )
     if tests:
         watch.report("measuring the base and what was made of it")
-        before = build_encoder(source.folder, structure, device=place, seed=chosen.seed).eval()
-        began = _outcomes(_Reader(source, before), tests, chosen, place)
-        now = _outcomes(reader, tests, chosen, place)
-        changes = [Change(a, b, bootstrap_difference(a, b)) for a, b in zip(began, now, strict=True)]
-        result = dataclasses.replace(result, changes=changes)
+        base_model = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
+        before = MeasuredModel(source, base_model)
+        found = changes(before, measured, tests, precision=chosen.precision, device=place)
+        result = dataclasses.replace(result, changes=found)
     finish_encoder(run, encoder, result, sets=sets, base=lineage_of(source), settings=settings)
     return result
 
@@ -139,25 +139,6 @@ def _without_leaks(one: TrainingSet, held_out: Sequence[JudgedSet], watch: Watch
             f"{leaked:,} of {len(one.examples):,} rows of {one.examples.name} are also in {names}: left out"
         )
     return dataclasses.replace(one, examples=kept)
-
-
-class _Reader:
-    """An encoder's model with what turns texts into its tokens."""
-
-    def __init__(self, source: EncoderSource, model: SentenceTransformer) -> None:
-        self.model = model
-        self.tokenizer = TextTokenizer(model.tokenizer, length_limit(model, source.folder))
-        self.prompts = prompts_of(source.folder)
-        self.name = source.name
-
-    def cutting_at(self, length: int | None) -> TextTokenizer:
-        """The tokenizer, or one that cuts texts earlier."""
-        if length is None or length >= self.tokenizer.limit:
-            return self.tokenizer
-        return TextTokenizer(self.model.tokenizer, length)
-
-    def encoder(self) -> TrainedEncoder:
-        return TrainedEncoder(self.model, self.tokenizer, self.prompts, name=self.name)
 
 
 def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -> None:
@@ -185,28 +166,3 @@ def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisati
         compile=False,  # texts of many lengths would be compiled again and again
         log_every=max(min(steps_per_epoch // 10, 50), 1),
     )
-
-
-def _evaluation(
-    dev: JudgedSet, reader: _Reader, options: SentenceTraining, prepared: PreparedSets
-) -> Evaluation:
-    name = f"{dev.kind}_score"
-    every = None
-    if options.evaluations is not None:
-        every = max(round(prepared.task.steps_per_epoch / options.evaluations), 1)
-
-    def measure() -> Mapping[str, float]:
-        outcome = evaluate_judged_set(reader.encoder(), dev)
-        # Correlations are told times 100; the plot and the progress line show shares.
-        return {name: outcome.figure / (100 if dev.kind is EvaluationKind.STS else 1)}
-
-    return Evaluation(measure, every=every, best=name, patience=options.patience)
-
-
-def _outcomes(
-    reader: _Reader, tests: Sequence[JudgedSet], options: SentenceTraining, device: str
-) -> list[Outcome]:
-    reader.model.eval()
-    precision = resolve_precision(options.precision, device, Processor.detect())
-    with computing_in(precision, device):
-        return [evaluate_judged_set(reader.encoder(), test) for test in tests]

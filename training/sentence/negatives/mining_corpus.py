@@ -26,6 +26,7 @@ class MiningCorpus:
     name: str
     texts: tuple[str, ...]
     keys: tuple[str, ...]  # what `normalised_text` says of each, all different
+    untitled_keys: tuple[str, ...]  # the same of each without its title, perhaps not all different
     repeated: int  # texts that were left out, being blank or there before
     vectors: NDArray[np.float32] | None = None  # (texts, dimension) unit vectors; None: to be encoded
     notes: tuple[str, ...] = field(default=())  # what is to be told of its reading
@@ -37,10 +38,12 @@ class MiningCorpus:
         texts: Iterable[str],
         vectors: NDArray[np.float32] | None = None,
         notes: Sequence[str] = (),
+        untitled: Sequence[str] | None = None,
     ) -> "MiningCorpus":
         """Keep the first of texts that are the same; BadInputError when there is none.
 
-        vectors: (texts, dimension), unit vectors that the mining encoder gave the texts as passages
+        vectors:  (texts, dimension), unit vectors that the mining encoder gave the texts as passages
+        untitled: each text without the title that stands before it; None: no text has one
         """
         first: dict[str, tuple[int, str]] = {}
         count = 0
@@ -54,10 +57,14 @@ class MiningCorpus:
         kept = vectors
         if vectors is not None and len(rows) < count:
             kept = np.ascontiguousarray(vectors[rows])
+        plain = tuple(first)
+        if untitled is not None:
+            plain = tuple(normalised_text(untitled[row]) for row in rows)
         return cls(
             name,
             tuple(text for _, text in first.values()),
             tuple(first),
+            plain,
             count - len(first),
             kept,
             tuple(notes),
@@ -67,18 +74,23 @@ class MiningCorpus:
 def read_mining_corpus(sources: Sequence[str | Path], options: ReadOptions = _USUAL) -> MiningCorpus:
     """Read files, folders, globs and '-' as `nearsay index add` reads them.
 
-    A document's title stands before its text, and it is not cut into passages. Rows that cannot be used are
+    A document's title stands before its text, and it is not cut into passages. What belongs to an anchor is
+    known with its title or without: pairs of titles with their texts hold the texts alone. Rows that cannot be used are
     named in the notes, with their count.
     """
     reading = read(sources, options)
     texts: list[str] = []
+    untitled: list[str] = []
     skipped: list[str] = []
     for item in reading:
         if isinstance(item, Document):
             texts.append(f"{item.title} {item.text}" if item.title else item.text)
+            untitled.append(item.text)
         else:
             skipped.append(f"skipped {item}")
     notes = [*reading.notes, *skipped[:_FAULTS_SHOWN]]
     if len(skipped) > _FAULTS_SHOWN:
         notes.append(f"… {len(skipped):,} rows of the corpus skipped in all")
-    return MiningCorpus.of(", ".join(str(source) for source in sources), texts, notes=notes)
+    return MiningCorpus.of(
+        ", ".join(str(source) for source in sources), texts, notes=notes, untitled=untitled
+    )

@@ -51,8 +51,10 @@ class AnchorRanking:
         return [found[number] for number in block]
 
     def _known(self, anchor: Anchor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        keys = self._corpus.keys
-        return np.array([self._grouped.belongs(anchor, keys[row]) for row in rows.tolist()], dtype=np.bool_)
+        keys, untitled = self._corpus.keys, self._corpus.untitled_keys
+        belongs = self._grouped.belongs
+        known = [belongs(anchor, keys[row]) or belongs(anchor, untitled[row]) for row in rows.tolist()]
+        return np.array(known, dtype=np.bool_)
 
     def _filtered(
         self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], known: NDArray[np.bool_]

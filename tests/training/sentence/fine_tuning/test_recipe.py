@@ -72,6 +72,12 @@ def test_a_recipe_says_everything_and_its_files_are_beside_it(tmp_path: Path) ->
     assert (second.label, second.where) == ("points", {"split": "train"})
 
 
+def test_a_colon_in_a_file_name_is_no_kind(tmp_path: Path) -> None:
+    recipe = read_recipe(written(tmp_path, 'dev = "sts:a:b.tsv"\nevaluate = ["a:b.tsv"]'))
+    assert recipe.dev == f"sts:{tmp_path / 'a:b.tsv'}"
+    assert recipe.evaluate == (str(tmp_path / "a:b.tsv"),)
+
+
 def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
     (tmp_path / "my-base").mkdir()
     assert read_recipe(written(tmp_path, 'base = "my-base"')).base == str(tmp_path / "my-base")
@@ -94,9 +100,12 @@ def test_a_base_beside_the_recipe_is_that_folder(tmp_path: Path) -> None:
         ("[structure]\npool = 'mean'", "there is no setting 'pool'"),
         ("structure = 3", "no table"),
         ("sampling = 'often'", "Take one of: proportional"),
-        ("epochs = 'two'", "has the wrong type"),
+        ("epochs = 'two'", "the number of epochs is 'two'"),
         ("seeds = 1.5", "Give a whole number"),
         ("seeds = 0", "seeds is 0"),
+        ("base = 3", "Give a name or a folder"),
+        ("[[set]]\nfile = 'a'\nrows = '5'", "give a whole number"),
+        ("[[set]]\nfile = 'a'\nbatch = 0", "batch of"),
         ("dev = 3", "Name a file"),
     ],
 )

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -257,8 +258,55 @@ def test_texts_that_are_cut_are_told(
         {"steps": 3, "minutes": 1.0},
         {"seed": -1},
         {"patience": 0},
+        {"batch": 2.5},
+        {"patience": True},
+        {"learning_rate": math.inf},
+        {"warmup_share": 1.0},
+        {"weight_decay": -1.0},
     ],
 )
 def test_settings_that_train_nothing_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(BadInputError, match=r"(?i)give"):
         SentenceTraining(**values)  # type: ignore[arg-type]  # the types are right, the values are not
+
+
+def test_patience_without_a_dev_set_is_refused(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+) -> None:
+    options = SentenceTraining(patience=2)
+    with pytest.raises(BadInputError, match="Name one with --dev"):
+        train_sentence_encoder(
+            [cosent(scored)], tmp_path / "out", base=tiny_folder, options=options, device="cpu"
+        )
+
+
+@pytest.mark.parametrize("changed", ["dev", "guide"])
+def test_a_run_does_not_go_on_with_another_dev_set_or_teacher(
+    changed: str,
+    scored: SentenceExamples,
+    dev_file: Path,
+    make_folder: Callable[..., Path],
+    tiny_folder: Path,
+    tmp_path: Path,
+) -> None:
+    teacher = make_folder("teacher", seed=1)
+    one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.TEACHER), guide=str(teacher))
+
+    def trained(watch: Watch) -> bool:
+        return train_sentence_encoder(
+            [one],
+            tmp_path / "out",
+            base=tiny_folder,
+            options=EXACT,
+            dev=read_judged_set(f"sts:{dev_file}"),
+            device="cpu",
+            watch=watch,
+        ).finished
+
+    assert not trained(Watch(stop=lambda: True))
+    if changed == "dev":
+        dev_file.write_text(dev_file.read_text("utf-8") + "3\tdog\tcat\n", "utf-8")
+    else:
+        make_folder("teacher", seed=2)
+    with pytest.raises(BadInputError, match="unfinished run with other settings"):
+        trained(Watch())

@@ -1,0 +1,78 @@
+"""How the encoder in training is measured: on the dev set while it trains, on tests before and after."""
+
+from collections.abc import Mapping, Sequence
+
+from sentence_transformers import SentenceTransformer
+
+from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.run.loop import Evaluation
+from nearsay.training.sentence.fine_tuning.result import Change
+from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
+from nearsay.training.sentence.loading import length_limit
+from nearsay.training.sentence.precision import Precision, computing_in, resolve_precision
+from nearsay.training.sentence.processor import Processor
+from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.source import EncoderSource
+from nearsay.training.sentence.tokens import TextTokenizer
+
+__all__ = ["MeasuredModel", "changes", "dev_evaluation"]
+
+
+class MeasuredModel:
+    """An encoder's model with what turns texts into its tokens."""
+
+    def __init__(self, source: EncoderSource, model: SentenceTransformer) -> None:
+        """`source`: where the model, or what it began with, comes from."""
+        self.model = model
+        self.tokenizer = TextTokenizer(model.tokenizer, length_limit(model, source.folder))
+        self.prompts = prompts_of(source.folder)
+        self.name = source.name
+
+    def cutting_at(self, length: int | None) -> TextTokenizer:
+        """Give the tokenizer, or one that cuts texts earlier."""
+        if length is None or length >= self.tokenizer.limit:
+            return self.tokenizer
+        return TextTokenizer(self.model.tokenizer, length)
+
+    def encoder(self) -> TrainedEncoder:
+        """Give the model as it stands as an encoder."""
+        return TrainedEncoder(self.model, self.tokenizer, self.prompts, name=self.name)
+
+
+def dev_evaluation(
+    dev: JudgedSet, measured: MeasuredModel, *, every: int | None, patience: int | None
+) -> Evaluation:
+    """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
+
+    every: steps between two; None: at the end alone
+    """
+    name = f"{dev.kind}_score"
+
+    def measure() -> Mapping[str, float]:
+        outcome = evaluate_judged_set(measured.encoder(), dev)
+        # Correlations are told times 100; the plot and the progress line show shares.
+        return {name: outcome.figure / (100 if dev.kind is EvaluationKind.STS else 1)}
+
+    return Evaluation(measure, every=every, best=name, patience=patience)
+
+
+def changes(
+    before: MeasuredModel,
+    after: MeasuredModel,
+    tests: Sequence[JudgedSet],
+    *,
+    precision: Precision,
+    device: str,
+) -> list[Change]:
+    """Measure both models on the tests, in the precision that they are trained in."""
+    for one in (before, after):
+        one.model.eval()
+    resolved = resolve_precision(precision, device, Processor.detect())
+    found = []
+    with computing_in(resolved, device):
+        for test in tests:
+            began, now = (evaluate_judged_set(one.encoder(), test) for one in (before, after))
+            found.append(Change(began, now, bootstrap_difference(began, now)))
+    return found
