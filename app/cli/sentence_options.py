@@ -137,7 +137,7 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
 
 def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
-    """Raise BadInputError for options about files when there is no file: a recipe has its own for its sets."""
+    """Raise BadInputError for options about files when there is no file; a recipe tells its own."""
     from nearsay.data.errors import BadInputError
 
     if files:
