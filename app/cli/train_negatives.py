@@ -157,8 +157,8 @@ def _check_min_label(examples: "SentenceExamples", least: float | None) -> None:
     if is_scored and least is None:
         scores = examples.labels or ()
         raise click.UsageError(
-            f"{examples.name} holds scored pairs, from {min(scores):g} to {max(scores):g}: name with --min-label "
-            "the score from which on two texts belong together"
+            f"{examples.name} holds scored pairs, from {min(scores):g} to {max(scores):g}: name with "
+            "--min-label the score from which on two texts belong together"
         )
     if least is not None and not is_scored:
         raise click.UsageError(

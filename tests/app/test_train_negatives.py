@@ -176,8 +176,24 @@ def test_stopped_while_mining_it_leaves_the_old_file(run: Run, monkeypatch: pyte
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nearsay.training.sentence.negatives.ranking.nearest_texts", stop)
-    assert run("--out", "out.tsv").exit_code == 130
+    result = run("--out", "out.tsv")
+    assert result.exit_code == 130
+    assert "the same command does what is missing" in result.stderr
     assert Path("out.tsv").read_text() == "before"
+
+
+def test_scored_pairs_need_the_score_from_which_on_two_texts_belong_together(run: Run) -> None:
+    lines = [f"{5 - row}\t{a}\t{b}\n" for row, (a, b) in enumerate(PAIRS)]
+    Path("scored.tsv").write_text("".join(["score\tsentence1\tsentence2\n", *lines]))
+    unnamed = run("--out", "out.tsv", "--per-anchor", "1", pairs="scored.tsv")
+    assert unnamed.exit_code == 2
+    assert "holds scored pairs, from 2 to 5: name with --min-label" in unnamed.stderr
+    named = run("--out", "out.tsv", "--per-anchor", "1", "--min-label", "3", pairs="scored.tsv")
+    assert named.exit_code == 0, named.output
+    assert [tuple(row[:2]) for row in rows("out.tsv")[1:]] == PAIRS[:3]
+    useless = run("--out", "other.tsv", "--min-label", "3")
+    assert useless.exit_code == 2
+    assert "--min-label is for scored pairs, and pairs holds pairs: leave it out" in useless.stderr
 
 
 def test_random_sampling_is_the_same_for_a_seed(run: Run) -> None:

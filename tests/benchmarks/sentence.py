@@ -51,7 +51,7 @@ RANKING = ObjectiveConfig(ObjectiveKind.RANKING)
 COSENT = ObjectiveConfig(ObjectiveKind.COSENT)
 STSB_EPOCHS, STSB_RATE = 4, 5e-5
 FIRST_RATE = 2e-5  # of the other sets, before
-ABLATION_ROWS = 3_000  # of each of the two NLI files
+ABLATION_ROWS = 1_500  # of each of the two NLI files
 
 
 def told(progress: TrainingProgress) -> None:
@@ -161,7 +161,7 @@ def acl(data: Path, seed: int, folder: Path, _: str) -> dict[str, object]:
                 kind=ExampleKind.PAIRS,
                 columns=("title", "abstract"),
                 where={"split": "train"},
-                rows=4_000,
+                rows=3_000,
             ),
         ),
         training=SentenceTraining(epochs=1, batch=64, learning_rate=5e-5, training_length=128, seed=seed),
@@ -174,10 +174,10 @@ def scifact(data: Path, seed: int, folder: Path, _: str) -> dict[str, object]:
     place = str(data / "ir_scifact")
     recipe = Recipe(
         (
-            SetRecipe(place, objective=RANKING, split="", rows=2_500),  # titles and their abstracts
+            SetRecipe(place, objective=RANKING, split="", rows=1_000),  # titles and their abstracts
             SetRecipe(place, objective=RANKING, split="train"),  # training claims
         ),
-        training=SentenceTraining(epochs=2, batch=32, learning_rate=2e-5, training_length=160, seed=seed),
+        training=SentenceTraining(epochs=2, batch=32, learning_rate=2e-5, training_length=128, seed=seed),
         evaluate=(place,),
     )
     return told_change(*trained(recipe, folder / "out"))

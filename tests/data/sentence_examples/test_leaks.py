@@ -54,6 +54,11 @@ def scored(*texts: tuple[str, ...]) -> SentenceExamples:
             1,
             (0,),
         ),
+        # a held-out text alone in its row, as a query: beside whatever it stands, in whichever column
+        (rows(("q", "text"), ("text", "Q!"), ("text", "x")), [("q",), ("q", "title text")], 2, 0, (0, 1)),
+        (rows(("x", "y", "q"), ("x", "y", "z")), [("q",)], 1, 0, (0,)),
+        (scored(("text", "q"), ("x", "title text")), [("q",), ("q", "title text")], 2, 0, (0,)),
+        (rows(("x", "q"), ("q", "x")), ["q"], 2, 0, (1,)),
     ],
 )
 def test_a_row_leaks_by_the_relation_that_is_asked_for(

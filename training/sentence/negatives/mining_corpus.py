@@ -74,9 +74,9 @@ class MiningCorpus:
 def read_mining_corpus(sources: Sequence[str | Path], options: ReadOptions = _USUAL) -> MiningCorpus:
     """Read files, folders, globs and '-' as `nearsay index add` reads them.
 
-    A document's title stands before its text, and it is not cut into passages. What belongs to an anchor is
-    known with its title or without: pairs of titles with their texts hold the texts alone. Rows that cannot be used are
-    named in the notes, with their count.
+    A document's title stands before its text, and it is not cut into passages. What belongs to an
+    anchor is known with its title and without: pairs of titles with their texts hold the texts alone. Rows
+    that cannot be used are named in the notes, with their count.
     """
     reading = read(sources, options)
     texts: list[str] = []
@@ -91,6 +91,5 @@ def read_mining_corpus(sources: Sequence[str | Path], options: ReadOptions = _US
     notes = [*reading.notes, *skipped[:_FAULTS_SHOWN]]
     if len(skipped) > _FAULTS_SHOWN:
         notes.append(f"… {len(skipped):,} rows of the corpus skipped in all")
-    return MiningCorpus.of(
-        ", ".join(str(source) for source in sources), texts, notes=notes, untitled=untitled
-    )
+    name = ", ".join(str(source) for source in sources)
+    return MiningCorpus.of(name, texts, notes=notes, untitled=untitled)

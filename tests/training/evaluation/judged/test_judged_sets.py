@@ -20,6 +20,9 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.leaks import find_leaks
 from nearsay.data.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged import (
     EvaluationKind,
@@ -108,6 +111,9 @@ def test_texts_that_are_cut_are_counted_and_progress_ends_at_all_of_them(
 @pytest.mark.parametrize("judged", SETS, ids=[str(each.kind) for each in SETS])
 def test_what_is_held_out_are_the_texts_those_judged_together_as_one(judged: JudgedSet) -> None:
     held_out = [(one,) if isinstance(one, str) else one for one in judged.held_out()]
+    if judged.kind is EvaluationKind.RETRIEVAL:
+        assert held_out == [("east",), ("east", "far east")]
+        return
     assert [text for row in held_out for text in row] == list(judged.texts())
     widths = {
         EvaluationKind.STS: 2,
@@ -132,6 +138,53 @@ def test_pairs_are_worked_by_hand(table_encoder: type) -> None:
 
 def test_triplets_are_worked_by_hand(table_encoder: type) -> None:
     assert evaluate_judged_set(table_encoder(TABLE), SETS[1]).metrics["accuracy"] == pytest.approx(2 / 3)
+
+
+def test_triplets_of_one_row_are_drawn_together(table_encoder: type) -> None:
+    right, wrong = ("east", "far east", "north"), ("east", "west", "north")
+    judged = TripletSet("ways", (right, wrong, wrong, right), rows=(0, 0, 0, 1))
+    outcome = evaluate_judged_set(table_encoder(TABLE), judged)
+    assert (len(judged), outcome.items) == (2, 2)
+    assert outcome.metrics["accuracy"] == 1 / 2  # each triplet counts the same
+    drawn = [outcome.resampled(np.array(rows)) for rows in ((0, 1), (0, 0), (1, 1), (0, 0, 1))]
+    assert drawn == pytest.approx([1 / 2, 1 / 3, 1, 3 / 7])
+    assert dict(outcome.details) == {"triplets": 4, "rows": 2}
+
+
+def test_copies_of_triplets_in_a_row_make_an_interval_no_narrower(table_encoder: type) -> None:
+    alone = (("east", "far east", "north"), ("east", "west", "north")) * 10
+    often = tuple(triplet for triplet in alone for _ in range(25))
+    rows = tuple(row for row in range(len(alone)) for _ in range(25))
+    first, second = (
+        bootstrap_interval(evaluate_judged_set(table_encoder(TABLE), judged))
+        for judged in (TripletSet("ways", alone), TripletSet("ways", often, rows=rows))
+    )
+    assert (second.low, second.high) == pytest.approx((first.low, first.high))
+
+
+def test_a_quick_look_takes_whole_rows_of_triplets() -> None:
+    triplets = tuple((f"a{row}", "p", f"n{number}") for row in range(9) for number in range(row + 1))
+    rows = tuple(row for row in range(9) for _ in range(row + 1))
+    some = TripletSet("many", triplets, rows=rows).limited(4, 0)
+    kept = [int(anchor[1:]) for anchor, _, _ in some.triplets]
+    assert len(some) == len(set(kept)) == 4
+    assert all(kept.count(row) == row + 1 for row in kept)
+    assert sorted(set(some.rows)) == [0, 1, 2, 3]
+
+
+def test_only_documents_that_answer_are_held_out_with_their_query() -> None:
+    found = RetrievalSet(
+        "ways", {"d": "a cat", "e": "rain", "f": "a dog"}, {"q": "pets"}, {"q": {"d": 2, "e": 0, "f": 1}}
+    )
+    held_out = list(RetrievalJudgedSet("ways", found).held_out())
+    assert held_out == [("pets",), ("pets", "a cat"), ("pets", "a dog")]
+
+
+def test_a_passage_without_its_title_leaks_beside_its_query() -> None:
+    found = RetrievalSet("ways", {"d": "Pets A cat purrs."}, {"q": "what purrs"}, {"q": {"d": 1}})
+    rows = (("A cat purrs.", "What purrs?"), ("Pets", "A cat purrs."))
+    train = SentenceExamples("train", ExampleKind.PAIRS, ("text", "question"), rows, None)
+    assert find_leaks(train, RetrievalJudgedSet("ways", found).held_out()).leaking == (0,)
 
 
 def test_a_list_is_worked_by_hand_and_equal_scores_win_nothing() -> None:

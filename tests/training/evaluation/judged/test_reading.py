@@ -6,6 +6,7 @@ import pytest
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged import EvaluationKind, read_judged_set
 from nearsay.training.evaluation.judged.layout import train_file
+from nearsay.training.evaluation.judged.nli import NliSet
 from nearsay.training.evaluation.judged.recognition import kind_of_rows
 from nearsay.training.evaluation.judged.reranking import RerankingSet
 from nearsay.training.evaluation.judged.suite import find_suite
@@ -31,6 +32,27 @@ FILES = {
     "only_train/train.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n",
     "more.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n1\ta cat\train\n",
 }
+
+
+# Pairs whose labels say the same in other words, or nothing that can be told.
+SPELT = {
+    "numbers/test.tsv": "1\ta cat\ta pet\n-1\ta cat\train\n2\ta cat\tno pet\n0\ta dog\ta pet\n",
+    "numbers/train.tsv": "neutral\ta cat\ta pet\n-\ta\tb\nContradiction\ta\tc\n-\ta\td\n",
+    "two/test.tsv": "1\ta cat\train\n0\ta cat\ta pet\n",
+    "words/test.tsv": "like\ta cat\ta pet\n",
+    "words/train.tsv": "neutral\ta cat\ta pet\n",
+    "unjudged/test.tsv": "-\ta cat\ta pet\n",
+    "unjudged/train.tsv": "neutral\ta cat\ta pet\n",
+}
+
+
+@pytest.fixture
+def spelt(tmp_path: Path) -> Path:
+    for name, content in SPELT.items():
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"label\tpremise\thypothesis\n{content}")
+    return tmp_path
 
 
 @pytest.fixture
@@ -117,6 +139,63 @@ def test_the_train_file_is_the_one_of_the_same_name_and_never_the_test_itself(su
     assert train_file(suite / "more.tsv") is None
 
 
+@pytest.mark.parametrize("sign", ["_", "-"])
+@pytest.mark.parametrize("name", ["bank.tsv", "bank_test.tsv"])
+def test_the_train_file_is_found_whichever_sign_is_between(name: str, sign: str, tmp_path: Path) -> None:
+    dev, train = tmp_path / f"bank{sign}dev.tsv", tmp_path / f"bank{sign}train.tsv"
+    for file in (tmp_path / name, dev):
+        file.write_text("label\ttext\nopen\tdo open\n")
+    assert train_file(tmp_path / name) == dev
+    train.write_text("label\ttext\nopen\tdo open\n")
+    assert train_file(tmp_path / name) == train
+    assert read_judged_set(tmp_path / name).kind is EvaluationKind.CLASSIFICATION
+
+
+def test_nli_in_numbers_and_in_words_agree_and_rows_without_agreement_are_left_out(spelt: Path) -> None:
+    found = read_judged_set(spelt / "numbers")
+    assert isinstance(found, NliSet)
+    assert [label for _, _, label in found.rows] == ["neutral", "contradiction", "entailment"]
+    assert [label for _, _, label in found.train] == ["neutral", "contradiction"]
+    told = "\n".join(found.notes)
+    assert "test.tsv: 0 = entailment, 1 = neutral, 2 = contradiction was assumed" in told
+    assert "test.tsv: 1 rows have no label that was agreed on and are left out" in told
+    assert "train.tsv: 2 rows have no label that was agreed on and are left out" in told
+    assert "train.tsv, 2 rows" in told
+
+
+def test_premises_and_hypotheses_with_two_numbers_must_be_named(spelt: Path) -> None:
+    with pytest.raises(BadInputError, match=r"Say so before the name.*nli \(0 = entailment.*1 = the same"):
+        read_judged_set(spelt / "two")
+    assert read_judged_set(f"pairs:{spelt}/two/test.tsv").kind is EvaluationKind.PAIRS
+    named = read_judged_set(f"nli:{spelt}/two/test.tsv", train=spelt / "numbers" / "train.tsv")
+    assert isinstance(named, NliSet)
+    assert [label for _, _, label in named.rows] == ["neutral", "entailment"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("words", "words/test.tsv:2: the label is 'like', none of entailment.*Mend or remove the row"),
+        ("unjudged", "unjudged/test.tsv holds no row with a label"),
+    ],
+)
+def test_nli_without_labels_that_can_be_used_is_refused(name: str, said: str, spelt: Path) -> None:
+    with pytest.raises(BadInputError, match=said):
+        read_judged_set(f"nli:{spelt}/{name}/test.tsv")
+
+
+def test_triplets_know_the_row_that_they_are_of(tmp_path: Path) -> None:
+    rows = [
+        {"anchor": "a", "positive": ["p", "q"], "negative": ["n"]},
+        {"anchor": "none", "positive": [], "negative": ["n"]},
+        {"anchor": "b", "positive": "p", "negative": ["m", "n"]},
+    ]
+    (tmp_path / "triplets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_judged_set(f"triplets:{tmp_path}/triplets.jsonl")
+    assert isinstance(found, TripletSet)
+    assert (found.rows, len(found), len(found.triplets)) == ((0, 0, 1, 1), 2, 4)
+
+
 def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
     lists = read_judged_set(suite / "lists")
     assert isinstance(lists, RerankingSet)
@@ -133,6 +212,14 @@ def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
         ([{"text1": "a", "text2": "b", "label": "0.7"}, {"text1": "a", "text2": "b", "label": "1"}], "sts"),
         ([{"text1": "a", "text2": "b", "label": 1}, {"text1": "a", "text2": "b", "label": 0}], "pairs"),
         ([{"sentence1": "a", "sentence2": "b", "gold_label": "-"}], "nli"),
+        ([{"premise": "a", "hypothesis": "b", "label": label} for label in (0, 1, 2)], "nli"),
+        ([{"sentence1": "a", "sentence2": "b", "label": label} for label in ("0", "2", "1", "-1")], "nli"),
+        ([{"premise": "a", "hypothesis": "b", "label": label} for label in (0, 1)], None),
+        ([{"premise": "a", "hypothesis": "b", "label": label} for label in ("true", "no")], "pairs"),
+        ([{"premise": "a", "hypothesis": "b", "label": label} for label in (0.5, 1, 4)], "sts"),
+        ([{"premise": "a", "hypothesis": "b", "label": label} for label in ("entails", "-")], "nli"),
+        ([{"text1": "a", "text2": "b", "score": label} for label in (0, 1)], "sts"),
+        ([{"text1": "a", "text2": "b", "label": ["a"]}], None),
         ([{"sentence1": "a", "sentence2": "b", "label": "like"}], None),
         ([{"text": "a"}], None),
     ],

@@ -18,9 +18,19 @@ def test_a_document_becomes_passages_of_whole_sentences_in_order() -> None:
     assert (long.title, short.passages) == ("long", ("Short one.",))
     assert len(long.passages) > 2
     assert " ".join(long.passages) == " ".join(sentences)
-    passages, owners = corpus.passages()
+    passages, owners, places = corpus.passages()
     assert passages == [*long.passages, "Short one."]
     assert owners.tolist() == [0] * len(long.passages) + [1]
+    assert places.tolist() == [*range(len(long.passages)), 0]
+
+
+def test_a_repeated_passage_is_left_out_and_the_others_keep_their_places(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\nagain\ntwo\nthree\nagain\nfour\n")
+    (tmp_path / "b.txt").write_text("again\nfive\n")
+    passages, owners, places = read_unjudged_corpus([tmp_path]).passages()
+    assert passages == ["one", "again", "two", "three", "four", "five"]
+    assert owners.tolist() == [0, 0, 0, 0, 0, 1]
+    assert places.tolist() == [0, 1, 2, 3, 5, 1]
 
 
 def test_lines_of_a_text_file_are_neighbouring_passages(tmp_path: Path) -> None:

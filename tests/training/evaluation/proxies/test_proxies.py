@@ -4,7 +4,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
 from nearsay.training.evaluation.proxies.adjacent_passages import adjacent_passages
-from nearsay.training.evaluation.proxies.corpus import corpus_of_documents
+from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus, UnjudgedDocument, corpus_of_documents
 from nearsay.training.evaluation.proxies.duplicates_found import duplicates_found
 from nearsay.training.evaluation.proxies.lexical_agreement import lexical_agreement, lexical_neighbours
 from nearsay.training.evaluation.proxies.panel import UnjudgedTexts, encoder_panel
@@ -24,6 +24,29 @@ def test_the_next_passage_is_ranked_among_those_of_other_documents() -> None:
     assert found is not None
     assert found.each.tolist() == [1, 1 / 3]
     assert found.chance == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+def test_passages_with_another_between_them_are_not_ranked() -> None:
+    # Of the first document's passages 0, 1 and 3, only 0 and 1 follow each other.
+    places = np.array([0, 1, 3, 0, 1])
+    found = adjacent_passages(units(0, 10, 120, 40, 100), np.array([0, 0, 0, 1, 1]), places)
+    assert found is not None
+    assert found.each.tolist() == [1, 1 / 3]  # of 40°, the next is 60° away; 0° and 10° are nearer
+    assert adjacent_passages(units(0, 10, 40), np.array([0, 0, 1]), np.array([0, 2, 0])) is None
+
+
+def test_a_repeated_passage_makes_no_neighbours_of_those_around_it() -> None:
+    lines = "a cat sat here", "parrots whistle", "the horse ran away", "no elephants were seen"
+    corpus = UnjudgedCorpus(
+        (
+            UnjudgedDocument("", "", (lines[0], lines[1])),
+            UnjudgedDocument("", "", (lines[2], lines[1], lines[3])),
+        ),
+        (),
+    )
+    found = encoder_panel(WordsEncoder(), UnjudgedTexts(corpus)).figures[Proxy.ADJACENT]
+    assert found is not None
+    assert len(found.each) == 1
 
 
 def test_vectors_that_are_all_the_same_rank_last() -> None:

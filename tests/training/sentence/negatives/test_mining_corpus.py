@@ -5,9 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
+from nearsay.data.sentence_examples.retrieval_pairs import title_pairs
+from nearsay.training.sentence.negatives.mining import mine_negatives
+from nearsay.training.sentence.negatives.mining_config import MiningConfig
 from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus, read_mining_corpus
 
 
@@ -15,7 +19,7 @@ def test_texts_that_are_the_same_are_there_once_with_the_first_ones_vector() -> 
     vectors = np.eye(4, dtype=np.float32)
     corpus = MiningCorpus.of("mine", ["Rain", "  ", "rain!", "Snow"], vectors)
     assert corpus.texts == ("Rain", "Snow")
-    assert corpus.keys == ("rain", "snow")
+    assert corpus.keys == corpus.untitled_keys == ("rain", "snow")
     assert corpus.repeated == 2
     assert corpus.vectors is not None
     np.testing.assert_array_equal(corpus.vectors, vectors[[0, 3]])
@@ -40,6 +44,7 @@ def test_documents_are_read_with_their_titles_and_bad_rows_are_named(tmp_path: P
     (tmp_path / "sea.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = read_mining_corpus([tmp_path / "sea.jsonl"])
     assert corpus.texts == ("Tides The moon pulls.", "No title here.")
+    assert corpus.untitled_keys == ("the moon pulls", "no title here")
     assert any(note.startswith("skipped") and "sea.jsonl:3" in note for note in corpus.notes)
 
 
@@ -49,3 +54,25 @@ def test_many_bad_rows_are_counted_and_the_first_are_named(tmp_path: Path) -> No
     corpus = read_mining_corpus([tmp_path / "sea.jsonl"], ReadOptions(text="body"))
     assert sum(note.startswith("skipped") for note in corpus.notes) == 10
     assert corpus.notes[-1] == "… 12 rows of the corpus skipped in all"
+
+
+def test_the_key_without_a_title_is_that_of_the_text_which_is_kept() -> None:
+    corpus = MiningCorpus.of("sea", ["Ebb One.", "", "ebb one", "Flow Two."], untitled=["One.", "", "x", "Two."])
+    assert corpus.keys == ("ebb one", "flow two")
+    assert corpus.untitled_keys == ("one", "two")
+
+
+def test_a_text_paired_with_its_title_is_no_negative_of_it(tmp_path: Path, words: WordsEncoder) -> None:
+    rows = [
+        {"_id": str(number), "title": title, "text": text}
+        for number, (title, text) in enumerate([("Tides", "The moon pulls."), ("Waves", "The wind blows.")])
+    ]
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = [(row[0], row[1]) for row in title_pairs(tmp_path).texts]
+    corpus = read_mining_corpus([tmp_path / "corpus.jsonl"])
+    mined = mine_negatives(pairs, corpus, words, MiningConfig(per_anchor=1, relative_margin=None))
+    assert mined.rows == (
+        ("Tides", "The moon pulls.", "Waves The wind blows."),
+        ("Waves", "The wind blows.", "Tides The moon pulls."),
+    )
+    assert mined.report.taken["known"] == 2
