@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -88,7 +89,10 @@ def new_folder(path: Path) -> Iterator[Path]:
             _make_parent(path)
             temporary.mkdir()
             yield temporary
+            rights = stat.S_IMODE(temporary.stat().st_mode) & 0o666
             for place in (*temporary.rglob("*"), temporary):
+                if place.is_file():
+                    place.chmod(rights)  # some libraries write files that nobody else may read
                 synchronise(place)
             temporary.rename(path)
             synchronise(path.parent)

@@ -59,8 +59,8 @@ def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncod
         )
     raise EncoderMismatchError(
         f"collection '{collection}' holds {made_by.dimension}-d vectors of {made_by.name}; encoder "
-        f"'{encoder.name}' gives {encoder.dimension}-d. Re-embed it: nearsay index rebuild {collection} "
-        f"--encoder {encoder.source}"
+        f"'{encoder.name}' gives others ({encoder.dimension}-d). Re-embed it: "
+        f"nearsay index rebuild {collection} --encoder {encoder.source}"
     )
 
 

@@ -104,6 +104,7 @@ def sentence_options(command: Command) -> Command:
 
 def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options name, changed by the other options."""
+    from nearsay.data.errors import BadInputError
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
     from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
@@ -111,6 +112,8 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
     given = {name: value for name, value in options.items() if value is not None}
     _require_files(files, given)
+    if len(lengths := [name for name in ("epochs", "steps", "minutes") if name in given]) > 1:
+        raise BadInputError(f"--{lengths[0]} and --{lengths[1]} both say how long to train. Give one of them")
     recipe = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
     structure = {part.name: given[part.name] for part in fields(EncoderStructure) if part.name in given}
     if "pooling" in structure:
@@ -157,13 +160,12 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
     settings = {name: given[name] for name in _OF_OBJECTIVES if given.get(name, False) is not False}
-    if settings and "objective" not in given:
-        raise BadInputError(f"--{next(iter(settings))} belongs to an objective. Name it with --objective")
     if "matryoshka" in settings:
         settings["matryoshka"] = _numbers(settings["matryoshka"])
     objective = None
     if "objective" in given:
         objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
+        settings = {}
     try:
         kind = ExampleKind(given["kind"]) if "kind" in given else None
     except ValueError as error:
@@ -176,6 +178,7 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
         SetRecipe(
             file,
             objective=objective,
+            settings=settings,
             kind=kind,
             columns=columns,
             label=given.get("label"),

@@ -10,6 +10,7 @@ from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.sentence_options import recipe_of, sentence_options
 
 if TYPE_CHECKING:
+    from nearsay.training.sentence.fine_tuning.result import SentenceResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
 
 __all__ = ["sentence"]
@@ -65,11 +66,21 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
         if as_json:
             changes = [change.to_json() for change in result.changes]
             told = {"folder": str(one.folder), "seed": one.seed, **figures, "dev": result.dev}
-            print_json({**told, "stopped_early": result.stopped_early, "evaluations": changes})
+            print_json(
+                {
+                    **told,
+                    "base_dev": result.base_dev,
+                    "stopped_early": result.stopped_early,
+                    "evaluations": changes,
+                }
+            )
             continue
         rows: list[list[object]] = [[name.replace("_", " "), value] for name, value in figures.items()]
-        rows += [[f"dev {name}".replace("_", " "), f"{value:.4f}"] for name, value in result.dev.items()]
+        for name, value in result.dev.items():
+            rows.append([f"dev {name}".replace("_", " "), f"{value:.4f}"])
+            rows.append(["of the base", f"{result.base_dev.get(name, float('nan')):.4f}"])
         print_table(["", str(one.folder)], rows)
+        print_notes(_verdicts(result))
         _print_changes(result.changes)
     if len(results) > 1:
         spreads = spread_of(results)
@@ -79,6 +90,17 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
             click.echo()
             shown = [[spread.name, f"{spread.mean:.4g}", f"{spread.deviation:.2g}"] for spread in spreads]
             print_table([f"{len(results)} seeds", "mean", "deviation"], shown)
+
+
+def _verdicts(result: "SentenceResult") -> list[str]:
+    notes = []
+    if result.stopped_early:
+        notes.append(f"ended early, after {result.steps:,} steps: the dev set did not get better any more")
+    if result.dev and result.dev == result.base_dev:
+        notes.append("no step was better on the dev set than the base, whose weights were kept")
+    if not result.dev and not result.changes:
+        notes.append("nothing was measured; --dev and --evaluate say what the training was worth")
+    return notes
 
 
 def _print_changes(changes: Any) -> None:  # noqa: ANN401 - a sequence of Change, whose import is heavy

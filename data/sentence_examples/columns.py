@@ -1,6 +1,7 @@
 """Which columns of a file are the texts and which the label: said by the user, or told from their names."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +34,8 @@ _NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(
 _BESIDE: Final = frozenset({*ID_NAMES, *_LABEL_NAMES, "split", "idx", "index", "url", "source", "genre"})
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
 _NAMES_SHOWN: Final = 12
+_VALUES_SHOWN: Final = 4
+_FEW_WORDS: Final = 3  # different words that a column of labels has at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ def choose_columns(
         )
     wants_label = len(texts) == 2 if kind is None else kind.is_labelled
     found = label or (_guessed_label(names, texts) if wants_label else None)
+    if found is None and kind is None and wants_label:
+        _refuse_unused_labels(sample, [name for name in names if name not in texts], path)
     if found is None and kind is not None and kind.is_labelled:
         raise BadInputError(
             f"{path}: which column is the label cannot be told; its columns are {listed}. Name the label"
@@ -121,15 +126,19 @@ def _guessed_texts(
     if len(others) not in wanted:
         raise BadInputError(
             f"{path}: which columns are the texts cannot be told; its columns are {_listed(names)}. Name "
-            f"{'them' if kind is None else _wanted_columns(kind)}"
+            f"{'them' if kind is None else _wanted_columns(kind)}: --columns {_example(others or names)}"
         )
     sentence = next((name for name in names if len(name.split()) >= _HEADER_WORDS), None)
     if sentence is not None:
         raise BadInputError(
             f"{path}: the first line must name the columns, and {sentence!r} looks like a sentence; put a "
-            "header line above it, or name the columns"
+            "header line above it"
         )
     return tuple(others)
+
+
+def _example(names: Sequence[str]) -> str:
+    return shlex.quote(",".join(names[:2]))
 
 
 def _negatives(lower: Mapping[str, str]) -> list[str]:
@@ -140,6 +149,33 @@ def _negatives(lower: Mapping[str, str]) -> list[str]:
 def _guessed_label(names: Sequence[str], texts: Sequence[str]) -> str | None:
     lower = {name.lower(): name for name in reversed(names) if name not in texts}
     return next((lower[name] for name in _LABEL_NAMES if name in lower), None)
+
+
+def _refuse_unused_labels(sample: Sequence[Mapping[str, object]], names: Sequence[str], path: str) -> None:
+    """Raise BadInputError for a column that may say which pairs do not belong together.
+
+    Those pairs would be learned from as if they did. A few words, or numbers that come again, look like it.
+    """
+    for name in names:
+        values = [str(row[name]).strip() for row in sample if row.get(name) is not None]
+        different = set(values)
+        if name.lower() in _BESIDE or not 2 <= len(different) <= max(len(values) // 2, 3):
+            continue
+        numbers = all(_is_number(value) for value in different)
+        if numbers or (len(different) <= _FEW_WORDS and all(len(value.split()) <= 2 for value in different)):
+            shown = ", ".join(sorted(different)[:_VALUES_SHOWN])
+            raise BadInputError(
+                f"{path}: the column {name!r} ({shown}) looks like a label, and is not known as one. "
+                f"Say --label {shlex.quote(name)} to use it, or --kind pairs if all pairs belong together"
+            )
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value.replace(",", "."))
+    except ValueError:
+        return False
+    return True
 
 
 def _is_text(value: object) -> bool:

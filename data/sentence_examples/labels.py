@@ -59,7 +59,8 @@ def kind_of_labels(counts: Mapping[str, int], *, column: str, entailing: bool, p
     if 2 * sum(known[label] for label in numbers) <= rows:
         raise BadInputError(
             f"{path}: the labels in {column!r} are {shown}: neither numbers nor entailment, neutral and "
-            "contradiction. Name the kind pairs or texts to do without labels, or name another label column"
+            "contradiction. Write 1 for the same and 0 for different, or scores such as 4.5, with a point; "
+            "name another column (--label), or --kind pairs if every pair belongs together"
         )
     values = set(numbers.values())
     if not values <= {-1.0, 0.0, 1.0, 2.0} or column.lower() in _SCORES_ALONE:

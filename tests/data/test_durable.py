@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.data import durable
-from nearsay.data.durable import TEMPORARY_PREFIX, file_sha256, replacing, write_by_hash
+from nearsay.data.durable import TEMPORARY_PREFIX, file_sha256, new_folder, replacing, write_by_hash
 from nearsay.data.errors import DiskFullError, NearsayError
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
@@ -159,3 +160,17 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
         second.write(b"second")
     assert path.read_bytes() == b"first"  # the block that ended last
     assert names(tmp_path) == ["a.bin"]
+
+
+def test_files_of_a_new_folder_are_readable_for_whom_the_folder_is(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with new_folder(tmp_path / "model") as folder:
+            (folder / "inner").mkdir()
+            for place in (folder / "weights", folder / "inner" / "weights"):
+                place.write_bytes(b"1")
+                place.chmod(0o600)
+    finally:
+        os.umask(before)
+    for place in ("weights", "inner/weights"):
+        assert stat.S_IMODE((tmp_path / "model" / place).stat().st_mode) == 0o640

@@ -49,6 +49,7 @@ class Evaluation:
     measure: Callable[[], Mapping[str, float]]  # called in evaluation mode; must leave the weights alone
     every: int | None = None  # steps; None: at the end alone
     best: str | None = None  # the metric whose highest value decides which weights are kept; None: the last
+    first: bool = False  # also before the first step, so that what the run began with can be the best
     patience: int | None = None  # evaluations in a row without a new best that end the run; None: never
 
 
@@ -140,6 +141,8 @@ class _Loop:
         self, listener: Callable[[TrainingProgress], None] | None, stop: Callable[[], bool] | None
     ) -> TrainingResult:
         self.task.model.train()
+        if self.evaluation and self.evaluation.first and self.step == 0 and self.evaluated < 0:
+            self._evaluate(self.evaluation)
         with contextlib.closing(self._data()) as steps:  # whatever ends the loop ends the thread, too
             self.clock = time.perf_counter()
             for data in steps:

@@ -94,4 +94,7 @@ def _weight_reasons(folder: EncoderFolder) -> Iterator[str]:
                 "model.save_pretrained(folder, safe_serialization=True)"
             )
     if not safe:
-        yield "it holds no weights (*.safetensors). Name the folder that sentence-transformers saved"
+        if (folder.path / "run" / "config.json").is_file():
+            yield "it is a training that has not ended. Run the command that began it again"
+        else:
+            yield "it holds no weights (*.safetensors). Name the folder that sentence-transformers saved"

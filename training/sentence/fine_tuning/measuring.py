@@ -44,7 +44,7 @@ class MeasuredModel:
 def dev_evaluation(
     dev: JudgedSet, measured: MeasuredModel, *, every: int | None, patience: int | None
 ) -> Evaluation:
-    """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
+    """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept, the base's too.
 
     every: steps between two; None: at the end alone
     """
@@ -55,7 +55,7 @@ def dev_evaluation(
         # Correlations are told times 100; the plot and the progress line show shares.
         return {name: outcome.figure / (100 if dev.kind is EvaluationKind.STS else 1)}
 
-    return Evaluation(measure, every=every, best=name, patience=patience)
+    return Evaluation(measure, every=every, best=name, first=True, patience=patience)
 
 
 def changes(

@@ -29,6 +29,7 @@ from nearsay.training.sentence.tokens import TextTokenizer
 __all__ = ["PreparedSets", "converted_set", "prepare_sets"]
 
 _CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
+_COMPARING = (ObjectiveKind.COSENT, ObjectiveKind.ANGLE, ObjectiveKind.SOFTMAX)
 _GUIDED = (ObjectiveKind.GUIDED, ObjectiveKind.TEACHER)
 
 
@@ -51,12 +52,20 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     """
     objective = given.objective.kind
     if (objective in _GUIDED) != (given.guide is not None):
-        what = "a teacher (--teacher)" if objective is ObjectiveKind.TEACHER else "a guide (--guide)"
+        what = f"a {'teacher' if objective is ObjectiveKind.TEACHER else 'guide'} (--guide)"
         remedy = f"Name {what}" if objective in _GUIDED else "Leave the guide out"
         raise BadInputError(
             f"the objective {objective} of {given.examples.name} {_guides(objective)}. {remedy}"
         )
     examples = given.examples
+    if not len(examples):
+        raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
+    labels = set(examples.labels or ())
+    if objective in _COMPARING and len(labels) == 1 and len(examples) > 1:
+        raise BadInputError(
+            f"all {len(examples):,} labels of {examples.name} are {labels.pop():g}; {objective} learns from "
+            "their differences. Take other data or another objective"
+        )
     wanted = kind_to_learn_from(objective, examples.kind)
     if wanted is not examples.kind:
         examples = _CONVERSIONS[wanted](examples)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
@@ -27,6 +28,8 @@ class SetRecipe:
 
     file: str  # tsv, csv, jsonl, parquet, txt (or .gz), or the folder of a judged corpus
     objective: ObjectiveConfig | None = None  # None: what is usual for the kind
+    # Of the usual objective, when none is named.
+    settings: Mapping[str, JsonValue] = field(default_factory=dict)
     kind: ExampleKind | None = None  # None: guessed from columns and content
     columns: tuple[str, ...] | None = None  # the fields with the texts; None: guessed
     label: str | None = None  # the field with label or score; None: guessed

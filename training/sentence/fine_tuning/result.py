@@ -56,4 +56,5 @@ class SentenceResult:
     pairs_per_second: float = 0.0  # rows learned from
     training: Mapping[str, float] = field(default_factory=dict)  # over the last steps
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
+    base_dev: Mapping[str, float] = field(default_factory=dict)  # of what the run began with
     changes: Sequence[Change] = ()  # the requested evaluations, before and after

@@ -23,7 +23,7 @@ from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged, told_sets
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
-from nearsay.training.sentence.objectives.config import default_objective
+from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 
 __all__ = ["SeedResult", "Spread", "read_set", "run_recipe", "spread_of"]
 
@@ -157,7 +157,10 @@ def read_set(recipe: SetRecipe, seed: int, report: Callable[[str], None]) -> Tra
     if recipe.rows is not None and recipe.rows < len(examples):
         drawn = np.random.default_rng(seed).choice(len(examples), recipe.rows, replace=False)
         examples = examples.select(sorted(drawn.tolist()))
-    objective = recipe.objective or default_objective(examples.kind)
+    objective = recipe.objective
+    if objective is None:
+        usual = default_objective(examples.kind).to_json()
+        objective = ObjectiveConfig.from_json({**usual, **recipe.settings})
     return TrainingSet(examples, objective, batch=recipe.batch, guide=recipe.guide)
 
 

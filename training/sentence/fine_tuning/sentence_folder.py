@@ -99,6 +99,7 @@ def finish_encoder(
             "stopped_early": result.stopped_early,
             "training": dict(result.training),
             "dev": dict(result.dev),
+            "base_dev": dict(result.base_dev),
             "evaluations": [change.to_json() for change in result.changes],
         },
     )

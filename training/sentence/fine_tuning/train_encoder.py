@@ -11,6 +11,7 @@ from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import without_leaks
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
+from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_folder import RunFolder
@@ -77,8 +78,11 @@ def train_sentence_encoder(
         **chosen.to_json(),
     }
     run = RunFolder(out)
+    lost = run.metrics.is_file() and not run.has_checkpoint
     if run.begin(settings):
         watch.report(f"going on with the run in {out}")
+    elif lost:
+        watch.report(f"the run in {out} ended before its first checkpoint and begins again")
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     measured = MeasuredModel(source, encoder)
     tokenizer = measured.cutting_at(chosen.training_length)
@@ -111,6 +115,7 @@ def train_sentence_encoder(
         pairs_per_second=rows / max(ended.seconds, 1e-9),
         training=ended.metrics,
         dev=ended.evaluation,
+        base_dev=_base_dev(run),
     )
     if tests:
         watch.report("measuring the base and what was made of it")
@@ -134,6 +139,10 @@ def _without_leaks(one: TrainingSet, held_out: Sequence[JudgedSet], watch: Watch
             "a text alone tells no judgement, so they stay"
         )
         return one
+    if leaked == len(one.examples):
+        raise BadInputError(
+            f"every row of {one.examples.name} is also in {names}. Measure on texts that are not trained on"
+        )
     if leaked:
         watch.report(
             f"{leaked:,} of {len(one.examples):,} rows of {one.examples.name} are also in {names}: left out"
@@ -141,7 +150,19 @@ def _without_leaks(one: TrainingSet, held_out: Sequence[JudgedSet], watch: Watch
     return dataclasses.replace(one, examples=kept)
 
 
+def _base_dev(run: RunFolder) -> dict[str, float]:
+    """The evaluation before the first step."""
+    for line in read_metrics(run.metrics):
+        told = line.get("evaluation")
+        if line.get("step") == 0 and isinstance(told, dict):
+            return {name: float(value) for name, value in told.items() if isinstance(value, int | float)}
+    return {}
+
+
 def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -> None:
+    for one in sets:
+        examples = one.examples
+        watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, objective {one.objective.kind}")
     rows = sum(len(one.examples) for one in sets)
     steps = prepared.task.steps_per_epoch
     watch.report(f"{rows:,} rows in {steps:,} steps an epoch, {prepared.texts:,} different texts")

@@ -89,7 +89,7 @@ def test_the_weights_of_the_best_time_are_kept_and_a_run_that_gets_no_better_end
     scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    # So small a rate changes no figure: the first evaluation is the best, and two more end the run.
+    # So small a rate changes no figure: the base's evaluation is the best, and two more end the run.
     still = SentenceTraining(epochs=10, batch=8, learning_rate=1e-12, patience=2, precision=Precision.FLOAT32)
     dev = read_judged_set(f"sts:{dev_file}")
     result = train_sentence_encoder(
@@ -97,9 +97,12 @@ def test_the_weights_of_the_best_time_are_kept_and_a_run_that_gets_no_better_end
     )
     assert result.finished
     assert result.stopped_early
-    assert result.steps == 12  # three epochs of four steps
+    assert result.steps == 8  # two epochs of four steps
+    assert result.dev == result.base_dev
+    kept, base = (Encoder.load(one, device="cpu", precision=Precision.FLOAT32) for one in (out, tiny_folder))
+    np.testing.assert_array_equal(kept.encode(["the cat"]), base.encode(["the cat"]))
     evaluated = [line for line in read_metrics(out / "run" / "metrics.jsonl") if "evaluation" in line]
-    assert [line["step"] for line in evaluated] == [4, 8, 12]
+    assert [line["step"] for line in evaluated] == [0, 4, 8]
 
 
 def test_rows_that_give_the_test_away_are_left_out_and_counted(
@@ -268,6 +271,38 @@ def test_texts_that_are_cut_are_told(
 def test_settings_that_train_nothing_are_refused(values: dict[str, float]) -> None:
     with pytest.raises(BadInputError, match=r"(?i)give"):
         SentenceTraining(**values)  # type: ignore[arg-type]  # the types are right, the values are not
+
+
+def test_labels_that_are_all_the_same_teach_nothing(
+    examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+) -> None:
+    same = examples_of(ExampleKind.SCORED, PAIR_ROWS, [1.0] * 4)
+    with pytest.raises(
+        BadInputError, match="all 4 labels of scored rows are 1; cosent learns from their diff"
+    ):
+        train_sentence_encoder([cosent(same)], tmp_path / "out", base=tiny_folder, device="cpu")
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_begins_again(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (out / "run").mkdir(parents=True)
+    (out / "run" / "config.json").write_text("{}", "utf-8")
+    (out / "run" / "metrics.jsonl").write_text('{"step": 3, "loss": 1.0}\n', "utf-8")
+    said: list[str] = []
+    options = SentenceTraining(steps=2, batch=8, precision=Precision.FLOAT32)
+    train_sentence_encoder(
+        [cosent(scored)],
+        out,
+        base=tiny_folder,
+        options=options,
+        device="cpu",
+        watch=Watch(report=said.append),
+    )
+    assert f"the run in {out} ended before its first checkpoint and begins again" in said
+    assert "animals: 32 scored, objective cosent" in said
+    assert len(losses(out)) == 2
 
 
 def test_patience_without_a_dev_set_is_refused(
