@@ -2,6 +2,7 @@
 
 import click
 
+from nearsay.app.cli.train_average import average
 from nearsay.app.cli.train_distill import distill
 from nearsay.app.cli.train_heads import classifier, reader, tagger
 from nearsay.app.cli.train_negatives import negatives
@@ -27,6 +28,7 @@ def train() -> None:
 train.add_command(vocabulary)
 train.add_command(pretrain)
 train.add_command(sentence)
+train.add_command(average)
 train.add_command(negatives)
 for _smaller in (distill, reduce, static):
     train.add_command(_smaller)

@@ -1,0 +1,60 @@
+"""The average of several trainings of one base: one encoder that is often better than each of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.compression.derived_folder import (
+    Derivation,
+    open_model,
+    require_new,
+    save_derived,
+)
+
+__all__ = ["average_encoders"]
+
+
+def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
+    """Average the weights of encoders that were trained from one base, into the new folder `out`.
+
+    Trainings that began with the same weights and differ in their seed, rate or data end in one valley, and
+    the mean of their weights lies lower in it. Encoders that began with different weights give nonsense.
+
+    Raises BadInputError for fewer than two, and when their modules or weights are not of the same names and
+    shapes; NearsayError and DiskFullError as loading and saving do.
+
+    Wortsman et al. 2022, "Model soups", https://arxiv.org/abs/2203.05482
+    """
+    if len(encoders) < 2:
+        raise BadInputError(f"{len(encoders)} encoder gives no average. Name two or more")
+    place = Path(out)
+    require_new(place)
+    first, model = open_model(encoders[0])
+    names = [first.name]
+    total = {name: tensor.double() for name, tensor in model.state_dict().items()}
+    for encoder in encoders[1:]:
+        source, other = open_model(encoder)
+        weights = other.state_dict()
+        shapes = {name: tensor.shape for name, tensor in weights.items()}
+        same_modules = [type(one) for one in other] == [type(one) for one in model]
+        if not same_modules or shapes != {name: tensor.shape for name, tensor in total.items()}:
+            raise BadInputError(
+                f"{source.name} and {first.name} are not built alike, so their weights have no average. "
+                "Name trainings of one base with one structure"
+            )
+        names.append(source.name)
+        for name, tensor in weights.items():
+            total[name] += tensor.double()
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            tensor.copy_((total[name] / len(encoders)).to(tensor.dtype))
+    listed = ", ".join(names)
+    derivation = Derivation(
+        step=f"average of the weights of {len(names)} encoders: {listed}",
+        summary=f"The average of the weights of {len(names)} trainings of one base: {listed}.",
+        settings={"averaged": [str(encoder) for encoder in encoders]},
+        limits=("Its lineage tells the first encoder's training; the others' stand in their folders.",),
+    )
+    return save_derived(model, first, place, derivation)
