@@ -11,7 +11,7 @@ from nearsay.data.row_files import file_rows
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.recognition import kind_of_rows
 
-__all__ = ["Layout", "file_layout", "is_corpus_folder", "split_files", "stem", "train_file"]
+__all__ = ["Layout", "file_layout", "is_corpus_folder", "judged_files", "split_files", "stem", "train_file"]
 
 _ROWS_SEEN: Final = 200
 _CHARACTERS_SEEN: Final = 1_000_000  # a corpus of whole books is told by its first ones
@@ -44,14 +44,26 @@ def split_files(folder: Path, split: str) -> list[Path]:
 
     Where there is none, those whose names say no split at all; a corpus' files are never among them.
     """
-    files = [
+    files = _files(folder)
+    named = [file for file in files if _is_of(file, split)]
+    return named or [file for file in files if _says_no_split(file)]
+
+
+def judged_files(folder: Path, split: str) -> list[Path]:
+    """Give a folder's files of a split and those whose names say no split, which are sets of their own."""
+    return [file for file in _files(folder) if _is_of(file, split) or _says_no_split(file)]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [
         file
         for file in sorted(folder.iterdir())
         if file.is_file() and format_of(file) in _READABLE and not stem(file).startswith(_OF_A_CORPUS)
     ]
-    named = [file for file in files if _is_of(file, split)]
-    known = (*_TO_LEARN_FROM, *_TO_MEASURE_ON)
-    return named or [file for file in files if not any(_is_of(file, other) for other in known)]
+
+
+def _says_no_split(file: Path) -> bool:
+    return not any(_is_of(file, split) for split in (*_TO_LEARN_FROM, *_TO_MEASURE_ON))
 
 
 def train_file(file: Path) -> Path | None:

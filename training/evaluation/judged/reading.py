@@ -65,6 +65,11 @@ def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
     before, colon, after = str(spec).partition(":")
     if isinstance(spec, str) and colon and before in set(EvaluationKind):
         return EvaluationKind(before), Path(after)
+    if isinstance(spec, str) and before.isidentifier() and after and not Path(spec).exists():
+        raise BadInputError(
+            f"there is no file {spec}, and {before!r} is no kind of judged set. Say one of "
+            f"{', '.join(EvaluationKind)} before the colon"
+        )
     return None, Path(spec)
 
 

@@ -12,7 +12,7 @@ from nearsay.training.evaluation.judged.layout import (
     Layout,
     file_layout,
     is_corpus_folder,
-    split_files,
+    judged_files,
     stem,
 )
 from nearsay.training.evaluation.judged.reading import read_layout
@@ -73,7 +73,7 @@ def _sets_in(folder: Path, split: str, notes: list[str], *, is_root: bool) -> It
     if is_corpus_folder(folder):
         yield SuiteSet(folder.resolve().name, Layout(EvaluationKind.RETRIEVAL, folder), split)
         return
-    files = split_files(folder, split)
+    files = judged_files(folder, split)
     if not files and not is_root:
         notes.append(f"{folder.name}: not taken, as no file of it is of the split {split!r}")
     for file in files:

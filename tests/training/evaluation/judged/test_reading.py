@@ -261,3 +261,20 @@ def test_a_bad_list_is_named_by_its_line(row: dict[str, object], said: str, tmp_
     (tmp_path / "lists.jsonl").write_text(json.dumps(row) + "\n")
     with pytest.raises(BadInputError, match=said):
         read_judged_set(f"reranking:{tmp_path}/lists.jsonl")
+
+
+def test_a_kind_that_there_is_not_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("score\tsentence1\tsentence2\n1\ta\tb\n", "utf-8")
+    with pytest.raises(BadInputError, match=r"'foo' is no kind of judged set\. Say one of sts, triplets"):
+        read_judged_set(f"foo:{tmp_path / 'a.tsv'}")
+
+
+def test_sets_without_a_split_in_their_name_stand_beside_those_with_one(tmp_path: Path) -> None:
+    pairs = "score\tsentence1\tsentence2\n1\ta\tb\n2\ta\tc\n"
+    for name in ("sts_test", "sts_train", "others"):
+        (tmp_path / f"{name}.tsv").write_text(pairs, "utf-8")
+    (tmp_path / "triplets.tsv").write_text("anchor\tpositive\tnegative\na\tb\tc\n", "utf-8")
+    (tmp_path / "strange.tsv").write_text("one\ttwo\na\tb\n", "utf-8")
+    suite = find_suite(tmp_path)
+    assert [each.name for each in suite.sets] == ["others", "sts_test", "triplets"]
+    assert any("strange.tsv is not taken" in note for note in suite.notes)
