@@ -79,10 +79,9 @@ def evaluate_queries(
     depth:    documents ranked for a query, at least 100
     progress: called with texts encoded and texts in all
 
-    As in BEIR, a document with the query's own id is left out, and a query counts when the set judges any
-    document for it, 0 when none of those is relevant. Documents of equal cosine are ranked by id (trec_eval
-    takes the reverse). Raises BadInputError when there is nothing to measure.
-
+    As in BEIR, a document with the query's own id is left out, unless it is judged, and a query counts when
+    the set judges any document for it, 0 when none of those is relevant. Documents of equal cosine are
+    ranked by id (trec_eval takes the reverse). Raises BadInputError when there is nothing to measure.
     Thakur et al. 2021, https://arxiv.org/abs/2104.08663
     """
     if depth < 100:
@@ -113,8 +112,11 @@ def evaluate_queries(
     # One more than asked, for the document that may be the query itself.
     rankings = nearest(unit_rows(queries), unit_rows(documents), depth=depth + 1)
     for query, rows in zip(query_ids, rankings, strict=True):
-        ranking = [document_ids[row] for row in rows if document_ids[row] != query][:depth]
         judgements = retrieval_set.judgements[query]
+        # One that is judged is another text that only has the query's id.
+        ranking = [document_ids[row] for row in rows if document_ids[row] != query or query in judgements][
+            :depth
+        ]
         figures.append(
             (ndcg(ranking, judgements), reciprocal_rank(ranking, judgements), recall(ranking, judgements))
         )

@@ -77,3 +77,12 @@ def test_a_depth_that_recall_does_not_reach_is_refused(table_encoder: type) -> N
     judged = RetrievalSet("ways", CORPUS, QUERIES, {"q1": {"d3": 1}})
     with pytest.raises(ValueError, match="depth 10"):
         evaluate_retrieval(table_encoder(TABLE), judged, depth=10)
+
+
+def test_a_document_with_the_querys_id_counts_when_it_is_judged(table_encoder: type) -> None:
+    encoder = table_encoder({"title": [1, 0], "abstract": [1, 0.1], "other": [0, 1]})
+    documents, queries = {"7": "abstract", "8": "other"}, {"7": "title"}
+    judged = RetrievalSet("papers", documents, queries, {"7": {"7": 1}})
+    assert evaluate_retrieval(encoder, judged).ndcg_at_10 == 1.0
+    other = RetrievalSet("papers", documents, queries, {"7": {"8": 1}})  # then it is the query itself
+    assert evaluate_retrieval(encoder, other).mrr_at_10 == 1.0
