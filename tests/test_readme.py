@@ -146,3 +146,16 @@ def test_the_quality_that_the_readme_tells_is_what_was_measured() -> None:
     assert f"| STS Benchmark test, Spearman | {spearman:.2f} |" in README
     assert f"| SciFact test, nDCG@10 | {ndcg:.3f} |".replace("0.", ".") in README
     assert measured["precision"] == "float32"
+
+
+def test_what_training_reached_is_what_was_measured() -> None:
+    results = json.loads((ROOT / "tests" / "benchmarks" / "results" / "sentence.json").read_text())
+    rows = re.findall(r"^\| [^|]+ \| (test [^|]+) \| ([\d.]+) \| ([\d.]+) \|$", README, re.MULTILINE)
+    measured = [
+        results[part]["runs"][0] for part in ("stsb", "together", "scifact", "acl") if part in results
+    ]
+    assert len(rows) == len(measured) >= 2
+    for (figure, before, after), run in zip(rows, measured, strict=True):
+        digits = 2 if figure == "test Spearman" else 3
+        assert float(before) == round(run["before"], digits)
+        assert float(after) == round(run["after"], digits)
