@@ -57,7 +57,8 @@ def test_many_bad_rows_are_counted_and_the_first_are_named(tmp_path: Path) -> No
 
 
 def test_the_key_without_a_title_is_that_of_the_text_which_is_kept() -> None:
-    corpus = MiningCorpus.of("sea", ["Ebb One.", "", "ebb one", "Flow Two."], untitled=["One.", "", "x", "Two."])
+    texts = ["Ebb One.", "", "ebb one", "Flow Two."]
+    corpus = MiningCorpus.of("sea", texts, untitled=["One.", "", "x", "Two."])
     assert corpus.keys == ("ebb one", "flow two")
     assert corpus.untitled_keys == ("one", "two")
 
