@@ -332,7 +332,7 @@ def test_another_encoder_is_refused_with_the_way_to_change_it(library: Library) 
     with pytest.raises(EncoderMismatchError) as raised:
         library.collection("pets", encoder=other).add_rows(["a dog"])
     assert str(raised.value) == (
-        "collection 'pets' holds 8-d vectors of words; encoder 'mine' gives 4-d. "
+        "collection 'pets' holds 8-d vectors of words; encoder 'mine' gives others (4-d). "
         "Re-embed it: nearsay index rebuild pets --encoder mine"
     )
     assert library.collection("pets").overview().documents == 1
