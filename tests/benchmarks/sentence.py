@@ -55,7 +55,7 @@ STSB_EPOCHS, STSB_RATE = 4, 5e-5
 # Of the part `together`: other sets first, then STS-B, twice.
 FIRST_ROWS, FIRST_RATE = 4_000, 2e-5
 SECOND_EPOCHS, SECOND_RATE = 3, 1e-4
-ABLATION_ROWS = 1_500  # of each of the two NLI files
+POOLING_ROWS, CONCATENATION_ROWS = 1_500, 750  # of each of the two NLI files
 
 
 def told(progress: TrainingProgress) -> None:
@@ -192,10 +192,12 @@ def scifact(data: Path, seed: int, folder: Path, _: str) -> dict[str, object]:
     return told_change(*trained(recipe, folder / "out"))
 
 
-def nli(data: Path, objective: ObjectiveConfig, structure: EncoderStructure, seed: int, base: str) -> Recipe:
+def nli(
+    data: Path, rows: int, objective: ObjectiveConfig, structure: EncoderStructure, seed: int, base: str
+) -> Recipe:
     files = (data / "cad_nli" / "all_combined_train.tsv", data / "snli" / "dev.tsv")
     return Recipe(
-        tuple(SetRecipe(str(file), objective=objective, rows=ABLATION_ROWS) for file in files),
+        tuple(SetRecipe(str(file), objective=objective, rows=rows) for file in files),
         base=base,
         structure=structure,
         training=SentenceTraining(epochs=1, batch=16, learning_rate=2e-5, seed=seed),
@@ -208,7 +210,7 @@ def pooling(data: Path, seed: int, folder: Path, base: str) -> dict[str, object]
     for way in (SentencePooling.MEAN, SentencePooling.CLS, SentencePooling.MAX):
         structure = EncoderStructure(pooling=way, normalise=False)
         out = folder / str(way)
-        trained(nli(data, ObjectiveConfig(ObjectiveKind.SOFTMAX), structure, seed, base), out)
+        trained(nli(data, POOLING_ROWS, ObjectiveConfig(ObjectiveKind.SOFTMAX), structure, seed, base), out)
         found[str(way)] = measured(out, test)
     return found
 
@@ -220,7 +222,7 @@ def concatenation(data: Path, seed: int, folder: Path, base: str) -> dict[str, o
         objective = ObjectiveConfig(ObjectiveKind.SOFTMAX, concatenation=way)
         structure = EncoderStructure(pooling=SentencePooling.MEAN, normalise=False)
         out = folder / str(number)
-        trained(nli(data, objective, structure, seed, base), out)
+        trained(nli(data, CONCATENATION_ROWS, objective, structure, seed, base), out)
         found[str(way)] = measured(out, test)
     return found
 
