@@ -4,7 +4,7 @@ Each message names the values in play and ends with the remedy. The command line
 exits with 1; everything else that is raised is a defect of nearsay.
 """
 
-__all__ = ["BadInputError", "DiskFullError", "MissingExtraError", "NearsayError"]
+__all__ = ["BadInputError", "DiskFullError", "MissingExtraError", "NearsayError", "first_line"]
 
 
 class NearsayError(Exception):
@@ -25,3 +25,9 @@ class MissingExtraError(NearsayError):
     def __init__(self, purpose: str, extra: str) -> None:
         """`purpose`: what needs it, as the start of a sentence; `extra`: the name in `nearsay[extra]`."""
         super().__init__(f"{purpose} needs an optional package. Install it: pip install 'nearsay[{extra}]'")
+
+
+def first_line(error: BaseException) -> str:
+    """Give the first line of what a library says, or the error's kind when it says nothing."""
+    said = str(error).strip()
+    return said.splitlines()[0] if said else type(error).__name__

@@ -1,6 +1,6 @@
 """Rows of the files that training and evaluation read; what cannot be read is named by its line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -14,7 +14,7 @@ from nearsay.data.json_lines import json_rows
 from nearsay.data.lines import Lines
 from nearsay.data.parquet_rows import ParquetRows
 
-__all__ = ["file_lines", "file_rows", "rows_and_faults"]
+__all__ = ["column_named", "file_lines", "file_rows", "rows_and_faults"]
 
 _MAX_ROW_BYTES: Final = 64 * 2**20
 _REST_LOST: Final = "the rest of the file is not read"  # what a fault says when the file ends in damage
@@ -122,3 +122,17 @@ def _file(path: str | Path) -> Path:
     if not place.is_file():
         raise BadInputError(f"{path} does not exist, or is no file. Check the name")
     return place
+
+
+def column_named(row: Mapping[str, object], wanted: Sequence[str], path: str | Path) -> str:
+    """Give the row's column with one of the wanted names, in any case of letters; the first wanted wins.
+
+    BadInputError when there is none.
+    """
+    lower = {name.lower(): name for name in row}
+    for name in wanted:
+        if name in lower:
+            return lower[name]
+    raise BadInputError(
+        f"{path} has no column {wanted[0]!r}; its columns are {', '.join(row)}. Rename one to {wanted[0]}"
+    )

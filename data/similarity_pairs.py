@@ -1,13 +1,12 @@
 """Pairs of sentences with a person's score of how alike they are."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.row_files import file_rows
+from nearsay.data.row_files import column_named, file_rows
 
 __all__ = ["FIRST_NAMES", "SCORE_NAMES", "SECOND_NAMES", "ScoredPair", "read_scored_pairs"]
 
@@ -64,9 +63,9 @@ def read_scored_pairs(path: str | Path) -> list[ScoredPair]:
         place = f"{path}:{line}"
         if names is None:
             names = (
-                _named(row, FIRST_NAMES, path),
-                _named(row, SECOND_NAMES, path),
-                _named(row, SCORE_NAMES, path),
+                column_named(row, FIRST_NAMES, path),
+                column_named(row, SECOND_NAMES, path),
+                column_named(row, SCORE_NAMES, path),
             )
         first, second, score = (row.get(name) for name in names)
         if (
@@ -84,16 +83,6 @@ def read_scored_pairs(path: str | Path) -> list[ScoredPair]:
             f"{path} holds no pairs; give a file with the columns score, sentence1 and sentence2"
         )
     return pairs
-
-
-def _named(row: Mapping[str, object], wanted: tuple[str, ...], path: str | Path) -> str:
-    lower = {name.lower(): name for name in row}
-    for name in wanted:
-        if name in lower:
-            return lower[name]
-    raise BadInputError(
-        f"{path} has no column {wanted[0]!r}; its columns are {', '.join(row)}. Rename one to {wanted[0]}"
-    )
 
 
 def _score(value: object, place: str) -> float:

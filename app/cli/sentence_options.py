@@ -112,7 +112,8 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
     given = {name: value for name, value in options.items() if value is not None}
     _require_files(files, given)
-    if len(lengths := [name for name in ("epochs", "steps", "minutes") if name in given]) > 1:
+    lengths = [name for name in ("epochs", "steps", "minutes") if name in given]
+    if len(lengths) > 1:
         raise BadInputError(f"--{lengths[0]} and --{lengths[1]} both say how long to train. Give one of them")
     recipe = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
     structure = {part.name: given[part.name] for part in fields(EncoderStructure) if part.name in given}
@@ -124,6 +125,10 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
         training.pop("precision")  # the recipe's
     else:
         training["precision"] = Precision(options["precision"])
+    if lengths and lengths != ["minutes"]:
+        training.setdefault("minutes", None)  # what a recipe says of it gives way
+    if lengths and lengths != ["steps"]:
+        training.setdefault("steps", None)
     if "sampling" in training:
         from nearsay.data.sentence_examples.mixing import Sampling
 

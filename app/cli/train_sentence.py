@@ -1,5 +1,6 @@
 """`nearsay train sentence`: a sentence encoder from pairs, triplets, labels, scores or plain texts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.sentence_options import recipe_of, sentence_options
 
 if TYPE_CHECKING:
-    from nearsay.training.sentence.fine_tuning.result import SentenceResult
+    from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
 
 __all__ = ["sentence"]
@@ -103,7 +104,7 @@ def _verdicts(result: "SentenceResult") -> list[str]:
     return notes
 
 
-def _print_changes(changes: Any) -> None:  # noqa: ANN401 - a sequence of Change, whose import is heavy
+def _print_changes(changes: Sequence["Change"]) -> None:
     if not changes:
         return
     click.echo()

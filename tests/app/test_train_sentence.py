@@ -115,6 +115,18 @@ def test_a_recipe_runs_and_options_go_before_it(pairs: Path, bert: Path, tmp_pat
     assert config["sets"][0]["objective"]["kind"] == "cosine"
 
 
+@pytest.mark.parametrize("length", ["steps = 500", "minutes = 90.0"])
+def test_one_length_of_training_on_the_command_line_takes_the_place_of_another_in_the_recipe(
+    length: str, pairs: Path, bert: Path, tmp_path: Path, run: Run
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'base = "{bert}"\nbatch = 8\n{length}\n[[set]]\nfile = "{pairs.name}"\n', "utf-8")
+    run("--recipe", recipe, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "mine")
+    config = json.loads((tmp_path / "mine" / "run" / "config.json").read_text("utf-8"))
+    assert config["epochs"] == 1
+    assert not {"steps", "minutes"} & set(config)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

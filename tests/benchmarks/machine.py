@@ -3,6 +3,7 @@
 import platform
 import subprocess
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -27,5 +28,8 @@ def machine() -> dict[str, object]:
 
 def commit() -> str:
     """The commit that is measured."""
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    here = Path(__file__).parent  # wherever the script was started
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False
+    )
     return found.stdout.strip() or "unknown"

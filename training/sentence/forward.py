@@ -10,14 +10,10 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from nearsay.training.sentence.batching import token_batches
+from nearsay.training.sentence.batching import inference_batches
 from nearsay.training.sentence.precision import Precision, computing_in, narrow_linear_weights
 
 __all__ = ["ForwardPass", "joined", "padded"]
-
-_BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
-_GPU_BATCH_TOKENS = 32_768
-_BATCH_TEXTS = 512
 
 
 class ForwardPass:
@@ -34,7 +30,6 @@ class ForwardPass:
         self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
         first = model[0]
         self._blank = _first_row(first.embedding.weight) if isinstance(first, StaticEmbedding) else None
-        self._batch_tokens = _BATCH_TOKENS.get(device, _GPU_BATCH_TOKENS)
         self._turn = threading.Lock()
 
     def run(self, token_ids: Sequence[list[int]], *, prompt_length: int = 0) -> NDArray[np.float32]:
@@ -43,7 +38,7 @@ class ForwardPass:
         prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
         """
         lengths = [len(ids) for ids in token_ids]
-        batches = token_batches(lengths, token_budget=self._batch_tokens, max_texts=_BATCH_TEXTS)
+        batches = inference_batches(lengths, self._device)
         with self._turn, computing_in(self._precision, self._device):
             outputs = [self._batch([token_ids[index] for index in batch], prompt_length) for batch in batches]
             in_batch_order = torch.cat(outputs).float().cpu().numpy()

@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.weights import require_complete
@@ -49,9 +49,9 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
                 model_kwargs={"dtype": torch.float32, "use_safetensors": True},
             )
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise NearsayError(
-            f"the encoder in {folder.path} cannot be loaded ({reason}). Save, copy or download it again"
+            f"the encoder in {folder.path} cannot be loaded ({first_line(error)}). "
+            "Save, copy or download it again"
         ) from error
     if not is_static(model):
         transformer = transformer_of(model, folder)

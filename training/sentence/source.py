@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
 from nearsay.training.sentence.folder import EncoderFolder
 
@@ -59,8 +59,8 @@ def _fetch(name: str) -> Path:
     try:
         return Path(snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise NearsayError(
             f"there is no encoder {name!r}: it is not {BUNDLED_NAME}, the bundled one; "
-            f"not a folder in {Path.cwd()}; and the hub did not give it ({reason}). Name one of the three"
+            f"not a folder in {Path.cwd()}; and the hub did not give it ({first_line(error)}). "
+            "Name one of the three"
         ) from error

@@ -7,14 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from nearsay.training.bert.heads.example import HeadExample, batch_tensors
-from nearsay.training.sentence.batching import token_batches
+from nearsay.training.sentence.batching import inference_batches
 from nearsay.training.sentence.precision import Precision, computing_in
 
 __all__ = ["TakeBatch", "on_device", "run_examples"]
-
-_BATCH_TOKENS = {"cpu": 2048}  # as for sentence vectors: more leaves the cache
-_GPU_BATCH_TOKENS = 32_768
-_BATCH_ROWS = 512
 
 # Gets a batch: where its rows are among the given examples, (rows,) int64, and its tensors on the device.
 TakeBatch = Callable[[NDArray[np.int64], dict[str, torch.Tensor]], None]
@@ -28,9 +24,8 @@ def run_examples(
     precision: a resolved one
     """
     lengths = [len(example) for example in examples]
-    budget = _BATCH_TOKENS.get(torch.device(device).type, _GPU_BATCH_TOKENS)
     with computing_in(precision, device):
-        for batch in token_batches(lengths, token_budget=budget, max_texts=_BATCH_ROWS):
+        for batch in inference_batches(lengths, device):
             tensors = batch_tensors([examples[row] for row in batch], pad_id=pad_id)
             take(batch, on_device(tensors, device))
 

@@ -1,12 +1,12 @@
 """Texts with candidates that belong to them and candidates that do not: triplets, and lists to rerank."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.row_files import file_rows
+from nearsay.data.row_files import column_named, file_rows
 
 __all__ = ["ANCHORS", "NEGATIVES", "POSITIVES", "Candidates", "read_candidates"]
 
@@ -37,7 +37,11 @@ def read_candidates(path: str | Path) -> tuple[list[Candidates], list[str]]:
     for line, row in file_rows(path):
         place = f"{path}:{line}"
         if names is None:
-            names = (_named(row, ANCHORS, path), _named(row, POSITIVES, path), _named(row, NEGATIVES, path))
+            names = (
+                column_named(row, ANCHORS, path),
+                column_named(row, POSITIVES, path),
+                column_named(row, NEGATIVES, path),
+            )
         anchor, positives, negatives = (tuple(_texts(row.get(name), name, place)) for name in names)
         if len(anchor) != 1:
             raise BadInputError(f"{place}: {names[0]} is empty or no text; mend or remove the row")
@@ -52,16 +56,6 @@ def read_candidates(path: str | Path) -> tuple[list[Candidates], list[str]]:
         )
     note = f"{path}: {empty} rows lack a positive or a negative and are left out"
     return rows, [note] if empty else []
-
-
-def _named(row: Mapping[str, object], wanted: Sequence[str], path: str | Path) -> str:
-    lower = {name.lower(): name for name in row}
-    for name in wanted:
-        if name in lower:
-            return lower[name]
-    raise BadInputError(
-        f"{path} has no column {wanted[0]!r}; its columns are {', '.join(row)}. Rename one to {wanted[0]}"
-    )
 
 
 def _texts(value: object, name: str, place: str) -> Iterator[str]:

@@ -4,7 +4,9 @@ import numpy as np
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["drawn_note", "drawn_rows"]
+__all__ = ["drawn_note", "drawn_rows", "drawn_training"]
+
+_TRAIN_A_TEST = 5  # training rows for each item of a quick look
 
 
 def drawn_rows(items: int, most: int, seed: int) -> list[int]:
@@ -21,3 +23,9 @@ def drawn_note(name: str, drawn: int, items: int, seed: int) -> str:
     return (
         f"{name}: {drawn:,} of {items:,} items, drawn with seed {seed}; not comparable with published figures"
     )
+
+
+def drawn_training(rows: int, most: int, seed: int) -> tuple[list[int], str]:
+    """Give the training rows of a quick look at `most` items, five for each, and a note on how many."""
+    learned = drawn_rows(rows, max(_TRAIN_A_TEST * most, 10), seed)
+    return learned, f"{len(learned):,} of {rows:,} training rows"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from nearsay.training.evaluation.accuracy import accuracy
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.f1_score import Averaging, f1_score
-from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows, drawn_training
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.linear_layer import linear_predictions
 from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["NliSet", "pair_features"]
-
-_TRAIN_A_TEST: Final = 5  # training rows for each test row of a quick look
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +51,13 @@ class NliSet:
         rows = drawn_rows(len(self), most, seed)
         if len(rows) == len(self):
             return self
-        learned = drawn_rows(len(self.train), max(_TRAIN_A_TEST * most, 10), seed)
+        learned, training = drawn_training(len(self.train), most, seed)
         note = drawn_note(self.name, len(rows), len(self), seed)
         return replace(
             self,
             rows=tuple(self.rows[row] for row in rows),
             train=tuple(self.train[row] for row in learned),
-            notes=(*self.notes, f"{note}; {len(learned):,} of {len(self.train):,} training rows"),
+            notes=(*self.notes, f"{note}; {training}"),
         )
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:

@@ -93,6 +93,11 @@ def build_encoder(
             f"the encoder in {folder.path} leaves its prompt out of the pooling, which is not "
             "trained here. Set include_prompt to true in its pooling's config.json"
         )
+    if base.truncate_dim is not None:
+        raise BadInputError(
+            f"the encoder in {folder.path} keeps {base.truncate_dim} numbers of a vector, which training "
+            "would undo. Train the encoder that it was cut from, and cut the result (nearsay train reduce)"
+        )
     normalised = isinstance(kept[-1], Normalize) if structure.normalise is None else structure.normalise
     kept = [module for module in kept if not isinstance(module, Normalize)]
     if structure.dimension is not None and _dimension(kept) != structure.dimension:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize
 
-from nearsay.training.sentence.batching import token_batches
+from nearsay.training.sentence.batching import inference_batches
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
@@ -16,9 +16,6 @@ from nearsay.training.sentence.vectors import checked_vectors
 
 __all__ = ["TrainedEncoder"]
 
-_BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
-_GPU_BATCH_TOKENS = 32_768
-_BATCH_TEXTS = 512
 _WINDOW_TEXTS = 4096
 
 
@@ -71,10 +68,9 @@ class TrainedEncoder:
         device = self._model.device
         pad_id = int(self._model.tokenizer.pad_token_id or 0)
         left = self._model.tokenizer.padding_side == "left"
-        budget = _BATCH_TOKENS.get(device.type, _GPU_BATCH_TOKENS)
         lengths = [len(ids) for ids in token_ids]
         vectors = np.empty((len(token_ids), self.dimension), dtype=np.float32)
-        for rows in token_batches(lengths, token_budget=budget, max_texts=_BATCH_TEXTS):
+        for rows in inference_batches(lengths, device.type):
             ids, mask = padded([token_ids[row] for row in rows], pad_id=pad_id, left=left)
             features = {
                 "input_ids": torch.from_numpy(ids).to(device),

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.quiet import quiet_libraries
@@ -90,9 +90,9 @@ def _model(folder: EncoderFolder, device: str) -> CrossEncoder:
                 model_kwargs={"dtype": torch.float32, "use_safetensors": True},
             )
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise NearsayError(
-            f"the cross-encoder in {folder.path} cannot be loaded ({reason}). Save, copy or download it again"
+            f"the cross-encoder in {folder.path} cannot be loaded ({first_line(error)}). "
+            "Save, copy or download it again"
         ) from error
     if model.num_labels != 1:
         raise NearsayError(

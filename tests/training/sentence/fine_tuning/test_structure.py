@@ -1,5 +1,6 @@
 """Encoders put together: pooling, projection, normalisation, length."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def test_what_is_not_asked_for_stays_as_the_base_has_it(make_folder: Callable[..
     assert encoder.prompts["query"] == "query: "
     plain = SentenceTransformer(str(folder), device="cpu")
     np.testing.assert_array_equal(encoder.encode([TEXT]), plain.encode([TEXT]))
+
+
+def test_an_encoder_whose_vectors_were_cut_short_is_no_base(make_folder: Callable[..., Path]) -> None:
+    folder = make_folder()
+    settings = folder / "config_sentence_transformers.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text("utf-8")) | {"truncate_dim": 4}), "utf-8")
+    with pytest.raises(BadInputError, match=r"keeps 4 numbers of a vector.*Train the encoder"):
+        built(folder, EncoderStructure())
 
 
 def test_a_projection_is_drawn_from_the_seed_and_normalised_after(tiny_folder: Path) -> None:
