@@ -2,16 +2,13 @@
 
 import contextlib
 import shutil
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.exc import IntegrityError
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
@@ -22,16 +19,19 @@ from nearsay.data.reading import rows as read_rows
 from nearsay.indexer.catalogue import collections, documents, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.collection_encoder import CollectionEncoder
+from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.compaction import CompactReport, compact, merge_small
-from nearsay.indexer.errors import BusyError, UnknownCollectionError, UnknownDocumentError
+from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.hit import Hits
 from nearsay.indexer.index_upkeep import refresh_index
 from nearsay.indexer.ingest import AddReport, add, live_or_begin
+from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.progress import ProgressListener, unheard
@@ -47,12 +47,10 @@ from nearsay.indexer.rollout import (
 )
 from nearsay.indexer.sample import Sample
 from nearsay.indexer.search import SearchRequest, search
-from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
-from nearsay.indexer.store import now
+from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.strict import check_strictly, checked_files
 from nearsay.indexer.vector_store import unit_length
 from nearsay.indexer.writer_lock import writer_lock
-from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 if TYPE_CHECKING:
@@ -76,10 +74,9 @@ class Collection:
         self.library = library
         self.name = name
         self._store = library.store
-        self._encoder = encoder
-        self._chunking = chunking
-        self._snapshot: Snapshot | None = None
-        self._snapshot_lock = threading.Lock()
+        self._record = CollectionRecord(library.store, name, chunking)
+        self._encoder = CollectionEncoder(library.store, name, library, encoder)
+        self._snapshot = LatestSnapshot(self._record)
 
     # Writing
 
@@ -138,7 +135,7 @@ class Collection:
 
         UnknownDocumentError if an id is not there; then nothing is removed.
         """
-        row = self._row()
+        row = self._record.row()
         if isinstance(ids, str):
             raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
         wanted = list(dict.fromkeys(ids))
@@ -163,11 +160,10 @@ class Collection:
 
     def delete(self) -> None:
         """Remove the collection itself with everything in it."""
-        row = self._row()
+        row = self._record.row()
         with self._locked(row, "delete"), self._store.database.writing() as connection:
             collections.delete(connection, row.id)
-        with self._snapshot_lock:
-            self._snapshot = None
+        self._snapshot.forget()
         shutil.rmtree(self._store.segments(row.id), ignore_errors=True)
 
     def rebuild(
@@ -179,11 +175,11 @@ class Collection:
         text, passages that wait are embedded, the index is built again. The same is done with the encoder
         that the live generation was made by if it is named at a new place, which is remembered.
         """
-        row = self._row()
+        row = self._record.row()
         with self._locked(row, "rebuild"):
-            generation = self._live()
+            generation = self._record.live()
             loaded = (
-                self._encoder_of(generation) if encoder is None else self.library.encoder(encoder, anew=True)
+                self._encoder.of(generation) if encoder is None else self.library.encoder(encoder, anew=True)
             )
             moved = loaded.fingerprint == generation.encoder.fingerprint
             moved = moved and loaded.source != generation.encoder.source
@@ -198,7 +194,7 @@ class Collection:
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
-        row = self._row()
+        row = self._record.row()
         with self._locked(row, "promote"):
             chosen = promotable(self._store, row, generation)
             self._bring_up(row, chosen, progress)
@@ -206,7 +202,7 @@ class Collection:
 
     def rollback(self, *, progress: ProgressListener = unheard) -> int:
         """Make the generation live again that was live before; its number."""
-        row = self._row()
+        row = self._record.row()
         with self._locked(row, "rollback"):
             before = last_retired(self._store, row)
             self._bring_up(row, before, progress)
@@ -214,7 +210,7 @@ class Collection:
 
     def compact(self, *, drop_retired: bool = False) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""
-        row = self._row()
+        row = self._record.row()
         with self._locked(row, "compact"):
             return compact(self._store, row, drop_retired=drop_retired)
 
@@ -231,19 +227,19 @@ class Collection:
         if not query.strip():
             raise BadInputError("the query is empty. Write what you look for")
         request = SearchRequest(k=k, where=where, by_document=by_document)
-        snapshot = self._taken()
-        vector = self._encoder_of(snapshot.generation).encode([query], kind=TextKind.QUERY)
+        snapshot = self.snapshot()
+        vector = self._encoder.of(snapshot.generation).encode([query], kind=TextKind.QUERY)
         return search(self._store, snapshot, unit_length(vector)[0], request)
 
     def similar(
         self, id_: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
     ) -> Hits:
         """The k passages nearest to a document (the mean of its passages), without its own."""
-        snapshot = self._taken()
+        snapshot = self.snapshot()
         with self._store.database.reading() as connection:
             own = passages.passage_numbers_of(connection, snapshot.collection.id, id_)
         if own is None:
-            raise self._no_document(id_)
+            raise self._record.no_document(id_)
         positions = snapshot.vectors.positions(np.array(sorted(own), dtype=np.int64))
         if not positions.size:
             raise BadInputError(
@@ -255,13 +251,13 @@ class Collection:
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Every living passage's number (n,) and unit-length vector (n, d)."""
-        snapshot = self._taken()
+        snapshot = self.snapshot()
         ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
         return ids, snapshot.vectors.rows(snapshot.vectors.positions(ids))
 
     def sample(self, count: int, seed: int) -> Sample:
         """Some passages with their texts and stored vectors, drawn at random from those that are searched."""
-        snapshot = self._taken()
+        snapshot = self.snapshot()
         living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
         generator = np.random.default_rng(seed)
         drawn = np.sort(generator.choice(living, size=min(count, living.size), replace=False))
@@ -269,57 +265,58 @@ class Collection:
             texts = passages.encoded_texts(connection, snapshot.collection.id, drawn.tolist())
         numbers = [number for number in drawn.tolist() if number in texts]
         vectors = snapshot.vectors.rows(snapshot.vectors.positions(np.array(numbers, dtype=np.int64)))
-        encoder = self._encoder_of(snapshot.generation)
+        encoder = self._encoder.of(snapshot.generation)
         return Sample(numbers, [texts[number] for number in numbers], vectors, encoder, snapshot)
 
     def document(self, id_: str) -> StoredDocument:
         """One document; UnknownDocumentError if it is not there."""
-        row = self._row()
+        row = self._record.row()
         with self._store.database.reading() as connection:
             found = documents.fetch(connection, row.id, id_)
         if found is None:
-            raise self._no_document(id_)
+            raise self._record.no_document(id_)
         return found
 
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
         """The documents that a filter lets through, in the order they were added."""
-        return stored_documents(self._store, self._row().id, where)
+        return stored_documents(self._store, self._record.row().id, where)
 
     def generations(self) -> list[GenerationRow]:
         """The collection's generations, oldest first."""
-        row = self._row()
-        with self._store.database.reading() as connection:
-            return generations.all_of(connection, row.id)
+        return self._record.generations()
 
     def overview(self) -> CollectionOverview:
         """What the collection holds, by which encoder, in which segments."""
-        return overview(self._store, self._row())
+        return overview(self._store, self._record.row())
 
     def export(self, out: str | Path | BinaryIO, *, where: Where | None = None, vectors: bool = False) -> int:
         """Write JSON lines that `add` reads back: a document each, or a passage with its vector; how many."""
         found = (
-            export_passages(self._store, self._taken(), where)
+            export_passages(self._store, self.snapshot(), where)
             if vectors
-            else export_documents(self._store, self._row().id, where)
+            else export_documents(self._store, self._record.row().id, where)
         )
         return write_lines(found, Path(out) if isinstance(out, str | Path) else out)
 
+    def snapshot(self) -> Snapshot:
+        """What a search sees at this moment: the live generation's vectors, its index, what is removed."""
+        return self._snapshot.take()
+
     def exists(self) -> bool:
         """Whether the collection was made already."""
-        with self._store.database.reading() as connection:
-            return collections.find(connection, self.name) is not None
+        return self._record.exists()
 
     # Inside
 
     def _add(self, reading: Reading, progress: ProgressListener) -> AddReport:
-        encoder = self._writing_encoder()
+        encoder = self._encoder.for_writing()
         is_new = not self.exists()
-        row = self._make()
+        row = self._record.made()
         done = False
         with self._locked(row, "add"):
             try:
                 with self._store.database.writing() as connection:
-                    self._require(connection, row)
+                    self._record.require(connection, row)
                     generation = live_or_begin(connection, row, encoder, Plan().to_json())
                     check_encoder(self.name, generation, encoder)
                     generations.register_encoder(connection, encoder)  # it may have moved
@@ -328,119 +325,16 @@ class Collection:
             finally:
                 if is_new and not done:  # a first try that failed settles neither encoder nor chunking
                     with contextlib.suppress(NearsayError):  # what went wrong first is what is told
-                        self._forget_empty(row)
+                        self._record.forget_empty(row)
             merge_small(self._store, row, generation)
             refresh_index(self._store, row, generation)
         return report
 
-    def _require(self, connection: sa.Connection, row: CollectionRow) -> None:
-        found = collections.find(connection, self.name)
-        if found is None or found.id != row.id:
-            raise BusyError(f"collection '{self.name}' was removed by another process. Run the command again")
-
-    def _forget_empty(self, row: CollectionRow) -> None:
-        with self._store.database.writing() as connection:
-            if collections.size(connection, row.id) == (0, 0):
-                collections.delete(connection, row.id)
-
-    def _row(self) -> CollectionRow:
-        with self._store.database.reading() as connection:
-            row = collections.find(connection, self.name)
-            there = collections.names(connection) if row is None else []
-        if row is None:
-            raise UnknownCollectionError(
-                f"there is no collection '{self.name}' in {self._store.folder.name}; "
-                f"there are: {', '.join(there) or 'none yet'}. Make it: nearsay index add {self.name} FILE"
-            )
-        return row
-
-    def _make(self) -> CollectionRow:
-        with self._store.database.reading() as connection:
-            row = collections.find(connection, self.name)
-        if row is None:
-            chunking = str(self._chunking or Chunking())
-            try:
-                with self._store.database.writing() as connection:
-                    return collections.create(connection, self.name, chunking, now())
-            except IntegrityError:  # made by another process in between
-                row = self._row()
-        if self._chunking is not None and str(self._chunking) != row.chunking:
-            raise BadInputError(
-                f"collection '{self.name}' is cut by '{row.chunking}', not '{self._chunking}'. "
-                "Leave --chunking away, or add to a new collection"
-            )
-        return row
-
-    def _empty(self) -> BadInputError:
-        return BadInputError(
-            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
-        )
-
-    def _no_document(self, id_: str) -> UnknownDocumentError:
-        return UnknownDocumentError(
-            f"collection '{self.name}' has no document '{id_}'. "
-            f"See which there are: nearsay index list {self.name}"
-        )
-
-    def _live(self) -> GenerationRow:
-        for generation in self.generations():
-            if generation.state is GenerationState.LIVE:
-                return generation
-        raise self._empty()
-
-    def _writing_encoder(self) -> TextEncoder:
-        if self._encoder is not None:
-            return self.library.encoder(self._encoder)
-        with self._store.database.reading() as connection:
-            row = collections.find(connection, self.name)
-            generation = None if row is None else generations.live(connection, row.id)
-        return self.library.encoder(BUNDLED_NAME) if generation is None else self._encoder_of(generation)
-
-    def _encoder_of(self, generation: GenerationRow) -> TextEncoder:
-        """The encoder that made the generation, the one given to this object if that is it."""
-        given = self._encoder
-        if (
-            given is not None
-            and not isinstance(given, str)
-            and given.fingerprint == generation.encoder.fingerprint
-        ):
-            return given
-        if isinstance(given, str):
-            encoder = self.library.encoder(given)
-            check_encoder(self.name, generation, encoder)
-            return encoder
-        return self._loaded(generation)
-
-    def _loaded(self, generation: GenerationRow) -> TextEncoder:
-        made_by = generation.encoder
-        encoder = self.library.encoder(made_by.source, fingerprint=made_by.fingerprint)
-        check_encoder(self.name, generation, encoder)
-        return encoder
-
     def _bring_up(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> None:
-        encoder = self._loaded(generation)
+        encoder = self._encoder.loaded(generation)
         mend(self._store, row, generation, encoder, progress)
         catch_up(self._store, generation, encoder, progress)
         refresh_index(self._store, row, generation)
-
-    def _taken(self) -> Snapshot:
-        """The newest snapshot; the last one again if nothing was committed since."""
-        with self._snapshot_lock:
-            for _ in range(3):
-                row = self._row()
-                before = self._snapshot
-                if before is not None and before.collection == row:
-                    return before
-                try:
-                    with self._store.database.reading() as connection:
-                        current = collections.find(connection, self.name) or row
-                        self._snapshot = take(connection, self._store, current, before)
-                except StaleSnapshotError:
-                    continue
-                if self._snapshot is None:
-                    raise self._empty()
-                return self._snapshot
-        raise BusyError(f"collection '{self.name}' is being compacted again and again. Try again in a moment")
 
     @contextlib.contextmanager
     def _locked(self, row: CollectionRow, what: str) -> Iterator[None]:

@@ -77,9 +77,9 @@ def test_adding_to_a_collection_that_was_removed_in_between_says_so(
 ) -> None:
     notes = library.collection("notes")
     notes.add_rows(["a cat"])
-    row = notes._row()
+    row = notes._record.row()
     library.collection("notes").delete()
-    monkeypatch.setattr(notes, "_make", lambda: row)
+    monkeypatch.setattr(notes._record, "made", lambda: row)
     with pytest.raises(BusyError, match="was removed by another process"):
         notes.add_rows(["a dog"])
 

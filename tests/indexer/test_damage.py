@@ -34,7 +34,7 @@ def segment_of(collection: Collection, first_passage: int) -> SegmentRow:
 
 
 def path_of(collection: Collection, row: SegmentRow) -> Path:
-    return collection._store.segment(collection._row().id, row.sha256)
+    return collection._store.segment(collection._record.row().id, row.sha256)
 
 
 def answers(collection: Collection) -> list[list[tuple[str, float, str]]]:

@@ -31,7 +31,7 @@ def collection(library: Library) -> Collection:
 
 def replace_vectors(collection: Collection, ids: list[int], vectors: NDArray[np.float32]) -> None:
     """Exchange the collection's segment for one that is sound in itself, catalogue and all."""
-    store, live = collection._store, collection._live()
+    store, live = collection._store, collection._record.live()
     path = write_vectors(
         store.segments(live.collection_id), np.array(ids, dtype=np.int64), vectors, live.encoder.fingerprint
     )
@@ -93,7 +93,7 @@ def test_an_empty_library_has_no_findings(library: Library) -> None:
 
 
 def test_a_collection_that_holds_nothing_yet_is_empty_and_sound(library: Library) -> None:
-    library.collection("texts")._make()
+    library.collection("texts")._record.made()
     assert examine(library, prove=True) == [Finding("texts", "empty", sound=True)]
 
 
@@ -122,18 +122,18 @@ def test_removed_passages_that_are_still_in_a_segment_are_explained(collection: 
 
 
 def test_a_passage_without_a_vector_is_found(collection: Collection) -> None:
-    replace_vectors(collection, [1, 2, 4], collection._taken().vectors.segments[0].vectors[[0, 1, 3]])
+    replace_vectors(collection, [1, 2, 4], collection.snapshot().vectors.segments[0].vectors[[0, 1, 3]])
     assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 3, lack=1)}. {ANEW}")]
 
 
 def test_a_vector_of_no_passage_is_found(collection: Collection) -> None:
-    vectors = collection._taken().vectors.segments[0].vectors
+    vectors = collection.snapshot().vectors.segments[0].vectors
     replace_vectors(collection, [1, 2, 3, 4, 5], vectors[[0, 1, 2, 3, 3]])
     assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 5, of_none=1)}. {ANEW}")]
 
 
 def test_what_lacks_a_vector_is_sound_after_its_remedy(collection: Collection) -> None:
-    replace_vectors(collection, [1, 2, 4], collection._taken().vectors.segments[0].vectors[[0, 1, 3]])
+    replace_vectors(collection, [1, 2, 4], collection.snapshot().vectors.segments[0].vectors[[0, 1, 3]])
     collection.rebuild("words")
     collection.promote()
     collection.compact(drop_retired=True)
@@ -142,13 +142,13 @@ def test_what_lacks_a_vector_is_sound_after_its_remedy(collection: Collection) -
 
 
 def test_numbers_that_do_not_rise_are_found(collection: Collection) -> None:
-    replace_vectors(collection, [1, 3, 2, 4], collection._taken().vectors.segments[0].vectors[:])
+    replace_vectors(collection, [1, 3, 2, 4], collection.snapshot().vectors.segments[0].vectors[:])
     assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 4)}. {ANEW}")]
 
 
 @pytest.mark.parametrize("factor", [0.5, np.nan, np.inf])
 def test_vectors_that_are_not_of_unit_length_are_found(collection: Collection, factor: float) -> None:
-    vectors = collection._taken().vectors.segments[0].vectors.copy()
+    vectors = collection.snapshot().vectors.segments[0].vectors.copy()
     vectors[2, 0] *= factor
     replace_vectors(collection, [1, 2, 3, 4], vectors)
     assert unsound(examine(collection.library)) == [(SUBJECT, f"vectors that are not of unit length. {ANEW}")]
@@ -160,7 +160,7 @@ def test_passages_that_wait_are_counted_and_sound(collection: Collection) -> Non
     findings = examine(collection.library)
     # The old number of the passage that waits is a vector of no passage: nobody removed it.
     assert findings[0].detail.startswith(counts(4, 4, wait=1, of_none=1))
-    replace_vectors(collection, [1, 2, 3], collection._taken().vectors.segments[0].vectors[:3])
+    replace_vectors(collection, [1, 2, 3], collection.snapshot().vectors.segments[0].vectors[:3])
     assert examine(collection.library)[0] == Finding(SUBJECT, counts(4, 3, wait=1), sound=True)
 
 
@@ -240,7 +240,7 @@ def test_damage_in_one_collection_does_not_keep_another_from_its_proof(
 
 
 def test_vectors_that_were_exchanged_consistently_are_caught_by_the_proof(collection: Collection) -> None:
-    vectors = collection._taken().vectors.segments[0].vectors
+    vectors = collection.snapshot().vectors.segments[0].vectors
     replace_vectors(collection, [1, 2, 3, 4], vectors[::-1])
     assert unsound(examine(collection.library)) == []
     ((subject, detail),) = unsound(examine(collection.library, prove=True))

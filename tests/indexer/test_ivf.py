@@ -263,7 +263,7 @@ def indexed(open_table: OpenCollection) -> Collection:
 
 
 def refresh(collection: Collection, *, always: bool = False) -> Plan:
-    return refresh_index(collection._store, collection._row(), collection._live(), always=always)
+    return refresh_index(collection._store, collection._record.row(), collection._record.live(), always=always)
 
 
 def segments(collection: Collection, kind: SegmentKind) -> list[SegmentRow]:
@@ -271,7 +271,7 @@ def segments(collection: Collection, kind: SegmentKind) -> list[SegmentRow]:
 
 
 def path_of(collection: Collection, row: SegmentRow) -> Path:
-    return collection._store.segment(collection._row().id, row.sha256)
+    return collection._store.segment(collection._record.row().id, row.sha256)
 
 
 def flip_last_byte(path: Path) -> None:
@@ -292,7 +292,7 @@ LIVING = np.arange(COUNT) % 10 != 0
 def test_a_large_collection_is_searched_through_its_index(
     indexed: Collection, open_table: OpenCollection
 ) -> None:
-    plan = Plan.from_json(indexed._live().plan)
+    plan = Plan.from_json(indexed._record.live().plan)
     assert plan.kind is PlanKind.IVF
     (row,) = segments(indexed, SegmentKind.INDEX)
     assert (row.count, row.first_passage, row.last_passage) == (COUNT * 9 // 10, 1, COUNT)
@@ -310,7 +310,7 @@ def test_a_large_collection_is_searched_through_its_index(
 def test_a_small_collection_gets_no_index(open_table: OpenCollection) -> None:
     collection = open_table()
     plan = refresh_index(
-        collection._store, collection._row(), collection._live(), exact_up_to=COUNT * 9 // 10
+        collection._store, collection._record.row(), collection._record.live(), exact_up_to=COUNT * 9 // 10
     )
     assert plan == Plan()
     assert segments(collection, SegmentKind.INDEX) == []
@@ -371,7 +371,7 @@ def test_an_index_that_was_outgrown_is_built_anew(indexed: Collection) -> None:
     (after,) = segments(indexed, SegmentKind.INDEX)
     assert after.sha256 != before.sha256
     assert (after.count, after.last_passage) == (3400, COUNT + 700)
-    found = indexed._taken()
+    found = indexed.snapshot()
     assert found.index is not None
     assert found.index.sha256 == after.sha256
     assert found.index.through == COUNT + 700
@@ -380,10 +380,10 @@ def test_an_index_that_was_outgrown_is_built_anew(indexed: Collection) -> None:
 
 def test_an_index_that_is_no_use_any_more_is_dropped_with_its_plan(indexed: Collection) -> None:
     with indexed._store.database.writing() as connection:
-        generations.set_plan(connection, indexed._live(), Plan(recall_target=1.01).to_json())
+        generations.set_plan(connection, indexed._record.live(), Plan(recall_target=1.01).to_json())
     plan = refresh(indexed, always=True)
     assert (plan.kind, len(plan.report)) == (PlanKind.EXACT, 7)
-    assert Plan.from_json(indexed._live().plan) == plan
+    assert Plan.from_json(indexed._record.live().plan) == plan
     assert segments(indexed, SegmentKind.INDEX) == []
     assert [hit.id for hit in indexed.search("1", 10)] == nearest_by_force(1, 10, LIVING)
 
@@ -515,8 +515,8 @@ def test_the_doctor_proves_a_good_index(indexed: Collection) -> None:
 
 @pytest.mark.parametrize("left_out", [[2], [1502, 1503], [COUNT - 1, COUNT]])
 def test_the_doctor_finds_passages_that_the_index_lacks(indexed: Collection, left_out: list[int]) -> None:
-    vectors = indexed._taken().vectors
-    alive = indexed._taken().alive.copy()
+    vectors = indexed.snapshot().vectors
+    alive = indexed.snapshot().alive.copy()
     alive[left_out] = False
     index, _ = build(vectors, alive, COUNT, Plan())
     replace_index(indexed, index)
@@ -531,7 +531,7 @@ def test_the_doctor_finds_passages_that_the_index_lacks(indexed: Collection, lef
 
 
 def test_the_doctor_finds_passages_in_the_index_that_have_no_vector(indexed: Collection) -> None:
-    taken = indexed._taken()
+    taken = indexed.snapshot()
     (row,) = segments(indexed, SegmentKind.VECTORS)
     replaced = VectorSegment(row.sha256, taken.vectors.ids, taken.vectors.segments[0].vectors)
     index, _ = build(VectorStore([replaced], DIMENSION), taken.alive, COUNT, Plan())
@@ -547,7 +547,7 @@ def test_the_doctor_finds_passages_in_the_index_that_have_no_vector(indexed: Col
 
 
 def replace_index(collection: Collection, index: IvfIndex) -> None:
-    store, live = collection._store, collection._live()
+    store, live = collection._store, collection._record.live()
     fingerprint = live.encoder.fingerprint
     folder = store.segments(live.collection_id)
     path = index_upkeep.write_index(folder, index.serialise(), len(index), DIMENSION, fingerprint)

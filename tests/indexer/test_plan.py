@@ -101,6 +101,6 @@ def test_a_plan_that_was_measured_and_stayed_exact_is_not_measured_at_every_addi
     collection.add_rows([{"id": str(number), "text": "a" * (number % 8 + 1)} for number in range(20)])
     for ids in (range(20, 22), range(22, 24), range(24, 40)):
         collection.add_rows([{"id": str(number), "text": "a b"} for number in ids])
-        row, generation = collection._row(), collection._live()
+        row, generation = collection._record.row(), collection._record.live()
         refresh_index(library.store, row, generation, exact_up_to=10)
     assert built == [22, 40]

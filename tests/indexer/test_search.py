@@ -55,7 +55,7 @@ def chapters(library: Library) -> Collection:
 
 def unlocked_search(collection: Collection, query: str, **request: object) -> list[str]:
     """The ids that a search finds with a snapshot taken now, after what `behind` did."""
-    snapshot = collection._taken()
+    snapshot = collection.snapshot()
     behind = request.pop("behind")
     assert callable(behind)
     behind()
@@ -287,7 +287,7 @@ def test_the_filter_is_checked_again_where_the_rows_are_fetched(
 ) -> None:
     """As if the catalogue had changed between the choice of passages and the fetching of rows."""
     with compass._store.database.reading() as connection:
-        everything = passages.passage_numbers(connection, compass._row().id)
+        everything = passages.passage_numbers(connection, compass._record.row().id)
     monkeypatch.setattr(passages, "passage_numbers", lambda *_: everything)
     assert [hit.id for hit in compass.search("a", 4, where="venue = 'acl'")] == ["north-east", "north"]
 
@@ -363,7 +363,7 @@ def test_an_unknown_collection_of_an_empty_library_says_that_there_is_none(libra
 
 
 def test_a_collection_in_which_nothing_was_embedded_yet_says_how_to_fill_it(library: Library) -> None:
-    library.collection("papers")._make()
+    library.collection("papers")._record.made()
     with pytest.raises(BadInputError) as raised:
         library.collection("papers").search("a")
     assert str(raised.value) == "collection 'papers' is empty. Add to it: nearsay index add papers FILE"
@@ -380,5 +380,5 @@ def test_the_filter_of_a_search_is_the_filter_of_the_documents(compass: Collecti
     where = "year >= 2019 and not venue = 'naacl'"
     chosen = condition(parse(where), compass._store.database.dialect)
     with compass._store.database.reading() as connection:
-        ids = {found.id for _, found in documents.matching(connection, compass._row().id, chosen)}
+        ids = {found.id for _, found in documents.matching(connection, compass._record.row().id, chosen)}
     assert {hit.id for hit in compass.search("a", where=where)} == ids == {"east", "north-east"}

@@ -22,7 +22,7 @@ def living(snapshot: Snapshot) -> list[int]:
 
 def afresh(collection: Collection) -> Snapshot:
     with collection._store.database.reading() as connection:
-        found = take(connection, collection._store, collection._row())
+        found = take(connection, collection._store, collection._record.row())
     assert found is not None
     return found
 
@@ -37,54 +37,54 @@ def collection(library: Library) -> Collection:
 
 def test_a_snapshot_knows_which_passages_live(collection: Collection) -> None:
     collection.remove(["d2"])
-    snapshot = collection._taken()
+    snapshot = collection.snapshot()
     assert living(snapshot) == [1, 3, 4]
     assert snapshot.searchable == 3
     assert (snapshot.waiting, snapshot.notes, snapshot.index) == (0, (), None)
 
 
 def test_nothing_is_read_again_while_nothing_changes(collection: Collection) -> None:
-    assert collection._taken() is collection._taken()
+    assert collection.snapshot() is collection.snapshot()
 
 
 def test_every_change_gives_a_new_snapshot_over_the_segments_that_are_open(collection: Collection) -> None:
-    first = collection._taken()
+    first = collection.snapshot()
     collection.add_rows([{"id": "d5", "text": "aaaaa"}])
-    second = collection._taken()
+    second = collection.snapshot()
     assert second.vectors.segments[0] is first.vectors.segments[0]
     assert living(second) == [1, 2, 3, 4, 5]
     assert living(first) == [1, 2, 3, 4]
 
 
 def test_a_snapshot_is_not_changed_by_what_comes_after(collection: Collection) -> None:
-    first = collection._taken()
+    first = collection.snapshot()
     query = np.eye(8, dtype=np.float32)[0]
     before = first.nearest(query, 4).ids.tolist()
     collection.remove(["d1", "d2"])
     collection.compact()
     assert first.nearest(query, 4).ids.tolist() == before == [1, 2, 3, 4]
-    assert collection._taken().nearest(query, 4).ids.tolist() == [3, 4]
+    assert collection.snapshot().nearest(query, 4).ids.tolist() == [3, 4]
 
 
 def test_only_allowed_and_living_passages_are_found(collection: Collection) -> None:
     collection.remove(["d2"])
-    snapshot = collection._taken()
+    snapshot = collection.snapshot()
     query = np.eye(8, dtype=np.float32)[2]
     assert snapshot.nearest(query, 9, np.array([2, 3, 4, 9, 1000])).ids.tolist() == [3, 4]
     assert snapshot.nearest(query, 9, np.zeros(0, dtype=np.int64)).ids.tolist() == []
 
 
 def test_a_collection_without_a_live_generation_has_no_snapshot(library: Library) -> None:
-    row = library.collection("empty")._make()
+    row = library.collection("empty")._record.made()
     with library.store.database.reading() as connection:
         assert take(connection, library.store, row) is None
 
 
 def test_a_collection_whose_documents_are_all_gone_has_an_empty_snapshot(collection: Collection) -> None:
     collection.remove(where={})
-    assert living(collection._taken()) == []
+    assert living(collection.snapshot()) == []
     collection.compact()
-    snapshot = collection._taken()
+    snapshot = collection.snapshot()
     assert (living(snapshot), len(snapshot.vectors), snapshot.searchable) == ([], 0, 0)
     assert snapshot.nearest(np.eye(8, dtype=np.float32)[0], 3).ids.tolist() == []
 
@@ -98,18 +98,18 @@ def test_a_passage_removed_before_its_vector_was_written_is_dead_when_the_vector
     with collection._store.database.writing() as connection:  # passage 4 as if it had never got its vector
         (row,) = generations.segments_of(connection, 1)
         generations.remove_segment(connection, row)
-        folder, live = collection._store.segments(1), collection._live()
+        folder, live = collection._store.segments(1), collection._record.live()
         vectors, fingerprint = np.eye(8, dtype=np.float32), live.encoder.fingerprint
         path = write_vectors(folder, np.arange(1, 4), vectors[:3], fingerprint)
         generations.add_segment(connection, live, SegmentKind.VECTORS, path, 3, (1, 3))
         collections.changed(connection, 1)
-    assert living(reader._taken()) == [1, 2, 3]
+    assert living(reader.snapshot()) == [1, 2, 3]
     path = write_vectors(folder, np.array([4]), vectors[3:4], fingerprint)
     with collection._store.database.writing() as connection:
         generations.add_segment(connection, live, SegmentKind.VECTORS, path, 1, (4, 4))
         collections.changed(connection, 1)
     assert living(afresh(reader)) == [1, 2, 3]
-    assert living(reader._taken()) == [1, 2, 3]
+    assert living(reader.snapshot()) == [1, 2, 3]
 
 
 STEPS = st.lists(
@@ -145,8 +145,8 @@ def test_a_snapshot_taken_from_the_last_one_equals_one_taken_afresh(
             elif step == "rebuild":
                 collection.rebuild()
             elif step == "look":
-                reader._taken()
-        kept, fresh = reader._taken(), afresh(reader)
+                reader.snapshot()
+        kept, fresh = reader.snapshot(), afresh(reader)
         assert living(kept) == living(fresh)
         assert kept.searchable == len(texts)
         assert kept.vectors.ids.tolist() == fresh.vectors.ids.tolist()
@@ -179,7 +179,7 @@ def test_a_stale_snapshot_says_so(collection: Collection, open_library: OpenLibr
     collection.remove(["d1"])
     database = reader._store.database
     with database.reading() as connection:
-        row = reader._row()
+        row = reader._record.row()
         generations.segments_of(connection, row.id)  # the transaction has begun to see
         collection.compact()
         with pytest.raises(StaleSnapshotError):
