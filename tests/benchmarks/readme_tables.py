@@ -1,0 +1,109 @@
+"""Writes the README's tables of figures from the JSON that the benchmarks wrote.
+
+A table stands between `<!-- figures: NAME -->` and `<!-- end -->`; NAME is a function here that turns
+results/*.json into lines. With --check nothing is written, and a table that is not what was measured is an
+error.
+
+    python tests/benchmarks/readme_tables.py [--check]
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["TABLES", "filled"]
+
+ROOT = Path(__file__).parent.parent.parent
+RESULTS = Path(__file__).parent / "results"
+_TABLE = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Results = Callable[[str], Any]
+
+
+def results(name: str) -> Any:
+    """What a benchmark wrote."""
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def table(head: tuple[str, ...], *rows: tuple[str, ...]) -> list[str]:
+    """The lines of a Markdown table."""
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+
+
+def share(value: float) -> str:
+    """A figure between 0 and 1, as the field prints it: .645."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def quality() -> list[str]:
+    """The bundled encoder on judged data."""
+    found = results("quality")
+    return table(
+        ("all-MiniLM-L6-v2 as bundled", "measured", "to measure it again"),
+        (
+            "STS Benchmark test, Spearman",
+            f"{found['stsb_test_spearman']['nearsay']:.2f}",
+            f"`nearsay evaluate sts test.tsv --precision {found['precision']}`",
+        ),
+        (
+            "SciFact test, nDCG@10",
+            share(found["scifact_test_ndcg_at_10"]["nearsay"]),
+            f"`nearsay evaluate retrieval scifact/ --precision {found['precision']}`",
+        ),
+    )
+
+
+_TRAINED = {
+    "stsb": "STS Benchmark",
+    "together": "NLI, Quora and STS Benchmark, two seeds averaged",
+    "scifact": "SciFact, its titles and training claims",
+    "acl": "papers' titles and abstracts, training split",
+}
+
+
+def training() -> list[str]:
+    """What training reached, by its data."""
+    found = results("sentence")
+    rows = []
+    for part, data in _TRAINED.items():
+        if part in found:
+            run = found[part]["runs"][0]
+            spearman = run["figure"].startswith("spearman")
+            figure = "test Spearman" if spearman else "test nDCG@10"
+            told = [f"{run[when]:.2f}" if spearman else share(run[when]) for when in ("before", "after")]
+            rows.append((data, figure, *told))
+    return table(("trained from the bundled encoder on", "figure", "before", "after"), *rows)
+
+
+TABLES: Mapping[str, Callable[[], list[str]]] = {"quality": quality, "training": training}
+
+
+def filled(text: str) -> str:
+    """The text with every table as it was measured; KeyError for a table that nothing makes."""
+    return _TABLE.sub(
+        lambda found: found[1] + "\n".join(TABLES[found[2]]()) + "\n" + found[3],
+        text,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a table is not measured")
+    chosen = parser.parse_args()
+    readme = ROOT / "README.md"
+    before = readme.read_text("utf-8")
+    after = filled(before)
+    if chosen.check:
+        sys.exit("README.md: a table is not what was measured" if before != after else 0)
+    readme.write_text(after, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
