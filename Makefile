@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types bench clean
+.PHONY: demo test lint types figures bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
@@ -17,6 +17,9 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
+
+figures: $(VENV)/.installed-dev
+	$(BIN)/python tests/benchmarks/readme_tables.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json

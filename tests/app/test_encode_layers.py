@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import BertConfig, BertModel, BertTokenizer
 
 from nearsay.app.cli import main
 from nearsay.training.bert.features import FeatureExtractor
@@ -22,21 +20,10 @@ TEXTS = ["the cat sat", "dog", "the dog the dog the dog the dog", "the bird"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]) -> Run:
     """Runs `nearsay encode texts.txt …` beside a plain BERT of four layers that takes 6 words."""
     monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=8,
-        num_hidden_layers=4,
-        num_attention_heads=2,
-        intermediate_size=12,
-        max_position_embeddings=8,
-        initializer_range=0.5,
-    )
-    BertModel(config).save_pretrained("mine")
-    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained("mine")
+    save_bert("mine", WORDS, num_hidden_layers=4, max_position_embeddings=8)
     Path("texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
 
     def run_it(*options: str) -> Result:

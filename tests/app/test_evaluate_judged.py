@@ -5,9 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import BertConfig, BertModel, BertTokenizer
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
@@ -33,22 +31,11 @@ def write(name: str, header: str, rows: list[tuple[str, ...]]) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]) -> Run:
     """Runs `nearsay evaluate …` beside two small BERTs and a suite of sets."""
     monkeypatch.chdir(tmp_path)
     for number, name in enumerate(("mine", "other")):
-        torch.manual_seed(number)
-        config = BertConfig(
-            vocab_size=len(WORDS),
-            hidden_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=12,
-            max_position_embeddings=8,
-            initializer_range=0.5,
-        )
-        BertModel(config).save_pretrained(name)
-        BertTokenizer(vocab={word: place for place, word in enumerate(WORDS)}).save_pretrained(name)
+        save_bert(name, WORDS, seed=number, max_position_embeddings=8)
     Path("sets").mkdir()
     write("sets/stsb/test.tsv", "score\tsentence1\tsentence2", PAIRS)
     write("sets/asked/test.tsv", "label\tsentence1\tsentence2", [("1", *PAIRS[0][1:]), ("0", *PAIRS[3][1:])])

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import BertConfig, BertModel, BertTokenizer
 
 from nearsay.app.cli import main
 from nearsay.data.similarity_pairs import read_scored_pairs
@@ -21,21 +19,10 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]) -> Run:
     """Runs `nearsay evaluate layers …` beside a BERT of two layers, pairs and a retrieval set."""
     monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=12,
-        max_position_embeddings=8,
-        initializer_range=0.5,
-    )
-    BertModel(config).save_pretrained("mine")
-    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained("mine")
+    save_bert("mine", WORDS, num_hidden_layers=2, max_position_embeddings=8)
     pairs = [("5", "the cat", "cat"), ("1", "dog", "the cat sat"), ("3", "dog sat", "sat the dog")]
     Path("pairs.tsv").write_text(
         "score\tsentence1\tsentence2\n" + "".join("\t".join(pair) + "\n" for pair in pairs)

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import BertConfig, BertModel, BertTokenizer
 
 from nearsay.app.cli import main
 from nearsay.training.sentence.encoder import Encoder, Precision
@@ -23,21 +21,10 @@ EXACT = ("--device", "cpu", "--precision", "float32")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]) -> Run:
     """Runs `nearsay …` beside an encoder of two layers and files of texts and judgements."""
     monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        initializer_range=0.5,
-    )
-    BertModel(config).save_pretrained("mine")
-    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained("mine")
+    save_bert("mine", WORDS, hidden_size=16, num_hidden_layers=2)
     kinds = ("Transformer", "Pooling", "Normalize")
     paths = ("", "1_Pooling", "2_Normalize")
     modules = [

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import AutoModelForSequenceClassification, BertConfig, BertModel, BertTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from nearsay.app.cli import main
 
@@ -25,23 +24,18 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory: pytest.TempPathFactory, save_bert: Callable[..., Path]) -> Path:
     folder = tmp_path_factory.mktemp("berts") / "small"
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
+    return save_bert(
+        folder,
+        WORDS,
         hidden_size=16,
         num_hidden_layers=2,
-        num_attention_heads=2,
         hidden_dropout_prob=0.0,  # so few dimensions do not bear it
         attention_probs_dropout_prob=0.0,
-        intermediate_size=32,
         max_position_embeddings=32,
         initializer_range=0.3,
     )
-    BertModel(config).save_pretrained(folder)
-    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizer
+from transformers import BertForSequenceClassification
 
 from nearsay.app.cli import main
 
@@ -18,27 +17,14 @@ PAIRS = [("a b c d", "a b c e"), ("f g h i", "f g h j"), ("k l m n", "k l m o"),
 POSITIVES = {positive for _, positive in PAIRS}
 
 
-def save_bert(folder: str, *, seed: int = 0, judge: bool = False) -> None:
-    torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=24,
-        initializer_range=0.5,
-        num_labels=1,
-    )
-    (BertForSequenceClassification if judge else BertModel)(config).save_pretrained(folder)
-    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
+SIZE = {"hidden_size": 16, "max_position_embeddings": 24}
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]) -> Run:
     """Runs `nearsay train negatives PAIRS …` beside four pairs and a small encoder with random weights."""
     monkeypatch.chdir(tmp_path)
-    save_bert("mine")
+    save_bert("mine", WORDS, **SIZE)
     Path("pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in [("anchor", "positive"), *PAIRS]))
 
     def run_it(*options: str, pairs: str = "pairs.tsv", encoder: str | None = "mine") -> Result:
@@ -118,8 +104,8 @@ def test_a_collection_is_mined_by_its_own_vectors_and_encoder(run: Run) -> None:
     assert rows("live.tsv") == rows("file.tsv")
 
 
-def test_a_collection_of_another_encoder_is_refused(run: Run) -> None:
-    save_bert("other", seed=1)
+def test_a_collection_of_another_encoder_is_refused(run: Run, save_bert: Callable[..., Path]) -> None:
+    save_bert("other", WORDS, seed=1, **SIZE)
     Path("notes.txt").write_text("u v w\n")
     index = ["index", "add", "notes", "notes.txt", "--encoder", "other", "--device", "cpu"]
     assert CliRunner().invoke(main, index).exit_code == 0
@@ -129,9 +115,9 @@ def test_a_collection_of_another_encoder_is_refused(run: Run) -> None:
     assert not Path("out.tsv").exists()
 
 
-def test_judges_are_asked(run: Run) -> None:
-    save_bert("second", seed=2)
-    save_bert("cross", seed=3, judge=True)
+def test_judges_are_asked(run: Run, save_bert: Callable[..., Path]) -> None:
+    save_bert("second", WORDS, seed=2, **SIZE)
+    save_bert("cross", WORDS, seed=3, kind=BertForSequenceClassification, num_labels=1, **SIZE)
     options = ("--judge", "second", "--cross-encoder", "cross", "--json")
     result = run("--out", "out.tsv", "--per-anchor", "1", "--judge-margin", "-5", *options)
     assert result.exit_code == 0, result.output

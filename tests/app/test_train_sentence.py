@@ -5,9 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner, Result
-from transformers import BertConfig, BertModel, BertTokenizer
 
 from nearsay.app.cli import main
 
@@ -24,21 +22,9 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory: pytest.TempPathFactory, save_bert: Callable[..., Path]) -> Path:
     folder = tmp_path_factory.mktemp("berts") / "small"
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.3,
-    )
-    BertModel(config).save_pretrained(folder)
-    BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)}).save_pretrained(folder)
-    return folder
+    return save_bert(folder, WORDS, hidden_size=16, max_position_embeddings=32, initializer_range=0.3)
 
 
 @pytest.fixture
