@@ -10,7 +10,9 @@ for hit in papers.search("loss functions for sentence pairs", k=5, where="year >
 """
 
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.hit import Hit, Hits, Lineage
+from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
+from nearsay.indexer.hybrid.fusion import Fusion
+from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.library import Library
 
-__all__ = ["Collection", "Hit", "Hits", "Library", "Lineage"]
+__all__ = ["Collection", "Fusion", "Hit", "HitScores", "Hits", "Library", "Lineage", "SearchMode"]

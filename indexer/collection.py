@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
@@ -23,17 +24,27 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.collection_record import CollectionRecord
+from nearsay.indexer.collection_search import CollectionSearch, SearchOptions
 from nearsay.indexer.compaction import CompactReport, compact, merge_small
+from nearsay.indexer.contract_check import check_contract
+from nearsay.indexer.declaring import DeclareReport, declare_fields, declared_names, forget_fields
 from nearsay.indexer.errors import UnknownDocumentError
+from nearsay.indexer.explain.explanation import Explanation
+from nearsay.indexer.explain.hits import explain_hits
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
-from nearsay.indexer.filters.parse import Where, parse
+from nearsay.indexer.filters.facets import Facets, facets
+from nearsay.indexer.filters.parse import Where, parse, parse_field
+from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.sql import condition
-from nearsay.indexer.hit import Hits
-from nearsay.indexer.index_upkeep import refresh_index
+from nearsay.indexer.hit import Hit, Hits
+from nearsay.indexer.hybrid.fusion import Fusion
+from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.hybrid.reranking import PairJudge
+from nearsay.indexer.index_upkeep import refresh_index, tune_index
 from nearsay.indexer.ingest import AddReport, add, live_or_begin
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
-from nearsay.indexer.plan import Plan
+from nearsay.indexer.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.rollout import (
     RebuildReport,
@@ -68,7 +79,12 @@ class Collection:
     """
 
     def __init__(
-        self, library: "Library", name: str, encoder: str | TextEncoder | None, chunking: Chunking | None
+        self,
+        library: "Library",
+        name: str,
+        encoder: str | TextEncoder | None,
+        chunking: Chunking | None,
+        promise: ContractChange = KEPT,
     ) -> None:
         """Nothing is read or made yet."""
         self.library = library
@@ -77,6 +93,8 @@ class Collection:
         self._record = CollectionRecord(library.store, name, chunking)
         self._encoder = CollectionEncoder(library.store, name, library, encoder)
         self._snapshot = LatestSnapshot(self._record)
+        self._promise = promise
+        self._queries = CollectionSearch(library.store, self._encoder, self._snapshot)
 
     # Writing
 
@@ -140,7 +158,13 @@ class Collection:
             raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
         wanted = list(dict.fromkeys(ids))
         chosen = None if where is None else condition(parse(where), self._store.database.dialect)
-        with self._locked(row, "remove"), self._store.database.writing() as connection:
+        with self._locked(row, "remove"):
+            removed = self._removed(row, wanted, chosen)
+            check_contract(self._store, row, self.snapshot)
+        return removed
+
+    def _removed(self, row: CollectionRow, wanted: list[str], chosen: ColumnElement[bool] | None) -> int:
+        with self._store.database.writing() as connection:
             missing = sorted(set(wanted) - set(documents.known(connection, row.id, wanted)))
             if missing:
                 raise UnknownDocumentError(
@@ -158,13 +182,57 @@ class Collection:
                 collections.changed(connection, row.id)
         return removed
 
+    def declare_fields(self, names: Iterable[str]) -> DeclareReport:
+        """Enter metadata fields into an index of their own: filters and counts over them become quick.
+
+        names: as a filter writes them: year, author.name. About ten seconds a field and million documents;
+        later changes of the documents keep it up.
+        """
+        row = self._record.row()
+        with self._locked(row, "declare fields"):
+            return declare_fields(self._store, row, names)
+
+    def forget_fields(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Take declared fields back; their names. Filters over them work on, more slowly."""
+        row = self._record.row()
+        with self._locked(row, "forget fields"):
+            return forget_fields(self._store, row, names)
+
     def delete(self) -> None:
         """Remove the collection itself with everything in it."""
         row = self._record.row()
         with self._locked(row, "delete"), self._store.database.writing() as connection:
             collections.delete(connection, row.id)
         self._snapshot.forget()
-        shutil.rmtree(self._store.segments(row.id), ignore_errors=True)
+        for folder in (self._store.segments(row.id), self._store.reports(row.id)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def tune(
+        self,
+        *,
+        recall: str | float | None = None,
+        memory: str | int | None = None,
+        queries: Sequence[str] | None = None,
+        progress: ProgressListener = unheard,
+    ) -> Plan:
+        """Measure the indexes over the live vectors and take the fastest that keeps the contract; its plan.
+
+        recall:   as "0.95@10", of the truly nearest; None = as it was
+        memory:   the most that an index may hold, as "2GB" or in bytes; "none" = no limit, None = as it was
+        queries:  texts to measure with, encoded as queries; None = stored vectors
+        progress: hears of candidates; what it raises ends the work and leaves the old index
+
+        BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
+        """
+        row = self._record.row()
+        with self._locked(row, "tune"):
+            generation = self._record.live()
+            contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
+            asked = None
+            if queries is not None:
+                encoder = self._encoder.of(generation)
+                asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
+            return tune_index(self._store, row, generation, contract, asked, listener=progress)
 
     def rebuild(
         self, encoder: str | TextEncoder | None = None, *, progress: ProgressListener = unheard
@@ -184,12 +252,13 @@ class Collection:
             moved = loaded.fingerprint == generation.encoder.fingerprint
             moved = moved and loaded.source != generation.encoder.source
             if encoder is not None and not moved:
-                return rebuild(self._store, row, loaded, progress)
+                return rebuild(self._store, row, loaded, progress, self._promise.of(generation.plan))
             with self._store.database.writing() as connection:
                 generations.register_encoder(connection, loaded)
             mended, again = mend(self._store, row, generation, loaded, progress)
             embedded, truncated = catch_up(self._store, generation, loaded, progress)
-            refresh_index(self._store, row, generation, always=True)
+            promise = self._promise.of(generation.plan)
+            refresh_index(self._store, row, generation, always=True, contract=promise)
             return RebuildReport(generation.number, generation.state, embedded + again, truncated, mended)
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
@@ -217,19 +286,57 @@ class Collection:
     # Reading
 
     def search(
-        self, query: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        where: Where | None = None,
+        mode: SearchMode | str = SearchMode.HYBRID,
+        by_document: bool = False,
+        fusion: Fusion | str = Fusion.WEIGHTED,
+        rerank: str | PairJudge | None = None,
+        explain: bool = False,
     ) -> Hits:
-        """The k passages nearest in meaning to the query, best first; with `by_document` one a document."""
-        if not isinstance(query, str):
-            raise BadInputError(
-                f"the query is a {type(query).__name__}, not text. Search for one text at a time"
-            )
-        if not query.strip():
-            raise BadInputError("the query is empty. Write what you look for")
-        request = SearchRequest(k=k, where=where, by_document=by_document)
+        """The k passages that answer the query best, best first; with `by_document` one a document.
+
+        mode:    dense, by meaning; lexical, by words, for which no encoder is loaded; hybrid, by both: the
+                 default, since on each judged set measured it ranks at least as well as the better of the two
+        fusion:  how hybrid puts the two together: weighted, by their scores, or rrf, by reciprocal ranks
+        rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks the first 50 anew
+        explain: say of each hit why it matched (`Hit.explanation`)
+        """
+        return self._queries.search(
+            [query], k, SearchOptions(where, mode, by_document, fusion, rerank, explain)
+        )[0]
+
+    def search_many(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        where: Where | None = None,
+        mode: SearchMode | str = SearchMode.HYBRID,
+        by_document: bool = False,
+        fusion: Fusion | str = Fusion.WEIGHTED,
+        rerank: str | PairJudge | None = None,
+        explain: bool = False,
+    ) -> list[Hits]:
+        """Search for several queries at once, encoded together and, without a filter, scored together.
+
+        The hits are those that `search` gives for each.
+        """
+        return self._queries.search(
+            queries, k, SearchOptions(where, mode, by_document, fusion, rerank, explain)
+        )
+
+    def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
+        """Why each hit of a search for the query matched: its words' shares of the cosine, its best sentence.
+
+        BadInputError for hits that another encoder found.
+        """
         snapshot = self.snapshot()
-        vector = self._encoder.of(snapshot.generation).encode([query], kind=TextKind.QUERY)
-        return search(self._store, snapshot, unit_length(vector)[0], request)
+        language = Chunking.parse(snapshot.collection.chunking).language
+        return explain_hits(self._encoder.of(snapshot.generation), query, hits, language=language)
 
     def similar(
         self, id_: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
@@ -302,6 +409,18 @@ class Collection:
         """What a search sees at this moment: the live generation's vectors, its index, what is removed."""
         return self._snapshot.take()
 
+    def declared_fields(self) -> tuple[str, ...]:
+        """The metadata fields that were declared, so that filters and counts over them are quick."""
+        return declared_names(self._store, self._record.row())
+
+    def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> Facets:
+        """How many documents have each value of a field, the commonest first, under a filter."""
+        row = self._record.row()
+        expression = None if where is None else parse(where)
+        with self._store.database.reading() as connection:
+            declared = declared_of(connection, row.id)
+            return facets(connection, row.id, parse_field(field), expression, declared, limit)
+
     def exists(self) -> bool:
         """Whether the collection was made already."""
         return self._record.exists()
@@ -317,7 +436,8 @@ class Collection:
             try:
                 with self._store.database.writing() as connection:
                     self._record.require(connection, row)
-                    generation = live_or_begin(connection, row, encoder, Plan().to_json())
+                    first = Plan(contract=self._promise.of({}))
+                    generation = live_or_begin(connection, row, encoder, first.to_json())
                     check_encoder(self.name, generation, encoder)
                     generations.register_encoder(connection, encoder)  # it may have moved
                 report = add(self._store, row, generation, encoder, reading, progress)
@@ -327,8 +447,9 @@ class Collection:
                     with contextlib.suppress(NearsayError):  # what went wrong first is what is told
                         self._record.forget_empty(row)
             merge_small(self._store, row, generation)
-            refresh_index(self._store, row, generation)
-        return report
+            refresh_index(self._store, row, generation, contract=self._promise.of(generation.plan))
+            warning = check_contract(self._store, row, self.snapshot)
+        return report if warning is None else replace(report, notes=(*report.notes, warning))
 
     def _bring_up(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> None:
         encoder = self._encoder.loaded(generation)

@@ -67,7 +67,9 @@ def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = Fal
 
 def _remove_folders_of_the_deleted(store: Store) -> None:
     # Folders first: a collection is in the catalogue before it has one.
-    folders = sorted((store.folder / "segments").glob("[0-9]*"))
+    folders = sorted(
+        folder for kind in ("segments", "reports") for folder in (store.folder / kind).glob("[0-9]*")
+    )
     with store.database.reading() as connection:
         known = {str(id_) for id_ in collections.ids(connection)}
     for folder in folders:

@@ -12,8 +12,10 @@ from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.ivf import IvfIndex, faiss_is_installed
 from nearsay.indexer.library import Library
+from nearsay.indexer.plan import Plan
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import open_index
 from nearsay.indexer.quarantine import remedy
 from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vector_store import VectorStore, unit_length
@@ -76,7 +78,8 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
                 opened.append(open_vectors(path, segment.sha256, segment.header(generation.encoder)))
             elif faiss_is_installed():
                 serialised = open_index_bytes(path, segment.sha256, segment.header(generation.encoder))
-                index_ids = IvfIndex.deserialise(serialised, segment.last_passage, segment.sha256).ids()
+                kind = Plan.from_json(generation.plan).kind
+                index_ids = open_index(kind, serialised, segment.last_passage, mapped=True).ids()
                 through = segment.last_passage
         except DamagedSegmentError as error:
             yield Finding(subject, f"{error}. {mending}", sound=False)

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, overload
 
 from nearsay.data.document import JsonValue
+from nearsay.indexer.explain.explanation import Explanation
 
-__all__ = ["Hit", "Hits", "Lineage"]
+__all__ = ["Hit", "HitScores", "Hits", "Lineage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,21 @@ class Lineage:
     encoder: str
     fingerprint: str
     generation: int
-    plan: str  # how the generation was searched: exact or ivf
+    plan: str  # how the generation was searched: exact or an index's kind
     made_by: tuple[str, ...]  # vocabulary, pretraining and fine-tuning runs, as far as the encoder says
+    device: str = "cpu"  # where the vectors were searched
+
+
+@dataclass(frozen=True, slots=True)
+class HitScores:
+    """What is known of how well a passage answers; None where it was not asked or not found out."""
+
+    dense: float | None = None  # cosine similarity: -1 to 1, higher is closer
+    lexical: float | None = (
+        None  # BM25 of the query's words: above 0, higher is better; None: has none, or few
+    )
+    fused: float | None = None  # of the two, in hybrid mode
+    rerank: float | None = None  # the cross-encoder's own scale, higher is better
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +39,7 @@ class Hit:
     """A passage that answers, with its document."""
 
     rank: int  # from 1
-    score: float  # cosine similarity: -1 to 1, higher is closer
+    score: float  # what it was ranked by, higher is better: the cosine, BM25, fused or rerank score
     id: str  # of the document
     title: str
     text: str  # of the passage
@@ -35,10 +49,15 @@ class Hit:
     start: int  # characters of the document's text
     end: int
     lineage: Lineage
+    scores: HitScores = HitScores()
+    explanation: Explanation | None = None  # why it matched, if that was asked
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        return asdict(self) | {"metadata": dict(self.metadata)}
+        row = asdict(self) | {"metadata": dict(self.metadata)}
+        if self.explanation is None:
+            del row["explanation"]
+        return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +66,7 @@ class Hits(Sequence[Hit]):
 
     hits: tuple[Hit, ...]
     asked: int  # how many were asked for
-    qualifying: int  # passages that the filter lets through and that have a vector
+    qualifying: int | None  # passages that can be found under the filter; None: many, not counted
     notes: tuple[str, ...] = ()  # plain sentences: fewer than asked, passages that wait, an index left out
 
     @overload

@@ -1,19 +1,52 @@
 """When a generation gets an index, and when it gets a new one."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
-from nearsay.indexer.ivf import build, faiss_is_installed
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
+from nearsay.indexer.plans.tuning import Tuned, tune
+from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.quarantine import open_all
+from nearsay.indexer.report_plot import keep_report_plot
 from nearsay.indexer.segment import SegmentKind, write_index
 from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["refresh_index"]
+__all__ = ["refresh_index", "tune_index"]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A generation's plan and files at one moment."""
+
+    plan: Plan
+    vectors: list[SegmentRow]
+    indexes: list[SegmentRow]
+    living: NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        return min(sum(row.count for row in self.vectors), self.living.size)
+
+    @property
+    def indexed(self) -> bool:
+        return any(row.state is SegmentState.CURRENT for row in self.indexes)
+
+    @property
+    def whole(self) -> bool:
+        """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
+        return all(row.state is SegmentState.CURRENT for row in self.vectors)
 
 
 def refresh_index(
@@ -23,49 +56,120 @@ def refresh_index(
     *,
     exact_up_to: int = EXACT_UP_TO,
     always: bool = False,
+    contract: RecallContract | None = None,
 ) -> Plan:
-    """Build the generation's index if it is large and has none, or one that it has outgrown; its plan then.
+    """Choose and build the index of a large generation that has none, or has outgrown it; its plan then.
+
+    exact_up_to: so many passages are searched exactly, unless they have an index already
+    always:      an index that is there is built anew, in the way that was chosen
+    contract:    what the plan has to keep from now on; None for what it keeps already
 
     Without FAISS nothing is built and search stays exact; nor is anything built while a segment of vectors is
-    in quarantine, since its passages would be missing for good. The caller holds the writer lock.
+    in quarantine. The caller holds the writer lock.
     """
+    state = _state(store, collection, generation)
+    plan = state.plan
+    if contract is not None and contract != plan.contract:
+        plan = replace(plan, contract=contract)
+        with store.database.writing() as connection:
+            generations.set_plan(connection, generation, plan.to_json())
+            collections.changed(connection, collection.id)
+    promised = plan.contract != state.plan.contract
+    wanted = plan.kind is not PlanKind.EXACT
+    missing = wanted and (always or not state.indexed)
+    outgrown = promised or state.total > REBUILD_AT * plan.measured_at
+    outgrown |= missing and state.total < plan.measured_at / 2  # by its index
+    small = not wanted and state.total <= exact_up_to
+    if small or not (outgrown or missing) or not faiss_is_installed() or not state.whole:
+        return plan
+    if not outgrown:
+        return _built_again(store, collection, generation, state)
+    return tune_index(store, collection, generation, plan.contract)
+
+
+def tune_index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract,
+    queries: NDArray[np.float32] | None = None,
+    *,
+    listener: ProgressListener = unheard,
+) -> Plan:
+    """Measure the candidates, build the one that is taken, and keep it with its report; the plan.
+
+    queries: (n, d) unit length, or None for stored vectors. Until the last moment the old index answers. The
+    caller holds the writer lock.
+    """
+    state = _state(store, collection, generation)
+    vectors, alive, through = _opened(store, collection, generation, state)
+    if not alive.any():
+        raise BadInputError(
+            f"collection '{collection.name}' has no passages to measure with. "
+            f"Add to it: nearsay index add {collection.name} FILE"
+        )
+    plan = replace(state.plan, contract=contract)
+    tuned = tune(vectors, alive, through, plan, queries, listener=listener)
+    if wants_gpu(store.device):
+        there = find_gpus()
+        gpus, reason = requested_gpus(store.device, there)
+        report = tune_on_gpu(vectors, alive, contract, FaissGpus(gpus, reason, there.cagra), queries)
+        tuned = replace(tuned, plan=replace(tuned.plan, gpu=report))
+    _keep(store, collection, generation, state, tuned, (int(vectors.ids[0]), through))
+    keep_report_plot(store, collection, generation.number, tuned.plan)
+    return tuned.plan
+
+
+def _built_again(store: Store, collection: CollectionRow, generation: GenerationRow, state: _State) -> Plan:
+    vectors, alive, through = _opened(store, collection, generation, state)
+    plan = replace(state.plan, check=None)
+    index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
+    _keep(store, collection, generation, state, Tuned(plan, index), (int(vectors.ids[0]), through))
+    return plan
+
+
+def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -> _State:
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
         every = {row.number: row for row in generations.all_of(connection, collection.id)}
         living = passages.passage_numbers(connection, collection.id)
-    plan = Plan.from_json(every[generation.number].plan)
-    vector_rows = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
-    index_rows = [row for row in rows if row.kind is SegmentKind.INDEX]
-    indexed = next((row for row in index_rows if row.state is SegmentState.CURRENT), None)
-    total = min(sum(row.count for row in vector_rows), living.size)
-    # A plan that was measured and stayed exact has no index, but a size that it was measured at.
-    measured = plan.measured_at if plan.kind is PlanKind.EXACT else 0
-    covered = indexed.count if indexed is not None else measured
-    outgrown = always or total > REBUILD_AT * covered
-    if total <= exact_up_to or not outgrown or not faiss_is_installed():
-        return plan
-    if any(row.state is SegmentState.QUARANTINED for row in vector_rows):
-        return plan
-    vectors = open_all(store, collection, generation, vector_rows)
-    alive = np.zeros(int(vectors.ids[-1]) + 1, dtype=np.bool_)
-    alive[living[living < alive.size]] = True
-    through = int(vectors.ids[-1])
-    index, plan = build(vectors, alive, through, replace(plan, measured_at=total))
-    path = None
-    if plan.kind is not PlanKind.EXACT:
-        path = write_index(
-            store.segments(collection.id),
-            index.serialise(),
-            len(index),
-            generation.encoder.dimension,
-            generation.encoder.fingerprint,
-        )
+    return _State(
+        plan=Plan.from_json(every[generation.number].plan),
+        vectors=[row for row in rows if row.kind is SegmentKind.VECTORS and row.count],
+        indexes=[row for row in rows if row.kind is SegmentKind.INDEX],
+        living=living,
+    )
+
+
+def _opened(
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State
+) -> tuple[VectorStore, NDArray[np.bool_], int]:
+    """The vectors, which of their passages live, and the last of them."""
+    vectors = open_all(store, collection, generation, state.vectors)
+    through = int(vectors.ids[-1]) if len(vectors) else 0
+    alive = np.zeros(through + 1, dtype=np.bool_)
+    alive[state.living[state.living <= through]] = True
+    alive.flags.writeable = False
+    return vectors, alive, through
+
+
+def _keep(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    state: _State,
+    tuned: Tuned,
+    span: tuple[int, int],
+) -> None:
+    """Write the index, then let it and its plan take the place of what was there, in one transaction."""
+    path, index = None, tuned.index
+    if index is not None:
+        folder, made_by = store.segments(collection.id), generation.encoder
+        path = write_index(folder, index.serialise(), len(index), made_by.dimension, made_by.fingerprint)
     with store.database.writing() as connection:
-        for row in index_rows:
+        for row in state.indexes:
             generations.remove_segment(connection, row)
-        if path is not None:
-            span = int(vectors.ids[0]), through
+        if path is not None and index is not None:
             generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)
-        generations.set_plan(connection, generation, plan.to_json())
+        generations.set_plan(connection, generation, tuned.plan.to_json())
         collections.changed(connection, collection.id)
-    return plan

@@ -1,9 +1,9 @@
 """From rows of text to documents, passages and vectors in a collection.
 
-Rows are entered in transactions of a thousand; each transaction's new passages go to the encoder while the
-next rows are read. What has no vector yet is known by number alone (a generation's `embedded_through`), so a
-run that was killed anywhere is taken up by the next: first the passages that wait, then the input, whose
-unchanged rows cost a hash each.
+Rows are entered in transactions of some thousands; each transaction's new passages go to the encoder while
+the next rows are read. What has no vector yet is known by number alone (a generation's `embedded_through`),
+so a run that was killed anywhere is taken up by the next: first the passages that wait, then the input,
+whose unchanged rows cost a hash each.
 """
 
 import contextlib
@@ -20,10 +20,11 @@ from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading
 from nearsay.indexer.catalogue import collections, documents, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.documents import KnownDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.identity import Names, with_ids
-from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut, prepare
+from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut
 from nearsay.indexer.progress import ProgressListener
 from nearsay.indexer.read_ahead import read_ahead
 from nearsay.indexer.segment_writer import SegmentWriter, embed
@@ -32,7 +33,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["AddReport", "Tally", "add", "awaiting_windows", "live_or_begin"]
 
-_ROWS = 1000  # rows in a transaction
+_ROWS = 4096  # rows in a transaction: as many as a window takes, since each waits for the disk once
 _BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
 _WINDOW = 4096  # passages that are sorted by length together
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
@@ -152,6 +153,15 @@ def _pieces(window: PassageWindow) -> Iterator[PassageWindow]:
             begin, characters = i + 1, 0
 
 
+@dataclass(slots=True)
+class _Batch:
+    """What is entered in one transaction, and what could not be used on the way to it."""
+
+    documents: list[PreparedDocument] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    characters: int = 0  # of the documents' text
+
+
 class _Source:
     """Enters the rows of a reading and gives out the passages that need vectors."""
 
@@ -165,39 +175,48 @@ class _Source:
         self.tally = Tally()
         self._chunking = Chunking.parse(collection.chunking)
         self._names = names
+        self._unnamed: Counter[str | None] = Counter()  # stored without a name of their own, by source
+        with store.database.reading() as connection:
+            # Nobody else writes while the lock is held, and no id comes twice in a run: in a collection that
+            # begins empty every document is new.
+            self._begins_empty = not documents.are_there(connection, collection.id)
 
     def windows(self) -> Iterator[PassageWindow]:
         """Windows of new passages, rising in number, each entered in the catalogue already."""
-        batch: list[PreparedDocument] = []
         window = PassageWindow([], [])
-        characters = waiting = 0  # of text in the batch, and in the window
+        waiting = 0  # characters of text in the window
+        with contextlib.closing(read_ahead(self._batches(), depth=1)) as batches:
+            for batch in batches:
+                for fault in batch.faults:
+                    self.tally.fault(fault)
+                self._enter(batch.documents, window)
+                waiting += batch.characters
+                if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
+                    yield from _pieces(window)
+                    waiting = 0
+                    window = PassageWindow([], [])
+        yield from _pieces(window)
+
+    def _batches(self) -> Iterator[_Batch]:
+        batch = _Batch()
         for item in with_ids(self.reading, self._names):
             if isinstance(item, Fault):
-                self.tally.fault(item)
-                continue
-            id_, document = item
-            batch.append(prepare(document, id_))
-            characters += len(document.text)
-            if len(batch) >= _ROWS or characters >= _BATCH_CHARACTERS:
-                self._enter(batch, window)
-                waiting += characters
-                batch, characters = [], 0
-            if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
-                yield from _pieces(window)
-                waiting = 0
-                window = PassageWindow([], [])
-        self._enter(batch, window)
-        yield from _pieces(window)
+                batch.faults.append(item)
+            else:
+                batch.documents.append(item)
+                batch.characters += len(item.document.text)
+            if len(batch.documents) + len(batch.faults) >= _ROWS or batch.characters >= _BATCH_CHARACTERS:
+                yield batch
+                batch = _Batch()
+        yield batch
 
     def remove_vanished(self) -> int:
         """Remove the unnamed documents that their file no longer holds; of a file with faults, none."""
         removed = 0
         for source in self.reading.sources:
-            if source.document_source is None or source.name in self.tally.faulty:
+            if source.name in self.tally.faulty:
                 continue
-            with self.store.database.reading() as connection:
-                stored = documents.of_source(connection, self._collection.id, source.document_source)
-                gone = [id_ for id_ in stored if id_ not in self._names]
+            gone = self._vanished(source.document_source)
             if not gone:
                 continue
             with self.store.database.writing() as connection:
@@ -207,12 +226,22 @@ class _Source:
                 collections.changed(connection, self._collection.id)
         return removed
 
+    def _vanished(self, source: str | None) -> list[str]:
+        """The ids of the source's unnamed documents that were not met in this run."""
+        if source is None or self._begins_empty:
+            return []
+        with self.store.database.reading() as connection:
+            # All that was met is in the catalogue by now: where as many are there as were met, all were met.
+            if documents.count_of_source(connection, self._collection.id, source) == self._unnamed[source]:
+                return []
+            stored = documents.of_source(connection, self._collection.id, source)
+            return [id_ for id_ in stored if id_ not in self._names]
+
     def _enter(self, batch: Sequence[PreparedDocument], window: PassageWindow) -> None:
         if not batch:
             return
         database, collection_id, counts = self.store.database, self._collection.id, self.tally.counts
-        with database.reading() as connection:
-            known = documents.known(connection, collection_id, [item.id for item in batch])
+        known = {} if self._begins_empty else self._known(batch)
         new = [item for item in batch if item.id not in known]
         old = [(known[item.id], item) for item in batch if item.id in known]
         changed = [(row.number, item) for row, item in old if row.content_hash != item.content_hash]
@@ -242,7 +271,16 @@ class _Source:
         counts["added"] += len(new)
         counts["updated"] += len(changed)
         counts["relabelled"] += len(relabelled)
+        unnamed = chain(
+            (item.document.source for item in new if item.named_by_content),
+            (item.document.source for row, item in old if row.named_by_content),
+        )
+        self._unnamed.update(unnamed)
         counts["unchanged"] += len(batch) - len(new) - len(changed) - len(relabelled)
+
+    def _known(self, batch: Sequence[PreparedDocument]) -> dict[str, KnownDocument]:
+        with self.store.database.reading() as connection:
+            return documents.known(connection, self._collection.id, [item.id for item in batch])
 
 
 def live_or_begin(

@@ -18,6 +18,7 @@ from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries, segments
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.plan import ContractChange
 from nearsay.indexer.store import Store, now
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -56,7 +57,9 @@ class Library:
         """Open the library in `folder`; one that is not there is made, unless `create` is false.
 
         database:     URL of a PostgreSQL catalogue; None for SQLite inside the folder
-        device:       cpu, cuda, cuda:1, mps; None for the best there is
+        device:       cpu, cuda, cuda:1, mps, for the encoders; None for the best there is. cuda (every GPU
+                      that FAISS can use) and cuda:1 are also searched on; with None no GPU is, since an index
+                      on a GPU is made anew by every process, from all vectors
         precision:    auto, float32, bfloat16 or float16, for the encoders that are loaded
         load_encoder: gives the encoder of a name, instead of `Encoder.load`
         """
@@ -91,7 +94,7 @@ class Library:
         except BaseException:
             catalogue.close()
             raise
-        store = Store(home.resolve(), catalogue)
+        store = Store(home.resolve(), catalogue, device)
         return cls(store, load_encoder or _loader(device, precision))
 
     def __enter__(self) -> "Library":
@@ -127,11 +130,15 @@ class Library:
         *,
         encoder: str | TextEncoder | None = None,
         chunking: str | Chunking | None = None,
+        recall: str | float | None = None,
+        memory: str | int | None = None,
     ) -> Collection:
         """The collection of that name; it is made when documents are first added.
 
         encoder:  name, folder or object; None for the one it was embedded by, or the bundled one
         chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None for what it was made with, or tokens
+        recall:   the share of the nearest passages that an index has to find, as "0.95@10" (the usual)
+        memory:   the most memory that an index may hold, as "2GB"; both are kept when something is written
         """
         if not _NAME.fullmatch(name):
             raise BadInputError(
@@ -139,7 +146,7 @@ class Library:
                 "a letter or digit first"
             )
         parsed = Chunking.parse(chunking) if isinstance(chunking, str) else chunking
-        return Collection(self, name, encoder, parsed)
+        return Collection(self, name, encoder, parsed, ContractChange(recall, memory))
 
     def names(self) -> list[str]:
         """The names of the collections, in order."""

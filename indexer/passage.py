@@ -12,6 +12,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 __all__ = ["PassageWindow", "PreparedDocument", "content_hash", "cut", "encoded_text", "prepare", "text_hash"]
 
 _LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
+_sorted_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode  # made once: it takes a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,13 @@ def content_hash(document: Document) -> str:
     return text_hash(f"{document.title}\0{document.text}")
 
 
-def prepare(document: Document, id_: str) -> PreparedDocument:
-    """The document under the id it will have, hashed."""
+def prepare(document: Document, id_: str | None = None) -> PreparedDocument:
+    """The document under the id it will have, hashed; `id_`: None = its own, else its source and content."""
     content = content_hash(document)
-    rest = json.dumps([content, document.source, dict(document.metadata)], sort_keys=True, ensure_ascii=False)
+    if id_ is None:
+        id_ = f"{document.source or ''}#{content[:16]}" if document.id is None else document.id
+    metadata = _sorted_json(dict(document.metadata)) if document.metadata else "{}"
+    rest = f'["{content}", {_sorted_json(document.source)}, {metadata}]'
     return PreparedDocument(document, id_, content, text_hash(rest))
 
 

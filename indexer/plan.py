@@ -1,13 +1,15 @@
 """How a generation is searched: exactly, or by an index that was measured first."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
 from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.gpu_report import GpuReport
 
-__all__ = ["EXACT_UP_TO", "Measured", "Plan", "PlanKind"]
+__all__ = ["EXACT_UP_TO", "KEPT", "REBUILD_AT", "Check", "ContractChange", "Measured", "Plan", "PlanKind"]
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
 REBUILD_AT = 1.25  # an index is built anew when the passages outgrow it by this factor
@@ -18,56 +20,131 @@ class PlanKind(StrEnum):
 
     EXACT = "exact"
     IVF = "ivf"  # FAISS inverted lists of half-precision vectors, the candidates scored again exactly
+    IVF_SQ8 = "ivf-sq8"  # inverted lists of vectors in a byte a number
+    IVF_PQ = "ivf-pq"  # inverted lists of product-quantised vectors, scanned in registers (fast scan)
+    HNSW = "hnsw"  # a graph over half-precision vectors
+    HNSW_SQ8 = "hnsw-sq8"  # a graph over vectors in a byte a number
+    FLAT_FP16 = "flat-fp16"  # every vector in half precision
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One candidate as it was measured on held-out stored vectors against exact search."""
+    """One candidate as it was measured against exact search, or why it was not; None where it was not."""
 
     kind: PlanKind
-    parameters: Mapping[str, int]
-    recall_at_10: float
-    milliseconds_a_query: float  # one query at a time, median
+    shape: Mapping[str, int] = field(default_factory=dict)  # how it was built
+    parameters: Mapping[str, int] = field(default_factory=dict)  # how it was searched
+    mapped: bool = False  # left in its file and read as needed, instead of held in memory
+    recall: float | None = None  # mean over the queries
+    recall_at_least: float | None = None  # the lower end of its one-sided 95 % interval: this decides
+    milliseconds_a_query: float | None = None  # one query at a time, median: this decides
+    queries_a_second: float | None = None  # many at once
+    bytes: int | None = None  # that a search holds in memory
+    build_seconds: float | None = None
+    verdict: str = ""  # "taken", or why it was not
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> "Measured":
+        """From a kept row, an old one included."""
+        known = {name.name: kept[name.name] for name in fields(cls) if name.name in kept}
+        known.setdefault("recall", kept.get("recall_at_10"))
+        return cls(**known | {"kind": PlanKind(kept["kind"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The contract looked at again after passages came and went."""
+
+    recall: float  # mean over the queries
+    queries: int
+    passages: int  # that could be found then
+    churn: float  # passages newer than the index and gone from it, as a share of the index
+    kept: bool  # whether the contract still holds
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The kind of search, its parameters, and the report that chose it."""
+    """The kind of search, its parameters, what it promises, and the report that chose it."""
 
     kind: PlanKind = PlanKind.EXACT
-    lists: int = 0  # IVF: inverted lists
-    probes: int = 0  # IVF: lists that a query looks into
-    recall_target: float = 0.95  # at 10
+    shape: Mapping[str, int] = field(default_factory=dict)  # how the index was built
+    parameters: Mapping[str, int] = field(default_factory=dict)  # how it is searched
+    mapped: bool = False  # the index stays in its file, read as needed
+    contract: RecallContract = field(default_factory=RecallContract)
     report: tuple[Measured, ...] = ()
     measured_at: int = 0  # passages there were when the report was made
-    note: str = ""
+    queries: str = ""  # what it was measured with
+    check: Check | None = None  # the last look since then
+    note: str = ""  # what has to be said of the choice
+    gpu: GpuReport | None = None  # what was measured on GPUs; None: nothing was asked of any
 
     def to_json(self) -> dict[str, Any]:
         """As the catalogue keeps it."""
-        return asdict(self) | {"report": [asdict(row) for row in self.report]}
+        return asdict(self) | {
+            "contract": self.contract.to_json(),
+            "report": [asdict(row) for row in self.report],
+            "check": None if self.check is None else asdict(self.check),
+            "gpu": None if self.gpu is None else self.gpu.to_json(),
+        }
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "Plan":
-        """From what `to_json` gave; CatalogueError for a kind that only a newer nearsay knows."""
+        """From what `to_json` gave, now or in an older nearsay.
+
+        CatalogueError for a kind that only a newer nearsay knows.
+        """
         unknown = {str(row.get("kind")) for row in (kept, *kept.get("report", ()))} - {*PlanKind, "None"}
         if unknown:
             raise CatalogueError(
                 f"a generation is searched by '{min(unknown)}', which this nearsay does not know. "
                 "Upgrade: pip install -U nearsay"
             )
-        known = {
-            name: kept[name]
-            for name in ("lists", "probes", "recall_target", "measured_at", "note")
-            if name in kept
-        }
-        report = tuple(
-            Measured(
-                PlanKind(row["kind"]), row["parameters"], row["recall_at_10"], row["milliseconds_a_query"]
-            )
-            for row in kept.get("report", ())
+        simple = ("shape", "parameters", "mapped", "measured_at", "queries", "note")
+        known = {name: kept[name] for name in simple if name in kept}
+        if kept.get("lists"):  # as they were kept when inverted lists were the only kind
+            known |= {"shape": {"lists": kept["lists"]}, "parameters": {"probes": kept["probes"]}}
+        contract = RecallContract(recall=min(1.0, kept.get("recall_target", RecallContract().recall)))
+        if "contract" in kept:
+            contract = RecallContract.from_json(kept["contract"])
+        check = kept.get("check")
+        return cls(
+            kind=PlanKind(kept.get("kind", PlanKind.EXACT)),
+            contract=contract,
+            report=tuple(Measured.from_json(row) for row in kept.get("report", ())),
+            check=None if check is None else Check(**check),
+            gpu=GpuReport.from_json(kept["gpu"]) if kept.get("gpu") else None,
+            **known,
         )
-        return cls(kind=PlanKind(kept.get("kind", PlanKind.EXACT)), report=report, **known)
 
     def chosen(self, kind: PlanKind, **changes: Any) -> "Plan":  # noqa: ANN401 - dataclasses.replace takes any
         """This plan with another choice."""
         return replace(self, kind=kind, **changes)
+
+    def warning(self, collection: str) -> str | None:
+        """What has to be said while the contract does not hold; None while it does."""
+        check = self.check
+        if check is None or check.kept:
+            return None
+        return (
+            f"{self.contract} no longer holds: {check.recall:.3f} of the {self.contract.at} nearest were "
+            f"found at {check.passages:,} passages. Choose the index anew: nearsay index tune {collection}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContractChange:
+    """What a caller wants a collection's contract to be, where it wants anything."""
+
+    recall: str | float | None = None  # as "0.95@10"; None: as it is
+    memory: str | int | None = None  # as "2GB"; None: as it is
+
+    def __post_init__(self) -> None:
+        """BadInputError for what is no contract."""
+        RecallContract.parse(self.recall, self.memory)
+
+    def of(self, plan: Mapping[str, Any]) -> RecallContract:
+        """The contract of a kept plan with the change made."""
+        return Plan.from_json(plan).contract.changed(self.recall, self.memory)
+
+
+KEPT = ContractChange()  # everything as it is

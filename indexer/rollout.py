@@ -14,6 +14,7 @@ from nearsay.indexer.index_upkeep import refresh_index
 from nearsay.indexer.ingest import awaiting_windows
 from nearsay.indexer.passage import PassageWindow
 from nearsay.indexer.plan import Plan
+from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.quarantine import quarantine_damaged
 from nearsay.indexer.read_ahead import read_ahead
@@ -65,11 +66,16 @@ def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncod
 
 
 def rebuild(
-    store: Store, collection: CollectionRow, encoder: TextEncoder, listener: ProgressListener
+    store: Store,
+    collection: CollectionRow,
+    encoder: TextEncoder,
+    listener: ProgressListener,
+    contract: RecallContract | None = None,
 ) -> RebuildReport:
     """Embed the collection by another encoder into a generation that is ready to be promoted.
 
-    One that was begun and not finished with this encoder goes on. The caller holds the writer lock.
+    contract: what its index has to keep. One that was begun and not finished with this encoder goes on. The
+    caller holds the writer lock.
     """
     with store.database.writing() as connection:
         begun = next(
@@ -83,14 +89,13 @@ def rebuild(
         )
         if begun is None:
             encoder_id = generations.register_encoder(connection, encoder)
-            number = generations.begin(
-                connection, collection.id, encoder_id, GenerationState.BUILDING, Plan().to_json()
-            )
+            plan = Plan(contract=contract or RecallContract()).to_json()
+            number = generations.begin(connection, collection.id, encoder_id, GenerationState.BUILDING, plan)
             begun = _numbered(generations.all_of(connection, collection.id), number, collection.name)
         collections.changed(connection, collection.id)
     mended, again = mend(store, collection, begun, encoder, listener)
     embedded, truncated = catch_up(store, begun, encoder, listener)
-    refresh_index(store, collection, begun)
+    refresh_index(store, collection, begun, contract=contract)
     with store.database.writing() as connection:
         generations.set_state(connection, begun, GenerationState.READY)
         collections.changed(connection, collection.id)

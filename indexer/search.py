@@ -1,25 +1,33 @@
-"""From a query's vector to hits.
+"""From a query to hits.
 
-The filter is applied in SQL before the search, as the list of passages that may be found, and again after it
-in the query that fetches the rows, so a document that was removed or changed in between never comes back.
+What a filter lets through is worked out before the search and checked again in the query that fetches the
+rows, all in one transaction, so a document that was removed or changed in between never comes back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.sql.elements import ColumnElement
 
+from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue import documents, passages
+from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.filters.expression import fields
-from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.filters.sql import condition
-from nearsay.indexer.hit import Hit, Hits, Lineage
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.selection import Selection, select
+from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
+from nearsay.indexer.hybrid.fusion import Fusion
+from nearsay.indexer.hybrid.lexical import LexicalCandidates, lexical_candidates
+from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.hybrid.ranking import Ranking, Wanted, candidates
+from nearsay.indexer.hybrid.reranking import RERANKED, PairJudge
+from nearsay.indexer.passage import encoded_text
+from nearsay.indexer.search_notes import search_notes
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import Candidates
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["SearchRequest", "search"]
 
@@ -34,131 +42,149 @@ class SearchRequest:
     where: Where | None = None
     without: frozenset[int] = frozenset()  # passages that are not to be found
     by_document: bool = False  # only the best passage of each document
+    mode: SearchMode = SearchMode.DENSE
+    fusion: Fusion = Fusion.WEIGHTED  # in hybrid mode
+    text: str = ""  # the query's, where words are looked for, passages judged or explained
+    judge: PairJudge | None = None  # ranks the first candidates anew
+    explained_by: TextEncoder | None = None  # hits say why they matched
 
     def __post_init__(self) -> None:
         if not 1 <= self.k <= _MOST:
             raise BadInputError(f"k is {self.k}. Ask for 1 to {_MOST} results")
 
 
-def search(store: Store, snapshot: Snapshot, query: NDArray[np.float32], request: SearchRequest) -> Hits:
-    """The k living passages nearest to the query that the filter lets through; query: (d,) unit length."""
-    chosen = None if request.where is None else condition(parse(request.where), store.database.dialect)
-    with store.database.reading() as connection:
-        allowed = _allowed(connection, snapshot, chosen, request.without)
-        reachable = snapshot.searchable if allowed is None else _living(snapshot, allowed)
-        found = _fetch(connection, snapshot, query, request, allowed, chosen, reachable)
-        notes = _notes(connection, snapshot, request, len(found))
-    lineage = _lineage(snapshot)
-    hits = tuple(_hit(rank, score, row, lineage) for rank, (score, row) in enumerate(found, 1))
-    return Hits(hits, request.k, reachable, notes)
-
-
-def _allowed(
-    connection: sa.Connection,
+def search(
+    store: Store,
     snapshot: Snapshot,
-    chosen: ColumnElement[bool] | None,
-    without: frozenset[int],
-) -> NDArray[np.int64] | None:
-    if chosen is None and not without:
+    query: NDArray[np.float32] | None,
+    request: SearchRequest,
+    nearest: Candidates | None = None,
+    drawn: int = 0,
+) -> Hits:
+    """The k best living passages that the filter lets through.
+
+    query:   (d,) unit length; None in lexical mode
+    nearest: the query's nearest, if they were found already: `drawn` of them
+    """
+    lexical: LexicalCandidates | None = None
+    with store.database.reading() as connection:
+        selection = select(connection, snapshot, request.where, request.without, store.database.dialect)
+        if request.mode is not SearchMode.DENSE:
+            lexical = lexical_candidates(connection, snapshot.collection.id, request.text)
+        wanted = Wanted(request.mode, request.fusion, query, selection, nearest, drawn)
+        found, ranking = _fetch(connection, snapshot, wanted, request, lexical)
+        notes = search_notes(
+            connection,
+            snapshot,
+            request.where,
+            lexical if request.mode is SearchMode.LEXICAL else None,
+            found=min(len(found), request.k),
+            asked=request.k,
+            by_document=request.by_document,
+        )
+    judged = _judged(request, found)
+    chosen = judged[: request.k]
+    hits = _hits(snapshot, request, chosen, ranking)
+    return Hits(_explained(snapshot, hits, request), request.k, _qualifying(snapshot, selection), notes)
+
+
+def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
+    if selection.numbers is not None:
+        inside = selection.numbers[selection.numbers < snapshot.alive.size]
+        return int(snapshot.alive[inside].sum())
+    if selection.condition is not None:
         return None
-    if chosen is None:
-        ids = snapshot.vectors.ids
-    else:
-        ids = passages.passage_numbers(connection, snapshot.collection.id, chosen)
-    return np.setdiff1d(ids, np.array(sorted(without), dtype=np.int64)) if without else ids
-
-
-def _living(snapshot: Snapshot, allowed: NDArray[np.int64]) -> int:
-    inside = allowed[allowed < snapshot.alive.size]
-    return int(snapshot.alive[inside].sum())
+    without = np.fromiter(selection.without, dtype=np.int64)
+    return snapshot.searchable - int(snapshot.alive[without[without < snapshot.alive.size]].sum())
 
 
 def _fetch(
     connection: sa.Connection,
     snapshot: Snapshot,
-    query: NDArray[np.float32],
+    wanted: Wanted,
     request: SearchRequest,
-    allowed: NDArray[np.int64] | None,
-    chosen: ColumnElement[bool] | None,
-    reachable: int,
-) -> list[tuple[float, PassageRow]]:
-    """The best rows; more candidates are drawn until k are there or all that can be reached were seen."""
-    drawn = request.k
+    lexical: LexicalCandidates | None,
+) -> tuple[list[tuple[float, PassageRow]], Ranking]:
+    """The best rows, more than k where they are judged once more, and what they were ranked by.
+
+    More candidates are drawn until enough are there or no more can come.
+    """
+    enough = request.k if request.judge is None else max(request.k, RERANKED)
+    drawn = enough
     while True:
-        candidates = snapshot.nearest(query, min(drawn, max(1, reachable)), allowed)
-        rows = passages.read_passages(connection, snapshot.collection.id, candidates.ids.tolist(), chosen)
+        ranking = candidates(connection, snapshot, wanted, lexical, drawn)
         best: list[tuple[float, PassageRow]] = []
         seen: set[str] = set()
-        for number, score in zip(candidates.ids.tolist(), candidates.scores.tolist(), strict=True):
-            row = rows.get(number)
-            if row is None or (request.by_document and row.document_id in seen):
-                continue
-            seen.add(row.document_id)
-            best.append((score, row))
-        if len(best) >= request.k or drawn >= reachable:
-            return best[: request.k]
+        for begin in range(0, len(ranking.ids), drawn):
+            some = ranking.ids[begin : begin + drawn]
+            condition = wanted.selection.condition
+            rows = passages.read_passages(connection, snapshot.collection.id, some, condition)
+            for number, score in zip(some, ranking.scores[begin : begin + drawn], strict=True):
+                row = rows.get(number)
+                if row is None or (request.by_document and row.document_id in seen):
+                    continue
+                seen.add(row.document_id)
+                best.append((score, row))
+            if len(best) >= enough:
+                return best[:enough], ranking
+        if ranking.exhausted:
+            return best, ranking
         drawn *= 4
 
 
-def _notes(
-    connection: sa.Connection, snapshot: Snapshot, request: SearchRequest, found: int
-) -> tuple[str, ...]:
-    notes = list(snapshot.notes)
-    if found < request.k:
-        notes.append(_shortfall(request, found))
-    if found == 0 and request.where is not None:
-        notes += _unknown_fields(connection, snapshot, request.where)
-    if snapshot.waiting:
-        notes.append(
-            f"{snapshot.waiting} passages have no vector yet and were not searched. "
-            f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
-        )
-    return tuple(notes)
+def _judged(request: SearchRequest, found: list[tuple[float, PassageRow]]) -> list[tuple[float, PassageRow]]:
+    if request.judge is None or not found:
+        return found
+    pairs = [(request.text, encoded_text(row.title, row.text)) for _, row in found]
+    scores = request.judge.scores(pairs).tolist()
+    judged = [(score, row) for score, (_, row) in zip(scores, found, strict=True)]
+    return sorted(judged, key=lambda pair: -pair[0])  # stable: what ties stays in the order it came in
 
 
-def _shortfall(request: SearchRequest, found: int) -> str:
-    what = "document" if request.by_document else "passage"
-    if found == 0:
-        return f"nothing found: no {what} {'is there' if request.where is None else 'passes the filter'}"
-    if request.where is None:
-        there = f"there {'is' if found == 1 else 'are'} only {found} {what}{'' if found == 1 else 's'}"
-    else:
-        there = f"only {found} {what}{' passes' if found == 1 else 's pass'} the filter"
-    return f"{found} of the {request.k} asked for: {there}"
-
-
-def _unknown_fields(connection: sa.Connection, snapshot: Snapshot, where: Where) -> list[str]:
-    seen = documents.fields_seen(connection, snapshot.collection.id)
-    known = {*seen, "id", "title", "text", "source", "metadata"}
-    return [
-        f"no document looked at has a field '{path[0]}'; there are: {', '.join(seen) or 'none'}"
-        for path in fields(parse(where))
-        if path[0] not in known
-    ]
-
-
-def _lineage(snapshot: Snapshot) -> Lineage:
+def _hits(
+    snapshot: Snapshot, request: SearchRequest, chosen: list[tuple[float, PassageRow]], ranking: Ranking
+) -> tuple[Hit, ...]:
     encoder = snapshot.generation.encoder
-    return Lineage(
+    lineage = Lineage(
         encoder=encoder.name,
         fingerprint=encoder.fingerprint,
         generation=snapshot.generation.number,
-        plan=snapshot.plan.kind if snapshot.index is not None else "exact",
+        plan=snapshot.answered_by,
         made_by=encoder.lineage,
+        device=snapshot.device,
+    )
+    fused = dict(zip(ranking.ids, ranking.scores, strict=True)) if request.mode is SearchMode.HYBRID else {}
+    return tuple(
+        Hit(
+            rank=rank,
+            score=score,
+            id=row.document_id,
+            title=row.title,
+            text=row.text,
+            metadata=row.metadata,
+            source=row.source,
+            passage=row.ordinal,
+            start=row.start,
+            end=row.end,
+            lineage=lineage,
+            scores=HitScores(
+                dense=ranking.cosines.get(row.number),
+                lexical=ranking.words.get(row.number),
+                fused=fused.get(row.number),
+                rerank=None if request.judge is None else score,
+            ),
+        )
+        for rank, (score, row) in enumerate(chosen, 1)
     )
 
 
-def _hit(rank: int, score: float, row: PassageRow, lineage: Lineage) -> Hit:
-    return Hit(
-        rank=rank,
-        score=score,
-        id=row.document_id,
-        title=row.title,
-        text=row.text,
-        metadata=row.metadata,
-        source=row.source,
-        passage=row.ordinal,
-        start=row.start,
-        end=row.end,
-        lineage=lineage,
-    )
+def _explained(snapshot: Snapshot, hits: tuple[Hit, ...], request: SearchRequest) -> tuple[Hit, ...]:
+    if request.explained_by is None or not hits:
+        return hits
+    from nearsay.indexer.explain.explain import explain_passages
+    from nearsay.indexer.explain.explanation import ExplainedPassage
+
+    explained = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
+    language = Chunking.parse(snapshot.collection.chunking).language
+    explanations = explain_passages(request.explained_by, request.text, explained, language=language)
+    return tuple(replace(hit, explanation=one) for hit, one in zip(hits, explanations, strict=True))

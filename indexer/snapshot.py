@@ -1,6 +1,8 @@
 """What a reader sees: one moment of a collection's live generation."""
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +14,12 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.ivf import IvfIndex, faiss_is_installed
 from nearsay.indexer.plan import Plan, PlanKind
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import engine_of, open_index
+from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.plans.gpu_opening import answering
 from nearsay.indexer.quarantine import quarantine
 from nearsay.indexer.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.store import Store
@@ -23,6 +29,7 @@ __all__ = ["Snapshot", "StaleSnapshotError", "take"]
 
 _SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
 _SCAN_SHARE = 0.05
+_SCAN_SHARE_OF_GRAPHS = 0.3  # a graph loses its way among passages that may not be found
 
 
 class StaleSnapshotError(Exception):
@@ -38,7 +45,7 @@ class Snapshot:
     plan: Plan
     vectors: VectorStore
     opened: Mapping[int, VectorSegment]  # its segments by their number in the catalogue
-    index: IvfIndex | None
+    index: CandidateIndex | None
     alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
     waiting: int  # passages without a vector yet
     last_removal: int  # how far the removals are known
@@ -49,6 +56,18 @@ class Snapshot:
         """Passages that a search can find."""
         return int(self.alive.sum())
 
+    @property
+    def device(self) -> str:
+        """Where the index answers: cpu, cuda:0."""
+        return self.index.device if isinstance(self.index, GpuIndex) else "cpu"
+
+    @property
+    def answered_by(self) -> str:
+        """The kind of index that answers: exact, ivf, gpu-flat-fp16."""
+        if isinstance(self.index, GpuIndex) and self.index.device != "cpu":
+            return str(self.index.plan.kind)
+        return str(PlanKind.EXACT if self.index is None else self.plan.kind)
+
     def nearest(
         self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
     ) -> Candidates:
@@ -56,26 +75,57 @@ class Snapshot:
 
         query: (d,) unit length; allowed: rising passage numbers that may be found, None = all.
         """
+        (found,) = self.nearest_many(query[None, :], k, allowed)
+        return found
+
+    def nearest_many(
+        self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+    ) -> list[Candidates]:
+        """The k nearest living passages of each query; fewer only when fewer may be found.
+
+        queries: (n, d) unit length; allowed: rising passage numbers that may be found, None = all.
+        """
         if allowed is None:
-            return self._nearest(query, k, self.alive)
+            return self._nearest(queries, k, self.alive)
         allowed = allowed[allowed < self.alive.size]
         allowed = allowed[self.alive[allowed]]
-        if self.index is None or allowed.size <= max(_SCAN_ALL, _SCAN_SHARE * self.searchable):
-            return self.vectors.nearest_among(query, k, allowed)
+        if self.index is None or allowed.size <= max(_SCAN_ALL, self._scan_share * self.searchable):
+            return self._among(queries, k, allowed)
         chosen = np.zeros_like(self.alive)
         chosen[allowed] = True
-        found = self._nearest(query, k, chosen)
-        # The index may look past a filter's rows: k come back whenever k qualify.
-        return found if found.ids.size >= k else self.vectors.nearest_among(query, k, allowed)
+        return self._nearest(queries, k, chosen)
 
-    def _nearest(self, query: NDArray[np.float32], k: int, alive: NDArray[np.bool_]) -> Candidates:
+    @property
+    def _scan_share(self) -> float:
+        sound = self.index is None or engine_of(self.index.kind).keeps_recall_under_filters
+        return _SCAN_SHARE if sound else _SCAN_SHARE_OF_GRAPHS
+
+    def _nearest(self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_]) -> list[Candidates]:
+        """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry."""
         if self.index is None:
-            return self.vectors.nearest(query, k, alive)
-        found = self.index.nearest(self.vectors, query, k, self.plan.probes, alive)
-        if found.ids.size < k:
-            return self.vectors.nearest(query, k, alive)
-        tail = self.vectors.nearest(query, k, alive, after=self.index.through)
-        return merge([found, tail], k)
+            return self._exactly(queries, k, alive)
+        found = self.index.nearest_many(self.vectors, queries, k, alive)
+        tail = self._exactly(queries, k, alive, after=self.index.through)
+        best = [merge([old, new], k) for old, new in zip(found, tail, strict=True)]
+        dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
+        if dry:
+            for at, exact in zip(dry, self._exactly(queries[dry], k, alive), strict=True):
+                best[at] = exact
+        return best
+
+    def _exactly(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_], after: int = 0
+    ) -> list[Candidates]:
+        if len(queries) == 1:
+            return [self.vectors.nearest(queries[0], k, alive, after)]
+        return self.vectors.nearest_many(queries, k, alive, after)
+
+    def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
+        if len(queries) == 1:
+            return [self.vectors.nearest_among(queries[0], k, allowed)]
+        chosen = np.zeros_like(self.alive)
+        chosen[allowed] = True
+        return self.vectors.nearest_many(queries, k, chosen)
 
 
 def take(
@@ -99,15 +149,33 @@ def take(
         raise DamagedSegmentError(_refusal(collection.name, "a segment is in quarantine", missing))
     # Not by content: a segment that was mended has the content again, but what is mapped is the damaged file.
     open_before: Mapping[int, VectorSegment] = before.opened if before is not None else {}
-    opened = {
-        row.id: open_before.get(row.id) or _open(store, collection, generation, row)
-        for row in vectors
-        if row.count
-    }
+    opened = {row.id: open_before[row.id] for row in vectors if row.count and row.id in open_before}
+    fresh = [row for row in vectors if row.count and row.id not in opened]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # their hashes are most of the work
+        found = pool.map(lambda row: _open(store, collection, generation, row), fresh)
+        opened |= dict(zip((row.id for row in fresh), found, strict=True))
     vector_store = VectorStore(list(opened.values()), generation.encoder.dimension)
     alive, last_removal = _alive(connection, collection, generation, vector_store, before)
+    alive.flags.writeable = False  # an index packs it once and remembers it
     plan = Plan.from_json(generation.plan)
-    index, notes = _index(store, collection, generation, rows, plan, before)
+    stored, notes = _index(store, collection, generation, rows, plan, before)
+    same = (
+        before is not None
+        and before.generation.number == generation.number
+        and before.collection.compactions == collection.compactions
+    )
+    index, said = answering(
+        store.device,
+        vector_store,
+        alive,
+        cpu=stored,
+        plan=None if plan.gpu is None else plan.gpu.taken,
+        before=before.index if before is not None and same else None,
+    )
+    notes = (*notes, *said)
+    warning = plan.warning(collection.name)
+    if index is not None and warning is not None:
+        notes = (*notes, warning)
     return Snapshot(
         collection=collection,
         generation=generation,
@@ -141,15 +209,19 @@ def _index(
     rows: list[SegmentRow],
     plan: Plan,
     before: Snapshot | None,
-) -> tuple[IvfIndex | None, tuple[str, ...]]:
+) -> tuple[CandidateIndex | None, tuple[str, ...]]:
     row = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
     if row is None or plan.kind is PlanKind.EXACT:
         return None, ()
     remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"
     if row.state is SegmentState.QUARANTINED:
         return None, (f"the index is in quarantine; {remedy}",)
-    if before is not None and before.index is not None and before.index.sha256 == row.sha256:
-        return before.index, ()
+    known = None if before is None else before.index
+    stored = known.stored if isinstance(known, GpuIndex) else known
+    if before is not None and stored is not None and stored.sha256 == row.sha256:
+        same = (before.plan.parameters, before.plan.mapped) == (plan.parameters, plan.mapped)
+        if same:
+            return stored, ()
     if not faiss_is_installed():
         return None, (
             "FAISS is not installed; searched exactly instead. Install it: pip install 'nearsay[cpu]'",
@@ -161,7 +233,10 @@ def _index(
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error
         return None, (f"{error}; {remedy}",)
-    return IvfIndex.deserialise(serialised, row.last_passage, row.sha256), ()
+    opened = open_index(
+        plan.kind, serialised, row.last_passage, row.sha256, plan.parameters, mapped=plan.mapped
+    )
+    return opened, ()
 
 
 def _alive(

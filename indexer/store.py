@@ -21,6 +21,7 @@ class Store:
 
     folder: Path
     database: Database
+    device: str | None = None  # as the library was opened: cuda or cuda:1 search on GPUs
 
     def segments(self, collection_id: int) -> Path:
         """The folder of a collection's segment files."""
@@ -29,6 +30,10 @@ class Store:
     def segment(self, collection_id: int, sha256: str) -> Path:
         """The file of a segment."""
         return self.segments(collection_id) / f"{sha256}{SUFFIX}"
+
+    def reports(self, collection_id: int) -> Path:
+        """The folder of the pictures of how a collection's plans were chosen."""
+        return self.folder / "reports" / str(collection_id)
 
     @property
     def locks(self) -> Path:

@@ -7,7 +7,10 @@ from typing import BinaryIO, Unpack
 
 import click
 
+from nearsay.app.cli.contract_options import contract_options
+from nearsay.app.cli.index_fields import fields
 from nearsay.app.cli.index_show import list_, show
+from nearsay.app.cli.index_tune import tune
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.app.cli.progress_bar import ProgressBar
@@ -45,6 +48,7 @@ def index() -> None:
     "--chunking", metavar="HOW", help="none, sentences, tokens or tokens:LENGTH:OVERLAP; tokens at first."
 )
 @click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
+@contract_options
 @click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
 @json_option
 @library_options
@@ -63,6 +67,8 @@ def add(
     max_text_bytes: int,
     chunking: str | None,
     encoder: str | None,
+    recall: str | None,
+    memory: str | None,
     strict: bool,
     as_json: bool,
     **place: Unpack[Place],
@@ -100,7 +106,9 @@ def add(
         stdin = stack.enter_context(checked_files(sources, options)) if strict else None
         library = stack.enter_context(open_library(place, create=True))
         bar = stack.enter_context(ProgressBar("embedding"))
-        target = library.collection(collection, encoder=encoder, chunking=chunking)
+        target = library.collection(
+            collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory
+        )
         report = target.add(*sources, options=options, progress=bar, stdin=stdin)
     print_report(collection, report, as_json=as_json)
 
@@ -146,10 +154,17 @@ def remove(
 @click.argument("collection")
 @click.option("--encoder", metavar="NAME", help="Embed by this encoder beside the live generation.")
 @click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
+@contract_options
 @json_option
 @library_options
 def rebuild(
-    collection: str, encoder: str | None, promote_: bool, as_json: bool, **place: Unpack[Place]
+    collection: str,
+    encoder: str | None,
+    promote_: bool,
+    recall: str | None,
+    memory: str | None,
+    as_json: bool,
+    **place: Unpack[Place],
 ) -> None:
     """Embed COLLECTION by another encoder, or mend it.
 
@@ -161,7 +176,7 @@ def rebuild(
         nearsay index rebuild papers --encoder ./my-encoder
     """
     with open_library(place) as library, ProgressBar("embedding") as bar:
-        target = library.collection(collection)
+        target = library.collection(collection, recall=recall, memory=memory)
         report = target.rebuild(encoder, progress=bar)
         if promote_ and report.state == "ready":
             target.promote(report.generation)
@@ -262,5 +277,7 @@ def export(
     )
 
 
+index.add_command(fields)
 index.add_command(list_)
 index.add_command(show)
+index.add_command(tune)

@@ -2,11 +2,13 @@
 
 import itertools
 import textwrap
+from pathlib import Path
 from typing import Any, Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.plan_table import print_plan
 from nearsay.app.cli.printing import print_json, print_table, visible
 
 __all__ = ["list_", "show"]
@@ -57,22 +59,33 @@ def list_(
 @click.command()
 @click.argument("collection")
 @click.option("--id", "id_", metavar="ID", help="Show one document instead.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw how the live plan was chosen: .png or .svg.",
+)
 @json_option
 @library_options
-def show(collection: str, id_: str | None, as_json: bool, **place: Unpack[Place]) -> None:
+def show(collection: str, id_: str | None, plot: Path | None, as_json: bool, **place: Unpack[Place]) -> None:
     """Show sizes, fields, generations and plans of COLLECTION.
 
     \b
     Example:
         nearsay index show papers
     """
+    from nearsay.indexer.report_plot import plot_live, report_plots
+
     with open_library(place) as library:
         target = library.collection(collection)
+        if plot is not None:
+            plot_live(target.overview(), plot)
+        pictures = report_plots(library.store, target.overview())
         found = target.overview() if id_ is None else target.document(id_)
     if as_json:
         print_json(found)
     elif id_ is None:
-        _print_overview(found)
+        _print_overview(found, pictures)
     else:
         _print_document(found)
 
@@ -86,7 +99,7 @@ def _print_document(document: Any) -> None:  # noqa: ANN401 - StoredDocument, wh
     click.echo(f"\n{visible(document.text)}")
 
 
-def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
+def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
     click.echo(
         f"{found.name}: {found.documents:,} documents, {found.passages:,} passages, made {found.created_at}"
     )
@@ -116,29 +129,18 @@ def _print_overview(found: Any) -> None:  # noqa: ANN401 - CollectionOverview, w
         ],
     )
     for row in found.generations:
-        _print_plan(row)
+        _print_plan(found.name, row, pictures.get(row.number))
 
 
-def _print_plan(row: Any) -> None:  # noqa: ANN401 - GenerationRow, whose import is heavy
+def _print_plan(collection: str, row: Any, picture: Path | None) -> None:  # noqa: ANN401 - GenerationRow
     from nearsay.indexer.plan import Plan
 
     plan = Plan.from_json(row.plan)
-    if not plan.report:
-        return
-    click.echo(
-        f"\ngeneration {row.number} was planned by measurement, recall target {plan.recall_target} at 10:"
-    )
-    print_table(
-        ["candidate", "parameters", "recall@10", "ms a query"],
-        [
-            [
-                str(m.kind),
-                ", ".join(f"{name} {value}" for name, value in m.parameters.items()),
-                f"{m.recall_at_10:.3f}",
-                f"{m.milliseconds_a_query:.2f}",
-            ]
-            for m in plan.report
-        ],
-    )
-    if plan.note:
-        click.echo(plan.note)
+    if plan.report:
+        click.echo(f"\ngeneration {row.number}: ", nl=False)
+        print_plan(plan)
+    if picture is not None:
+        click.echo(f"drawn: {picture}")
+    warning = plan.warning(collection)
+    if warning is not None:
+        click.echo(warning, err=True)

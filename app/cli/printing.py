@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from nearsay.indexer import Hits
+    from nearsay.indexer import Hit, Hits
 
 __all__ = ["print_hits", "print_json", "print_notes", "print_table", "visible"]
 
@@ -42,13 +42,32 @@ def print_hits(hits: "Hits", *, as_json: bool) -> None:
             continue
         facts = "  ".join(f"{name}={_shown(value)}" for name, value in hit.metadata.items())
         head = click.style(visible(hit.title or hit.id), bold=True)
-        click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}")
-        preview = textwrap.shorten(visible(hit.text), _PREVIEW, placeholder=" …")
-        click.echo(textwrap.fill(preview, _width(), initial_indent="     ", subsequent_indent="     "))
+        click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}{_parts(hit)}")
+        click.echo(textwrap.indent(_body(hit), "     "))
         below = f"{hit.id}  {facts}".strip() if hit.title else facts  # without a title the id stands above
         if below:
             click.echo(click.style(f"     {visible(below)}", dim=True))
     print_notes(hits.notes)
+
+
+def _parts(hit: "Hit") -> str:
+    """What a score was made of, where it was made of more than one thing."""
+    scores = hit.scores
+    alone = scores.fused is None or (scores.dense is not None and abs(scores.fused - scores.dense) < 0.0005)
+    if scores.rerank is None and alone:
+        return ""
+    named = {"meaning": scores.dense, "words": scores.lexical}
+    parts = [f"{name} {value:.3g}" for name, value in named.items() if value is not None]
+    return click.style(f"  ({', '.join(parts)})", dim=True) if parts else ""
+
+
+def _body(hit: "Hit") -> str:
+    from nearsay.app.cli.explanation_lines import explanation_lines, takes_colour
+
+    width = _width() - 5
+    if hit.explanation is not None:
+        return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
+    return textwrap.fill(textwrap.shorten(visible(hit.text), _PREVIEW, placeholder=" …"), width)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -15,26 +15,60 @@ __all__ = ["search", "similar"]
 @click.argument("query")
 @click.option("-k", default=10, show_default=True, help="How many results.")
 @where_option
+@click.option(
+    "--mode",
+    type=click.Choice(["dense", "lexical", "hybrid"]),
+    default="hybrid",
+    show_default=True,
+    help="By meaning, by words (no encoder is loaded), or by both.",
+)
+@click.option(
+    "--fusion",
+    type=click.Choice(["weighted", "rrf"]),
+    default="weighted",
+    show_default=True,
+    help="How hybrid puts the two rankings together: by scores, or by reciprocal ranks.",
+)
 @click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
+@click.option(
+    "--rerank",
+    metavar="NAME_OR_FOLDER",
+    help="A cross-encoder that reads the first 50 candidates with the query and ranks them anew.",
+)
+@click.option("--explain", is_flag=True, help="Say of each result which words made it match.")
 @json_option
 @library_options
 def search(
     collection: str,
     query: str,
     k: int,
+    *,
     where: str | None,
+    mode: str,
+    fusion: str,
     by_document: bool,
+    rerank: str | None,
+    explain: bool,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Find passages of COLLECTION near in meaning to QUERY.
+    """Find passages of COLLECTION that answer QUERY, by meaning and by words.
 
     \b
     Example:
         nearsay search papers "loss functions for sentence pairs" -k 5 --where "year >= 2019"
     """
     with open_library(place) as library:
-        hits = library.collection(collection).search(query, k, where=where, by_document=by_document)
+        hits = library.collection(collection).search(
+            query,
+            k,
+            where=where,
+            mode=mode,
+            fusion=fusion,
+            by_document=by_document,
+            rerank=rerank,
+            explain=explain,
+        )
         print_hits(hits, as_json=as_json)
 
 

@@ -1,9 +1,12 @@
 """Collections in the catalogue."""
 
+import functools
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
+from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.tables import (
     collections,
     documents,
@@ -12,6 +15,7 @@ from nearsay.indexer.catalogue.tables import (
     removed_passages,
     segments,
 )
+from nearsay.indexer.hybrid import lexical_rows
 
 __all__ = ["CollectionRow", "changed", "create", "delete", "find", "ids", "names", "size", "take_numbers"]
 
@@ -30,16 +34,21 @@ class CollectionRow:
 
 def find(connection: sa.Connection, name: str) -> CollectionRow | None:
     """The collection of that name, if there is one."""
-    statement = sa.select(
+    row = connection.execute(_by_name(), {"wanted": name}).one_or_none()
+    return None if row is None else CollectionRow(*row)
+
+
+@functools.cache
+def _by_name() -> sa.Select[Any]:
+    """The statement of `find`: every search begins with it, and putting it together takes long."""
+    return sa.select(
         collections.c.id,
         collections.c.name,
         collections.c.chunking,
         collections.c.version,
         collections.c.compactions,
         collections.c.created_at,
-    ).where(collections.c.name == name)
-    row = connection.execute(statement).one_or_none()
-    return None if row is None else CollectionRow(*row)
+    ).where(collections.c.name == sa.bindparam("wanted"))
 
 
 def names(connection: sa.Connection) -> list[str]:
@@ -65,11 +74,14 @@ def create(connection: sa.Connection, name: str, chunking: str, created_at: str)
     }
     statement = collections.insert().values(values).returning(collections.c.id)
     key = connection.execute(statement).scalar_one()
+    lexical_rows.create_table(connection, key)
     return CollectionRow(key, name, chunking, 1, 0, created_at)
 
 
 def delete(connection: sa.Connection, collection_id: int) -> None:
     """Remove a collection and every row of it."""
+    lexical_rows.drop_table(connection, collection_id)
+    field_values.forget(connection, field_values.declared(connection, collection_id))
     for table in (segments, generations, removed_passages, passages, documents):
         connection.execute(table.delete().where(table.c.collection_id == collection_id))
     connection.execute(collections.delete().where(collections.c.id == collection_id))

@@ -6,8 +6,6 @@ out as `NearsayError`s that say what to do.
 """
 
 import contextlib
-import functools
-import json
 import re
 import sqlite3
 import time
@@ -20,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
+from nearsay.indexer.catalogue.bulk import json_text
 from nearsay.indexer.errors import BusyError, CatalogueError
 
 __all__ = ["Database"]
@@ -27,8 +26,6 @@ __all__ = ["Database"]
 BUSY_SECONDS = 60.0
 WRITE_AHEAD_RETRY_SECONDS = 0.01
 _WRITING = "nearsay_writing"
-# Names of fields are stored as they are, so that SQLite's JSON paths find them.
-_to_json = functools.partial(json.dumps, ensure_ascii=False)
 
 
 class Database:
@@ -97,7 +94,7 @@ def _engine(url: str | sa.URL) -> sa.Engine:
         if parsed.get_backend_name() == "postgresql":
             # A transaction sees one state from beginning to end, as in SQLite.
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
-        engine = sa.create_engine(parsed, json_serializer=_to_json, **options)
+        engine = sa.create_engine(parsed, json_serializer=json_text, **options)
     except (ArgumentError, NoSuchModuleError, ValueError):
         shown = re.sub(r":.*@", "://***@", str(url))  # it may hold a password: the cause names it, too
         raise BadInputError(

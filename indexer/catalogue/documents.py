@@ -9,15 +9,19 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue import collections, field_values
+from nearsay.indexer.catalogue.bulk import insert_rows, json_text
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
+from nearsay.indexer.hybrid import lexical_rows
 from nearsay.indexer.passage import PassageWindow, PreparedDocument, encoded_text, text_hash
 
 __all__ = [
     "KnownDocument",
     "StoredDocument",
+    "are_there",
     "count",
+    "count_of_source",
     "fetch",
     "fields_seen",
     "insert",
@@ -29,6 +33,12 @@ __all__ = [
     "replace_text",
 ]
 
+# The columns of a new row, in the order in which `insert` writes them.
+_DOCUMENT = (
+    *("collection_id", "number", "id", "title", "text", "metadata", "content_hash", "row_hash"),
+    *("source", "named_by_content", "added_at", "updated_at"),
+)
+_PASSAGE = ("collection_id", "number", "document", "ordinal", "start", "end", "text_hash")
 _SOME = 500  # values in one IN (…): SQLite allows 32,766, small lists plan better
 
 
@@ -39,6 +49,7 @@ class KnownDocument:
     number: int
     content_hash: str
     row_hash: str
+    named_by_content: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +69,21 @@ class StoredDocument:
 def known(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, KnownDocument]:
     """Those of the ids that the collection has."""
     found: dict[str, KnownDocument] = {}
-    columns = (documents.c.id, documents.c.number, documents.c.content_hash, documents.c.row_hash)
+    hashes = (documents.c.content_hash, documents.c.row_hash)
+    columns = (documents.c.id, documents.c.number, *hashes, documents.c.named_by_content)
     for begin in range(0, len(ids), _SOME):
         statement = sa.select(*columns).where(
             documents.c.collection_id == collection_id, documents.c.id.in_(ids[begin : begin + _SOME])
         )
-        for id_, number, content, row in connection.execute(statement):
-            found[id_] = KnownDocument(number, content, row)
+        for id_, *rest in connection.execute(statement):
+            found[id_] = KnownDocument(*rest)
     return found
+
+
+def are_there(connection: sa.Connection, collection_id: int) -> bool:
+    """Whether the collection has any document."""
+    first = sa.select(documents.c.number).where(documents.c.collection_id == collection_id).limit(1)
+    return connection.execute(first).first() is not None
 
 
 def insert(
@@ -82,25 +100,24 @@ def insert(
     document_number, passage_number = collections.take_numbers(
         connection, collection_id, len(prepared), total
     )
-    document_rows: list[dict[str, Any]] = []
-    passage_rows: list[dict[str, Any]] = []
+    document_rows: list[tuple[object, ...]] = []
+    passage_rows: list[tuple[object, ...]] = []
     window = PassageWindow([], [])
     for number, (item, pieces) in enumerate(zip(prepared, spans, strict=True), document_number):
-        document_rows.append(
-            {"collection_id": collection_id, "number": number, "id": item.id}
-            | _columns(item)
-            | {"named_by_content": item.named_by_content, "added_at": moment, "updated_at": moment}
-        )
-        for ordinal, span in enumerate(pieces):
-            text = _text(item, span)
+        title, text = item.document.title, item.document.text
+        document_rows.append(_document_row(collection_id, number, item, moment))
+        for ordinal, (start, end) in enumerate(pieces):
+            encoded = encoded_text(title, text[start:end])
             passage_rows.append(
-                _passage(collection_id, passage_number, number, ordinal, span, text_hash(text))
+                (collection_id, passage_number, number, ordinal, start, end, text_hash(encoded))
             )
             window.numbers.append(passage_number)
-            window.texts.append(text)
+            window.texts.append(encoded)
             passage_number += 1
-    connection.execute(documents.insert(), document_rows)
-    connection.execute(passages.insert(), passage_rows)
+    insert_rows(connection, documents, _DOCUMENT, document_rows)
+    insert_rows(connection, passages, _PASSAGE, passage_rows)
+    lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
+    field_values.enter(connection, collection_id, document_number, document_number + len(prepared) - 1)
     return window
 
 
@@ -133,9 +150,10 @@ def replace_text(
                 fresh.append(row)
                 texts.append(text)
         gone += [passage for left in old.values() for passage in left]
+    _remove_passages(connection, collection_id, gone)  # their words first, while their old text is there
+    for number, item, _ in changed:
         where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
         connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
-    _remove_passages(connection, collection_id, gone)
     _, first = collections.take_numbers(connection, collection_id, 0, len(fresh))
     for passage_number, (row, text) in enumerate(zip(fresh, texts, strict=True), first):
         row["number"] = passage_number
@@ -143,6 +161,8 @@ def replace_text(
         window.texts.append(text)
     if fresh:
         connection.execute(passages.insert(), fresh)
+        lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
+    field_values.enter_anew(connection, collection_id, [number for number, _, _ in changed])
     return window
 
 
@@ -156,6 +176,7 @@ def relabel(
     for number, item in changed:
         where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
         connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
+    field_values.enter_anew(connection, collection_id, [number for number, _ in changed])
 
 
 def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:
@@ -167,21 +188,33 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
         of_them = (passages.c.collection_id == collection_id) & passages.c.document.in_(some)
         remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
         connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
+        lexical_rows.delete_rows(connection, collection_id, of_them)
         connection.execute(passages.delete().where(of_them))
         where = (documents.c.collection_id == collection_id) & documents.c.number.in_(some)
         connection.execute(documents.delete().where(where))
+    field_values.leave(connection, collection_id, numbers)
     return len(numbers)
 
 
 def of_source(connection: sa.Connection, collection_id: int, source: str) -> Iterator[str]:
     """The ids of the documents that a source holds without naming them, to be read in the transaction."""
-    where = (
-        (documents.c.collection_id == collection_id)
-        & (documents.c.source == source)
-        & documents.c.named_by_content
-    )
     streamed = connection.execution_options(yield_per=10_000)
-    return iter(streamed.execute(sa.select(documents.c.id).where(where)).scalars())
+    statement = sa.select(documents.c.id).where(_unnamed_of(collection_id, source))
+    return iter(streamed.execute(statement).scalars())
+
+
+def count_of_source(connection: sa.Connection, collection_id: int, source: str) -> int:
+    """How many documents a source holds without naming them."""
+    statement = sa.select(sa.func.count()).select_from(documents).where(_unnamed_of(collection_id, source))
+    return connection.execute(statement).scalar_one()
+
+
+def _unnamed_of(collection_id: int, source: str) -> ColumnElement[bool]:
+    return sa.and_(
+        documents.c.collection_id == collection_id,
+        documents.c.source == source,
+        documents.c.named_by_content,
+    )
 
 
 def count(
@@ -265,6 +298,24 @@ def _columns(item: PreparedDocument) -> dict[str, Any]:
     }
 
 
+def _document_row(collection_id: int, number: int, item: PreparedDocument, moment: str) -> tuple[object, ...]:
+    document = item.document
+    return (
+        collection_id,
+        number,
+        item.id,
+        document.title,
+        document.text,
+        json_text(dict(document.metadata)) if document.metadata else "{}",
+        item.content_hash,
+        item.row_hash,
+        document.source,
+        item.named_by_content,
+        moment,
+        moment,
+    )
+
+
 def _passage(
     collection_id: int, number: int, document: int, ordinal: int, span: tuple[int, int], digest: str
 ) -> dict[str, Any]:
@@ -311,7 +362,6 @@ def _remove_passages(connection: sa.Connection, collection_id: int, numbers: Seq
     rows = [{"collection_id": collection_id, "passage": number} for number in numbers]
     connection.execute(removed_passages.insert(), rows)
     for begin in range(0, len(numbers), _SOME):
-        some = numbers[begin : begin + _SOME]
-        connection.execute(
-            passages.delete().where(passages.c.collection_id == collection_id, passages.c.number.in_(some))
-        )
+        of_them = passages.c.number.in_(numbers[begin : begin + _SOME])
+        lexical_rows.delete_rows(connection, collection_id, of_them)
+        connection.execute(passages.delete().where(passages.c.collection_id == collection_id, of_them))

@@ -1,7 +1,9 @@
 """Passages in the catalogue, as the encoder and the searches need them."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -102,6 +104,19 @@ def read_passages(
 ) -> dict[int, PassageRow]:
     """Those of the passages that are there and whose document the condition holds for."""
     found: dict[int, PassageRow] = {}
+    statement = _rows()
+    if condition is not None:
+        statement = statement.where(condition)
+    for begin in range(0, len(numbers), _SOME):
+        values = {"collection": collection_id, "numbers": list(numbers[begin : begin + _SOME])}
+        for row in connection.execute(statement, values):
+            found[row[0]] = PassageRow(*row)
+    return found
+
+
+@functools.cache
+def _rows() -> sa.Select[Any]:
+    """The statement of `read_passages`: putting it together takes longer than running it."""
     columns = (
         passages.c.number,
         documents.c.id,
@@ -113,18 +128,12 @@ def read_passages(
         passages.c.start,
         passages.c.end,
     )
-    for begin in range(0, len(numbers), _SOME):
-        statement = (
-            sa.select(*columns)
-            .join(documents, same_document())
-            .where(passages.c.collection_id == collection_id)
-            .where(passages.c.number.in_(numbers[begin : begin + _SOME]))
-        )
-        if condition is not None:
-            statement = statement.where(condition)
-        for row in connection.execute(statement):
-            found[row[0]] = PassageRow(*row)
-    return found
+    return (
+        sa.select(*columns)
+        .join(documents, same_document())
+        .where(passages.c.collection_id == sa.bindparam("collection"))
+        .where(passages.c.number.in_(sa.bindparam("numbers", expanding=True)))
+    )
 
 
 def _piece() -> ColumnElement[str]:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Numeric,
     String,
     Table,
     Text,
@@ -27,8 +28,10 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 __all__ = [
     "collections",
+    "declared_fields",
     "documents",
     "encoders",
+    "field_values",
     "generations",
     "libraries",
     "metadata",
@@ -112,6 +115,59 @@ removed_passages = Table(
     Column("passage", BigInteger, nullable=False),
     Index(None, "collection_id", "sequence"),
     sqlite_autoincrement=True,
+)
+
+declared_fields = Table(
+    "declared_fields",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
+    Column("path", Text, nullable=False),  # a JSON list of names, from the metadata inwards
+    Column("declared_at", String(32), nullable=False),
+    UniqueConstraint("collection_id", "path"),
+    sqlite_autoincrement=True,
+)
+
+# A row for the value that a declared field has in a document, and one for each different element of a list.
+field_values = Table(
+    "field_values",
+    metadata,
+    Column("field", Integer, ForeignKey("declared_fields.id"), primary_key=True, autoincrement=False),
+    Column("document", BigInteger, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),  # 0: the value; 1…: elements of the list
+    Column("element", Boolean, nullable=False),  # whether place is above 0
+    Column("kind", String(6), nullable=False),  # text, number, true, false, other: a list or an object
+    Column("text", Text().with_variant(Text(collation="C"), "postgresql"), nullable=True),  # its beginning
+    Column("number", Numeric(asdecimal=False), nullable=True),  # also of text that counts as a number
+    Index(
+        "ix_field_values_text",
+        "field",
+        "element",
+        "text",
+        "document",
+        sqlite_where=text("text IS NOT NULL"),
+        postgresql_where=text("text IS NOT NULL"),
+    ),
+    Index(
+        "ix_field_values_number",
+        "field",
+        "element",
+        "number",
+        "kind",  # tells a number from text that counts as one
+        "document",
+        sqlite_where=text("number IS NOT NULL"),
+        postgresql_where=text("number IS NOT NULL"),
+    ),
+    Index(
+        "ix_field_values_kind",
+        "field",
+        "element",
+        "kind",
+        "document",
+        sqlite_where=text("kind IN ('true', 'false', 'other')"),
+        postgresql_where=text("kind IN ('true', 'false', 'other')"),
+    ),
+    sqlite_with_rowid=False,
 )
 
 encoders = Table(

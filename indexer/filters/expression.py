@@ -8,22 +8,29 @@ date or timestamp, a value against a list by its elements (`=` and
 `in`: any element).
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import TypeAlias
 
 __all__ = [
+    "Among",
     "And",
     "Compare",
     "Contains",
     "Expression",
+    "Kind",
+    "Leaf",
     "Moment",
     "Not",
     "Operator",
     "Or",
     "Present",
     "Scalar",
+    "Within",
     "fields",
+    "gathered",
+    "kind_of",
 ]
 
 
@@ -62,6 +69,15 @@ class Compare:
     value: Scalar
 
 
+class Kind(Enum):
+    """Values of one kind are compared, those of two never."""
+
+    TEXT = auto()
+    NUMBER = auto()
+    TRUE = auto()
+    FALSE = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Contains:
     """`tags contains 'acl'`: a list has the element, or a text has the piece (case counts)."""
@@ -98,7 +114,58 @@ class Or:
     operands: tuple["Expression", ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Among:
+    """`venue in ('acl', 'emnlp')`: what `gathered` makes of the comparisons of an `Or`."""
+
+    field: Path
+    kind: Kind
+    values: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """`year >= 2019 and year < 2022`: what `gathered` makes of the bounds of an `And`."""
+
+    field: Path
+    bounds: tuple[Compare, ...]
+
+
 Expression: TypeAlias = Compare | Contains | Present | Not | And | Or
+Leaf: TypeAlias = Compare | Contains | Present | Among | Within
+
+
+def kind_of(value: Scalar) -> Kind:
+    """The kind that a literal is compared with."""
+    if isinstance(value, bool):
+        return Kind.TRUE if value else Kind.FALSE
+    return Kind.TEXT if isinstance(value, str | Moment) else Kind.NUMBER
+
+
+def gathered(expression: And | Or) -> list[Expression | Among | Within]:
+    """The operands, those of an `Or` that hold one field against texts, or against numbers, made one each.
+
+    So `venue in (…)` with thousands of values is one parameter in SQL, not thousands of ORs; and the bounds
+    that an `And` sets to one field are one range of an index.
+    """
+    among: defaultdict[tuple[Path, Kind], list[Scalar]] = defaultdict(list)
+    bounds: defaultdict[Path, list[Compare]] = defaultdict(list)
+    parts: list[Expression | Among | Within] = []
+    for part in expression.operands:
+        if not isinstance(part, Compare):
+            parts.append(part)
+        elif isinstance(expression, And) and part.operator is not Operator.EQUAL:
+            bounds[part.field].append(part)
+        elif isinstance(expression, Or) and _listed(part):
+            among[part.field, kind_of(part.value)].append(part.value)
+        else:
+            parts.append(part)
+    parts += [Within(field, tuple(several)) for field, several in bounds.items()]
+    return parts + [Among(field, kind, tuple(values)) for (field, kind), values in among.items()]
+
+
+def _listed(part: Compare) -> bool:
+    return part.operator is Operator.EQUAL and not isinstance(part.value, bool | Moment)
 
 
 def fields(expression: Expression) -> list[Path]:

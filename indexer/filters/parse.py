@@ -30,7 +30,7 @@ from nearsay.indexer.filters.expression import (
     Scalar,
 )
 
-__all__ = ["Where", "parse"]
+__all__ = ["Where", "parse", "parse_field"]
 
 Where: TypeAlias = str | Mapping[str, object]
 
@@ -52,6 +52,13 @@ def parse(where: Where) -> Expression:
         raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {_HELP}")
     _check_size(expression)
     return expression
+
+
+def parse_field(name: str) -> Path:
+    """The field that a name means: dots reach inwards, `a.b` in backquotes is one name; BadFilterError."""
+    if len(name) > 2 and name.startswith("`") and name.endswith("`"):
+        return (_name(name[1:-1]),)
+    return tuple(_name(part) for part in name.split("."))
 
 
 def _parse_text(text: str) -> Expression:

@@ -64,6 +64,7 @@ def test_json_is_one_object_a_line_with_the_whole_hit(pets: Run) -> None:
         "generation": 1,
         "plan": "exact",
         "made_by": ["made for tests"],
+        "device": "cpu",
     }
 
 

@@ -1,24 +1,30 @@
-"""A PostgreSQL server for the tests that ask for one."""
+"""A PostgreSQL server, and a collection with an index, for the tests that ask for one."""
 
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from nearsay.indexer import Collection, Library, index_upkeep, snapshot
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.index_upkeep import refresh_index
+from nearsay.indexer.plan import PlanKind
+from nearsay.indexer.plans import tuning
+from nearsay.indexer.plans.engines import ENGINES
 
-_SPEC = importlib.util.spec_from_file_location(
-    "postgresql_server", Path(__file__).parent / "postgresql_server.py"
-)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-sys.modules["postgresql_server"] = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(sys.modules["postgresql_server"])
+for _NAME in ("postgresql_server", "table_collection"):
+    _SPEC = importlib.util.spec_from_file_location(_NAME, Path(__file__).parent / f"{_NAME}.py")
+    assert _SPEC is not None
+    assert _SPEC.loader is not None
+    sys.modules[_NAME] = importlib.util.module_from_spec(_SPEC)
+    _SPEC.loader.exec_module(sys.modules[_NAME])
 
 import postgresql_server  # noqa: E402 - importable only after the lines above
+import table_collection  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +85,50 @@ def catalogue(open_database: Callable[[], Database]) -> Database:
     database = open_database()
     database.migrate(create=True)
     return database
+
+
+@pytest.fixture(scope="session")
+def table_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of `table_collection.COUNT` documents of which each tenth was removed, without an index."""
+    folder = tmp_path_factory.mktemp("template") / "library"
+    with Library.open(folder) as library:
+        collection = library.collection("table", encoder=table_collection.TableEncoder())
+        collection.add_rows(table_collection.rows(0, table_collection.COUNT))
+        collection.remove(f"d{i}" for i in range(0, table_collection.COUNT, 10))
+    return folder
+
+
+@pytest.fixture
+def open_table(
+    table_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Collection]]:
+    """Opens a copy of the template, as often as wanted.
+
+    Collections of over a thousand get an index there, inverted lists of half-precision vectors, since the
+    stopwatch says that exact search is slow. Nothing is drawn.
+    """
+    lists = {PlanKind.IVF: ENGINES[PlanKind.IVF]}
+    monkeypatch.setattr(tuning, "ENGINES", lists)
+    monkeypatch.setitem(tuning.tune.__kwdefaults__, "timed", table_collection.by_kind({PlanKind.IVF: 1.0}))
+    monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+    monkeypatch.setattr(index_upkeep, "keep_report_plot", lambda *_: None)
+    monkeypatch.setattr(snapshot, "_SCAN_ALL", 0)
+    monkeypatch.setattr(snapshot, "_SCAN_SHARE", 0.0)
+    shutil.copytree(table_template, tmp_path / "library")
+    opened: list[Library] = []
+
+    def open_it() -> Collection:
+        opened.append(Library.open(tmp_path / "library", load_encoder=table_collection.any_encoder))
+        return opened[-1].collection("table")
+
+    yield open_it
+    for library in opened:
+        library.close()
+
+
+@pytest.fixture
+def indexed(open_table: Callable[[], Collection]) -> Collection:
+    """The collection with its index."""
+    collection = open_table()
+    table_collection.refresh(collection)
+    return collection

@@ -1,7 +1,9 @@
 """What an addition may cost, and what a failed one leaves behind."""
 
+import itertools
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,6 @@ from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Library, collection
 from nearsay.indexer.errors import BusyError
-from nearsay.indexer.identity import Names
 from nearsay.indexer.passage import cut
 from nearsay.training.sentence.encoder import Encoder
 
@@ -84,6 +85,17 @@ def test_adding_to_a_collection_that_was_removed_in_between_says_so(
         notes.add_rows(["a dog"])
 
 
+def test_an_addition_that_fails_leaves_no_thread_behind(library: Library, words: WordsEncoder) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    rows = ({"id": str(number), "text": f"word{number}"} for number in itertools.count())
+    words.stream = lambda windows, **_: map(broken, windows)
+    with pytest.raises(ZeroDivisionError):
+        library.collection("notes").add_rows(rows)
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("nearsay")] == []
+
+
 def test_an_encoder_that_moved_is_found_at_its_new_place(tmp_path: Path) -> None:
     here, there = WordsEncoder(), _Moved()
     with Library.open(tmp_path / "l", load_encoder=lambda source: {"words": here}[source]) as library:
@@ -115,15 +127,6 @@ class _Moved(WordsEncoder):
     @property
     def source(self) -> str:
         return "elsewhere"
-
-
-def test_names_count_the_copies_of_one_content() -> None:
-    with Names() as names:
-        given = []
-        for _ in range(3):
-            given.append(names.by_content(Document("a cat", source="/f.txt")))
-            names.meet(given[-1])
-    assert given[1:] == [f"{given[0]}-2", f"{given[0]}-3"]
 
 
 def test_one_thing_where_several_are_meant_is_refused_and_changes_nothing(library: Library) -> None:

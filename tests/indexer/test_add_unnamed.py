@@ -1,6 +1,7 @@
 """Rows without an id: named by their file and content, so that lines may come and go."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,23 @@ def test_a_removal_that_is_repeated_in_pieces_removes_all(
     notes.write_text("line 5\n")
     assert collection.add(notes).removed == 10
     assert [hit.text for hit in collection.search("a cat")] == ["line 5"]
+
+
+def test_lines_that_vanish_go_though_as_many_came_that_had_an_id_elsewhere(
+    library: Library, tmp_path: Path
+) -> None:
+    lines, rows = tmp_path / "lines.txt", tmp_path / "rows.jsonl"
+    collection = library.collection("lines")
+    lines.write_text("a cat\na dog\n")
+    collection.add(lines)
+    names = [document.id for document in collection.documents()]
+    collection.remove(names)
+    texts = zip(names, ["a cat", "a dog"], strict=True)
+    rows.write_text("".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in texts))
+    collection.add(rows)
+    lines.write_text("a cow\na hen\n")
+    collection.add(lines)
+    lines.write_text("a cat\na dog\n")
+    report = collection.add(lines)
+    assert (report.relabelled, report.removed) == (2, 2)
+    assert sorted(document.text for document in collection.documents()) == ["a cat", "a dog"]

@@ -12,7 +12,7 @@ from nearsay.data.document import Document
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading, Source
 from nearsay.indexer.identity import Names, with_ids
-from nearsay.indexer.passage import content_hash
+from nearsay.indexer.passage import content_hash, prepare
 
 _TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d"]))
 
@@ -52,7 +52,7 @@ def test_an_id_that_comes_twice_is_a_fault_and_the_first_is_kept() -> None:
     third = Document("three", id="x", line=3)
     files = [Source("papers.jsonl", Path("/papers.jsonl"), None, 1), Source("<stdin>", None, None, None)]
     assert list(with_ids(_reading([first, second, third], files), Names())) == [
-        ("x", first),
+        prepare(first, "x"),
         Fault("papers.jsonl", 7, "id 'x' was used before in this input; the first is kept"),
         Fault("<stdin>", 3, "id 'x' was used before in this input; the first is kept"),
     ]
@@ -106,6 +106,58 @@ def test_names_that_were_met_are_known(id_: str) -> None:
     assert not names.meet(id_)
 
 
+def test_names_count_the_copies_of_one_content() -> None:
+    with Names() as names:
+        assert [names.copy_of("/f.txt#7b2d"), names.copy_of("/f.txt#7b2d"), names.copy_of("/g.txt#7b2d")] == [
+            "/f.txt#7b2d-2",
+            "/f.txt#7b2d-3",
+            "/g.txt#7b2d-2",
+        ]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"))))
+def test_several_ids_met_together_are_new_as_if_each_came_alone(blocks: list[list[str]]) -> None:
+    met: set[str] = set()
+    with Names() as names:
+        for block in blocks:
+            assert names.meet_all(block) == set(block) - met
+            met |= set(block)
+        assert [id_ in names for id_ in "abcdefgh"] == [id_ in met for id_ in "abcdefgh"]
+
+
+def test_a_copy_never_takes_an_id_that_a_document_has() -> None:
+    name = f"/f.txt#{content_hash(Document('a'))[:16]}"
+    line = Document("a", source="/f.txt")
+    named = Document("b", id=f"{name}-2", source="/f.txt")
+    first, copy, fault = with_ids(_reading([line, line, named]), Names())
+    assert isinstance(fault, Fault)
+    assert not isinstance(first, Fault)
+    assert not isinstance(copy, Fault)
+    assert (first.id, copy.id) == (name, f"{name}-2")
+    first, kept, fault = with_ids(_reading([line, named, line]), Names())
+    assert isinstance(fault, Fault)
+    assert kept == prepare(named)
+
+
+@pytest.mark.parametrize("between", [1, 999, 1000, 2500])
+def test_an_id_is_known_however_many_documents_lie_between(between: int) -> None:
+    documents = [Document("text", id=str(number)) for number in range(between)]
+    *rest, last = with_ids(_reading([Document("one", id="x"), *documents, Document("two", id="x")]), Names())
+    assert isinstance(last, Fault)
+    assert [item.id for item in rest if not isinstance(item, Fault)] == ["x", *map(str, range(between))]
+
+
+def test_what_was_read_before_an_error_comes_out_before_it() -> None:
+    def broken() -> Iterable[Document]:
+        yield Document("a", id="x")
+        raise ZeroDivisionError
+
+    items = with_ids(_reading(broken()), Names())
+    assert next(items) == prepare(Document("a", id="x"))
+    with pytest.raises(ZeroDivisionError):
+        next(items)
+
+
 def _reading(items: Iterable[Document | Fault], sources: Sequence[Source] = ()) -> Reading:
     return Reading(lambda _: iter(items), sources=list(sources), notes=[], bytes_total=None)
 
@@ -114,5 +166,5 @@ def _ids(documents: Iterable[Document]) -> list[str]:
     given_ids = []
     for item in with_ids(_reading(documents), Names()):
         assert not isinstance(item, Fault)
-        given_ids.append(item[0])
+        given_ids.append(item.id)
     return given_ids

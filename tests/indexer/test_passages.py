@@ -51,6 +51,17 @@ def test_the_order_of_metadata_changes_no_hash() -> None:
     )
 
 
+def test_hashes_are_those_that_libraries_hold_already() -> None:
+    metadata: dict[str, JsonValue] = {"é": {"y": True, "x": 1.5}, "a": [1, None]}
+    prepared = prepare(Document("a cat", title="A title", metadata=metadata, source='/a "b"'))
+    # printf 'A title\0a cat' | sha256sum
+    assert prepared.content_hash == "37c9e4a389f240789b82678fa6596f99"
+    # printf '["37c9…", "/a \"b\"", {"a": [1, null], "é": {"x": 1.5, "y": true}}]' | sha256sum
+    assert prepared.row_hash == "2545ae40d38ef406cf71f52bebe644a8"
+    # printf '["%s", null, {}]' $(printf '\0a cat' | sha256sum | cut -c1-32) | sha256sum
+    assert prepare(Document("a cat")).row_hash == "7cf7833cbb79569e7a365737d2cb5b26"
+
+
 def test_a_document_without_an_id_of_its_own_says_so() -> None:
     assert prepare(Document("text"), "#name").named_by_content
     assert not prepare(Document("text", id="x"), "x").named_by_content

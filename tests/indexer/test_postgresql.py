@@ -67,7 +67,7 @@ def test_the_whole_journey_on_postgresql(open_it: Callable[..., Library], words:
     assert found(library, "a cat sat on a mat")[0] == "cat"
     hit = papers.search("größere Wörter überall", k=1)[0]
     assert (hit.id, hit.text) == ("über", "größere Wörter überall")
-    assert hit.score == pytest.approx(1.0)
+    assert hit.scores.dense == pytest.approx(1.0)
     assert hit.metadata == {"year": "2021", "venue": "Émile"}
 
     assert set(found(library, "cat", "year >= 2020")) == {"dog", "über"}

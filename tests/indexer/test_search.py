@@ -65,7 +65,7 @@ def unlocked_search(collection: Collection, query: str, **request: object) -> li
 
 
 def test_passages_come_by_falling_cosine(compass: Collection) -> None:
-    hits = compass.search("a")
+    hits = compass.search("a", mode="dense")
     assert [hit.id for hit in hits] == TOWARDS_A
     assert [hit.rank for hit in hits] == [1, 2, 3, 4]
     assert [hit.score for hit in hits] == pytest.approx([1, 2 / 5**0.5, 0.5**0.5, 0], abs=1e-6)
@@ -98,6 +98,7 @@ def test_a_hit_says_everything_of_its_passage_and_where_it_comes_from(
         "generation": 1,
         "plan": "exact",
         "made_by": ("made for tests",),
+        "device": "cpu",
     }
 
 
@@ -327,7 +328,7 @@ def test_passages_that_wait_for_their_vectors_are_told(compass: Collection) -> N
         ),
     )
     assert compass.rebuild().embedded == 1
-    hits = compass.search("a", 4)
+    hits = compass.search("a", 4, mode="dense")
     assert ([hit.id for hit in hits], hits.notes) == (TOWARDS_A, ())
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer import vector_store
 from nearsay.indexer.segment import VectorSegment
-from nearsay.indexer.vector_store import Candidates, VectorStore, merge, unit_length
+from nearsay.indexer.vector_store import Candidates, VectorStore, exact_enough, merge, unit_length
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]
@@ -129,12 +129,85 @@ def test_every_way_to_search_equals_brute_force(
         everything = stored.nearest(query, k)
         some = stored.nearest(query, k, alive, after)
         among = stored.nearest_among(query, k, np.flatnonzero(alive))
+        many = stored.nearest_many(np.stack([-query, query, query / 2]), k, alive, after)
     assert everything.ids.tolist() == best_by_force(ids, vectors, query, k)
     np.testing.assert_array_equal(everything.scores, vectors[np.searchsorted(ids, everything.ids)] @ query)
     kept = alive[ids]
     assert among.ids.tolist() == best_by_force(ids[kept], vectors[kept], query, k)
     kept &= ids > after
     assert some.ids.tolist() == best_by_force(ids[kept], vectors[kept], query, k)
+    assert many[0].ids.tolist() == best_by_force(ids[kept], vectors[kept], -query, k)
+    for found, scale in zip(many[1:], (1, 2), strict=True):
+        assert found.ids.tolist() == some.ids.tolist()
+        np.testing.assert_array_equal(found.scores * scale, some.scores)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 60),
+    queries=st.integers(1, 5),
+    columns=st.integers(1, 70),
+    k=st.integers(1, 80),
+    gaps=st.booleans(),
+    cuts=st.lists(st.integers(1, 59), max_size=3),
+    block=st.sampled_from([1, 7, 2048]),
+)
+def test_each_query_is_answered_from_its_own_candidates(
+    *,
+    seed: int,
+    count: int,
+    queries: int,
+    columns: int,
+    k: int,
+    gaps: bool,
+    cuts: list[int],
+    block: int,
+) -> None:
+    generator = np.random.default_rng(seed)
+    ids = np.cumsum(generator.integers(1, 4 if gaps else 2, count), dtype=np.int64)
+    vectors = (generator.integers(-4, 5, (count, 5)) / 8).astype(np.float32)
+    asked = (generator.integers(-4, 5, (queries, 5)) / 8).astype(np.float32)
+    numbers = np.arange(1, int(ids[-1]) + 40)
+    columns = min(columns, numbers.size)
+    among = np.stack([generator.choice(numbers, columns, replace=False) for _ in range(queries)])
+    among[generator.random(among.shape) < 0.2] = -1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vector_store, "_GATHER", block)
+        found = store_of(ids, vectors, cuts).nearest_among_many(asked, among, k)
+    assert len(found) == queries
+    for query, own, got in zip(asked, among, found, strict=True):
+        kept = np.isin(ids, own)
+        assert got.ids.tolist() == best_by_force(ids[kept], vectors[kept], query, k)
+        np.testing.assert_array_equal(got.scores, vectors[np.searchsorted(ids, got.ids)] @ query)
+
+
+@pytest.mark.parametrize("dimension", [3, 384])
+def test_many_queries_get_to_the_bit_what_each_gets_alone(dimension: int) -> None:
+    generator = np.random.default_rng(2)
+    vectors = unit_length(generator.standard_normal((900, dimension)).astype(np.float32))
+    near = vectors[:300] + np.float32(1e-7) * generator.standard_normal((300, dimension)).astype(np.float32)
+    stored = store_of(np.arange(1, 1501), np.concatenate([vectors, near, vectors[:300]]), [400, 1000])
+    queries = np.concatenate([vectors[:300:7], unit_length(near[:40] + vectors[500:540])])
+    many = stored.nearest_many(queries, 12)
+    among = stored.nearest_among_many(queries, np.stack([found.ids[::-1] for found in many]), 12)
+    for query, found, again in zip(queries, many, among, strict=True):
+        alone = stored.nearest(query, 12)
+        scores = np.einsum("ij,j->i", np.concatenate([vectors, near, vectors[:300]]), query)
+        best = np.lexsort((np.arange(1500), -scores))[:12]
+        assert found.ids.tolist() == alone.ids.tolist() == again.ids.tolist() == (best + 1).tolist()
+        assert found.scores.tobytes() == alone.scores.tobytes() == again.scores.tobytes()
+        assert found.scores.tolist() == scores[best].tolist()
+
+
+@given(seed=st.integers(0, 2**32 - 1), dimension=st.sampled_from([1, 2, 31, 384, 1024]))
+def test_products_err_by_less_than_what_is_allowed_for(seed: int, dimension: int) -> None:
+    generator = np.random.default_rng(seed)
+    vectors = unit_length(generator.standard_normal((200, dimension)).astype(np.float32))
+    query = unit_length(generator.standard_normal((1, dimension)).astype(np.float32))
+    products, scores = (query @ vectors.T)[0], np.einsum("ij,j->i", vectors, query[0])
+    assert 2 * np.abs(products - scores).max() <= exact_enough(query)
+    truth = vectors.astype(np.float64) @ query[0].astype(np.float64)
+    assert 4 * np.abs(scores - truth).max() <= exact_enough(query)
 
 
 def test_exact_search_equals_faiss() -> None:

@@ -1,8 +1,10 @@
 """The encoder that runs: texts in, vectors out."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.contributing import ContributingPass
+from nearsay.training.sentence.contributions import TextContributions
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import ForwardPass
@@ -30,6 +34,8 @@ __all__ = ["EncodedWindow", "Encoder", "Precision", "TextEncoder", "TextKind"]
 logger = logging.getLogger("nearsay")
 
 _WINDOW_TEXTS = 4096  # texts that `encode` sorts by length together while the next ones are tokenized
+_GPU_WINDOWS_AHEAD = 3  # windows tokenized or being tokenized beside those that a GPU has
+_GPU_WINDOWS_BEGUN = 1  # windows whose vectors are still on their way while the next is given to the GPU
 
 
 class Encoder:
@@ -65,6 +71,10 @@ class Encoder:
         }
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
         self._forward = ForwardPass(model, device=device, precision=precision)
+        self._contributing = ContributingPass(model, self._tokens, self._forward)
+        on_gpu = device.partition(":")[0] == "cuda"
+        self._ahead = _GPU_WINDOWS_AHEAD if on_gpu else 1
+        self._begun_ahead = _GPU_WINDOWS_BEGUN if on_gpu else 0
         self.dimension = self._forward.run(self._tokens.window(["a"]).token_ids).shape[1]
 
     @classmethod
@@ -114,33 +124,43 @@ class Encoder:
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
         """Give the vectors of one window, and how many of its texts were cut, on the calling thread alone."""
-        return self._encoded(self._tokenized(texts, kind), kind)
+        return self._begun(self._tokenized(texts, kind), kind)()
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
         """Give one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
 
-        `windows` is read on the calling thread, one window ahead. What it raises comes out at once, before
-        the window in hand is given. A single window starts no thread; closing the generator ends the one
-        that it has.
+        `windows` is read on the calling thread, one window ahead, and for a GPU a few. What it raises comes
+        out at once, before the window in hand is given. A single window starts no thread; closing the
+        generator ends the one that it has.
         """
         source = iter(windows)
-        window = next(source, None)
-        if window is None:
+        read = list(islice(source, 1 + self._ahead))
+        if len(read) < 2:
+            yield from (self.encode_window(window, kind=kind) for window in read)
             return
-        following = next(source, None)
-        if following is None:
-            yield self.encode_window(window, kind=kind)
-            return
+        begun: deque[Callable[[], EncodedWindow]] = deque()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-tokenizer") as tokenizer:
-            tokenized = self._tokenized(window, kind)
-            while following is not None:
-                ahead: Future[TokenizedWindow] = tokenizer.submit(self._tokenized, following, kind)
-                yield self._encoded(tokenized, kind)
-                following = next(source, None)
-                tokenized = ahead.result()
-            yield self._encoded(tokenized, kind)
+            tokenized = deque(tokenizer.submit(self._tokenized, window, kind) for window in read)
+            del read
+            while tokenized:
+                begun.append(self._begun(tokenized.popleft().result(), kind))
+                if len(begun) > self._begun_ahead:
+                    yield begun.popleft()()
+                tokenized.extend(
+                    tokenizer.submit(self._tokenized, window, kind) for window in islice(source, 1)
+                )
+            while begun:
+                yield begun.popleft()()
+
+    def contributions(
+        self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
+    ) -> list[TextContributions] | None:
+        """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
+        return self._contributing.run(
+            texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
+        )
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
@@ -149,14 +169,19 @@ class Encoder:
     def _tokenized(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow:
         return self._tokens.window(texts, self._prompts[kind])
 
-    def _encoded(self, window: TokenizedWindow, kind: TextKind) -> EncodedWindow:
+    def _begun(self, window: TokenizedWindow, kind: TextKind) -> Callable[[], EncodedWindow]:
+        """Give the model a window; what is given back waits for the vectors."""
         if not window.texts:
-            return EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
-        vectors = self._forward.run(window.token_ids, prompt_length=self._prompt_lengths[kind])
-        vectors = checked_vectors(vectors, window.texts, self.name)
-        if self.normalised and self.precision is not Precision.FLOAT32:
-            vectors = unit_vectors(vectors)
-        return EncodedWindow(vectors[window.positions], window.truncated)
+            return lambda: EncodedWindow(np.empty((0, self.dimension), dtype=np.float32), 0)
+        finish = self._forward.start(window.token_ids, prompt_length=self._prompt_lengths[kind])
+
+        def encoded() -> EncodedWindow:
+            vectors = checked_vectors(finish(), window.texts, self.name)
+            if self.normalised and self.precision is not Precision.FLOAT32:
+                vectors = unit_vectors(vectors)
+            return EncodedWindow(vectors[window.positions], window.truncated)
+
+        return encoded
 
 
 def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:

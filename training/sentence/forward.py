@@ -1,27 +1,41 @@
 """Token numbers through the model, in batches."""
 
 import threading
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from itertools import chain, takewhile
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from nearsay.training.sentence.batching import inference_batches
-from nearsay.training.sentence.precision import Precision, computing_in, narrow_linear_weights
+from nearsay.training.sentence.precision import (
+    Precision,
+    computing_in,
+    narrow_linear_weights,
+    product_format,
+)
+from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
 
 __all__ = ["ForwardPass", "joined", "padded"]
 
 
 class ForwardPass:
-    """Runs a model over tokenized texts; threads take turns."""
+    """Runs a model over tokenized texts; threads take turns.
+
+    BERT encoders run without padding, from copies of the model's weights; others by their own modules.
+    """
 
     def __init__(self, model: SentenceTransformer, *, device: str, precision: Precision) -> None:
-        """`precision`: a resolved one; the model's weights are converted to it in place."""
-        narrow_linear_weights(model, precision)
+        """`precision`: a resolved one; a model run by its own modules is converted to it in place."""
+        self._packed: PackedEncoder | None = None
+        if PackedEncoder.runs(model):
+            self._packed = PackedEncoder(model, device=device, dtype=product_format(precision))
+        else:
+            narrow_linear_weights(model, precision)
         tokenizer = model.tokenizer
         self._model = model
         self._device = device
@@ -37,6 +51,22 @@ class ForwardPass:
 
         prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
         """
+        return self.start(token_ids, prompt_length=prompt_length)()
+
+    def start(
+        self, token_ids: Sequence[list[int]], *, prompt_length: int = 0
+    ) -> Callable[[], NDArray[np.float32]]:
+        """Begin as `run` does and give a function that waits for the vectors.
+
+        On a CPU they are there already; a GPU computes them while the caller makes the next texts ready.
+        """
+        if self._packed is not None and token_ids and all(token_ids):
+            with self._turn:
+                return self._packed.start(token_ids, prompt_length)
+        vectors = self._by_modules(token_ids, prompt_length)
+        return lambda: vectors
+
+    def _by_modules(self, token_ids: Sequence[list[int]], prompt_length: int) -> NDArray[np.float32]:
         lengths = [len(ids) for ids in token_ids]
         batches = inference_batches(lengths, self._device)
         with self._turn, computing_in(self._precision, self._device):
@@ -46,20 +76,40 @@ class ForwardPass:
         vectors[np.concatenate(batches)] = in_batch_order
         return vectors
 
+    def token_vectors(self, token_ids: Sequence[list[int]]) -> list[NDArray[np.float32]]:
+        """Give each text's tokens as the pooling gets them, (tokens, width); for a handful of texts."""
+        if self._packed is not None and token_ids and all(token_ids):
+            with self._turn:
+                return self._packed.token_vectors(token_ids)
+        with self._turn, computing_in(self._precision, self._device):
+            return [self._last_layer(ids).float().cpu().numpy() for ids in token_ids]
+
+    def _last_layer(self, token_ids: list[int]) -> torch.Tensor:
+        first = self._model[0]
+        if isinstance(first, StaticEmbedding):
+            rows: torch.Tensor = first.embedding.weight[token_ids or [self._blank or 0]]
+            return rows
+        features = self._features([token_ids])
+        for module in takewhile(lambda module: not isinstance(module, Pooling), self._model):
+            features = module(features)
+        last: torch.Tensor = features["token_embeddings"][0, : len(token_ids)]
+        return last
+
     def _batch(self, token_ids: Sequence[list[int]], prompt_length: int) -> torch.Tensor:
+        features = self._features(token_ids)
+        if prompt_length:
+            features["prompt_length"] = prompt_length
+        vectors: torch.Tensor = self._model(features)["sentence_embedding"]
+        return vectors[:, : self._model.truncate_dim]
+
+    def _features(self, token_ids: Sequence[list[int]]) -> dict[str, Any]:
         if self._blank is None:
             numbers, mask = padded(token_ids, pad_id=self._pad_id, left=self._pad_left)
             arrays = {"input_ids": numbers, "attention_mask": mask}
         else:
             numbers, offsets = joined(token_ids, blank=self._blank)
             arrays = {"input_ids": numbers, "offsets": offsets}
-        features: dict[str, torch.Tensor | int] = {
-            name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()
-        }
-        if prompt_length:
-            features["prompt_length"] = prompt_length
-        vectors: torch.Tensor = self._model(features)["sentence_embedding"]
-        return vectors[:, : self._model.truncate_dim]
+        return {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
 
 
 def padded(

@@ -10,7 +10,7 @@ import torch
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.processor import Processor
 
-__all__ = ["Precision", "computing_in", "narrow_linear_weights", "resolve_precision"]
+__all__ = ["Precision", "computing_in", "narrow_linear_weights", "product_format", "resolve_precision"]
 
 logger = logging.getLogger("nearsay")
 
@@ -45,6 +45,11 @@ def resolve_precision(requested: Precision, device: str, processor: Processor) -
     if requested is Precision.BFLOAT16 and not fast_bfloat16:
         logger.warning("%s has no bfloat16 units: this will be many times slower than float32", device)
     return requested
+
+
+def product_format(precision: Precision) -> torch.dtype:
+    """Give the number format of a resolved precision's matrix products."""
+    return _NARROW.get(precision, torch.float32)
 
 
 def narrow_linear_weights(model: torch.nn.Module, precision: Precision) -> None:

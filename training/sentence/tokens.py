@@ -77,6 +77,10 @@ class TextTokenizer:
             truncated=int(cut[positions].sum()),
         )
 
+    def encodings(self, texts: Sequence[str], prompt: str = "") -> list[Encoding]:
+        """Tokenize texts as `window` does, with the characters that each token covers, which takes longer."""
+        return _encoded(self._cutting, [prompt + text for text in _checked(texts)], offsets=True)
+
     def offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
         encodings = self._whole.encode_batch(_checked(texts), add_special_tokens=False)
@@ -110,9 +114,9 @@ def _checked(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
-def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str], *, offsets: bool = False) -> list[Encoding]:
     try:
-        return tokenizer.encode_batch_fast(texts)
+        return tokenizer.encode_batch(texts) if offsets else tokenizer.encode_batch_fast(texts)
     except TypeError as error:
         for text in texts:
             if not isinstance(text, str):

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue import collections, field_values
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import documents
 from nearsay.indexer.errors import BadFilterError
+from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import (
     And,
     Compare,
@@ -32,7 +33,9 @@ from nearsay.indexer.filters.expression import (
     Path,
     Present,
     Scalar,
+    fields,
 )
+from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 
@@ -142,7 +145,7 @@ def undone(database: Database) -> Iterator[sa.Connection]:
         raise UndoneError
 
 
-def enter(connection: sa.Connection, rows: Sequence[Row]) -> None:
+def enter(connection: sa.Connection, rows: Sequence[Row]) -> int:
     collection = collections.create(connection, "c", "none", "")
     same = {"content_hash": "", "row_hash": "", "named_by_content": False, "added_at": "", "updated_at": ""}
     values = [
@@ -151,18 +154,36 @@ def enter(connection: sa.Connection, rows: Sequence[Row]) -> None:
         for number, row in enumerate(rows)
     ]
     connection.execute(documents.insert(), values)
+    return collection.id
+
+
+def declare_all(connection: sa.Connection, collection_id: int, expression: Expression) -> dict[Path, int]:
+    """Declares every metadata field that the expression speaks of."""
+    paths = {path for each in fields(expression) if (path := metadata_path(each)) is not None}
+    return {path: field_values.declare(connection, collection_id, path, "").id for path in sorted(paths)}
 
 
 def answers(database: Database, rows: Sequence[Row], expression: Expression) -> list[bool]:
-    """What SQL says of each row; fails on NULL, and where WHERE or NOT says otherwise."""
+    """What SQL says of each row; fails on NULL, and where WHERE, NOT or declared fields say otherwise."""
     condition_ = condition(expression, database.dialect)
     opposite = condition(Not(expression), database.dialect)
     statement = sa.select(documents.c.number, condition_.label("yes"), opposite.label("no"))
     got: list[bool] = []
     with undone(database) as connection:
-        enter(connection, rows)
+        collection_id = enter(connection, rows)
         answered = connection.execute(statement.order_by(documents.c.number)).all()
-        chosen = connection.execute(sa.select(documents.c.number).where(condition_)).scalars().all()
+        numbers = sa.select(documents.c.number)
+        chosen = set(connection.execute(numbers.where(condition_)).scalars())
+        declared = declare_all(connection, collection_id, expression)
+        for part, those in ((expression, chosen), (Not(expression), set(range(len(rows))) - chosen)):
+            looked_up = condition(part, database.dialect, declared)
+            assert set(connection.execute(numbers.where(looked_up)).scalars()) == those
+            narrowed = narrowest(connection, collection_id, part, declared, 1000)
+            if narrowed is not None:
+                statement = numbers.where(documents.c.number.in_(narrowed.numbers()))
+                if narrowed.rest is not None:
+                    statement = statement.where(condition(narrowed.rest, database.dialect, declared))
+                assert set(connection.execute(statement).scalars()) == those
         for number, yes, no in answered:
             assert yes is not None
             assert no is not None

@@ -63,13 +63,13 @@ def test_no_texts_give_no_vectors(tiny: Encoder) -> None:
 
 def test_equal_texts_get_equal_vectors_and_one_pass(tiny: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    run = tiny._forward.run
+    start = tiny._forward.start
 
-    def counted(token_ids: list[list[int]], *, prompt_length: int) -> NDArray[np.float32]:
+    def counted(token_ids: list[list[int]], *, prompt_length: int) -> Callable[[], NDArray[np.float32]]:
         seen.append(len(token_ids))
-        return run(token_ids, prompt_length=prompt_length)
+        return start(token_ids, prompt_length=prompt_length)
 
-    monkeypatch.setattr(tiny._forward, "run", counted)
+    monkeypatch.setattr(tiny._forward, "start", counted)
     vectors = tiny.encode(["a cat", "a dog", "a cat", "a cat"])
     assert seen == [2]
     np.testing.assert_array_equal(vectors[0], vectors[2])

@@ -11,6 +11,7 @@ from nearsay.training.sentence.precision import (
     Precision,
     computing_in,
     narrow_linear_weights,
+    product_format,
     resolve_precision,
 )
 from nearsay.training.sentence.processor import Processor
@@ -69,6 +70,11 @@ def test_narrow_weights_are_the_linear_layers_alone() -> None:
         "2.weight": torch.float32,
         "2.bias": torch.float32,
     }
+
+
+def test_products_have_the_precisions_format() -> None:
+    formats = [product_format(each) for each in (Precision.FLOAT32, Precision.BFLOAT16, Precision.FLOAT16)]
+    assert formats == [torch.float32, torch.bfloat16, torch.float16]
 
 
 def test_products_are_computed_in_the_precision_and_without_gradients() -> None:

@@ -47,7 +47,7 @@ def test_the_next_window_is_tokenized_while_the_model_runs(
     fresh: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second_tokenized = threading.Event()
-    tokenize, run = fresh._tokens.window, fresh._forward.run
+    tokenize, start = fresh._tokens.window, fresh._forward.start
 
     def tokenized(texts: Sequence[str], prompt: str) -> TokenizedWindow:
         window = tokenize(texts, prompt)
@@ -57,10 +57,10 @@ def test_the_next_window_is_tokenized_while_the_model_runs(
 
     def running(token_ids: list[list[int]], *, prompt_length: int) -> object:
         assert second_tokenized.wait(timeout=30), "the model ran before the next window was tokenized"
-        return run(token_ids, prompt_length=prompt_length)
+        return start(token_ids, prompt_length=prompt_length)
 
     monkeypatch.setattr(fresh._tokens, "window", tokenized)
-    monkeypatch.setattr(fresh._forward, "run", running)
+    monkeypatch.setattr(fresh._forward, "start", running)
     assert len(list(fresh.stream([["first"], ["second"]]))) == 2
 
 
@@ -124,3 +124,58 @@ def test_encode_cuts_a_long_list_into_windows(tiny: Encoder, monkeypatch: pytest
     whole = tiny.encode(texts)
     monkeypatch.setattr(encoder_module, "_WINDOW_TEXTS", 4)
     np.testing.assert_allclose(tiny.encode(texts), whole, atol=1e-6)
+
+
+def as_on_a_gpu(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let an encoder read and begin windows as far ahead as for a GPU; what it does is noted in order."""
+    noted: list[str] = []
+    start = encoder._forward.start
+
+    def starting(token_ids: list[list[int]], *, prompt_length: int) -> Callable[[], object]:
+        number = noted.count("begun")
+        noted.append("begun")
+        finish = start(token_ids, prompt_length=prompt_length)
+
+        def finishing() -> object:
+            noted.append(f"fetched {number}")
+            return finish()
+
+        return finishing
+
+    monkeypatch.setattr(encoder._forward, "start", starting)
+    encoder._ahead, encoder._begun_ahead = 3, 1
+    return noted
+
+
+def test_a_gpu_has_its_next_window_before_the_last_ones_vectors_are_fetched(
+    fresh: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = [[f"{'a ' * number}cat", "a dog"] for number in range(5)]
+    expected = [fresh.encode_window(window).vectors for window in windows]
+    noted = as_on_a_gpu(fresh, monkeypatch)
+    given = [window.vectors for window in fresh.stream(windows)]
+    np.testing.assert_allclose(np.concatenate(given), np.concatenate(expected), atol=1e-6)
+    assert noted == [
+        *["begun", "begun", "fetched 0", "begun", "fetched 1", "begun", "fetched 2", "begun", "fetched 3"],
+        "fetched 4",
+    ]
+
+
+def test_a_gpus_windows_are_read_a_few_ahead_and_no_more(
+    fresh: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_a_gpu(fresh, monkeypatch)
+    read: list[int] = []
+
+    def windows() -> Iterator[list[str]]:
+        for number in range(20):
+            read.append(number)
+            yield ["the cat"]
+
+    stream = fresh.stream(windows())
+    next(stream)
+    assert read == [0, 1, 2, 3, 4]
+    next(stream)
+    assert read == [0, 1, 2, 3, 4, 5]
+    stream.close()  # type: ignore[attr-defined]  # it is a generator, which the contract does not promise
+    assert not tokenizer_threads()

@@ -1,0 +1,41 @@
+"""`nearsay facets`: counts by value."""
+
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+
+__all__ = ["facets"]
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("field")
+@where_option
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most values to list."
+)
+@json_option
+@library_options
+def facets(
+    collection: str, field: str, where: str | None, limit: int, as_json: bool, **place: Unpack[Place]
+) -> None:
+    """Count the documents of COLLECTION by the values of FIELD.
+
+    A list counts each of its elements. Quick for declared fields: see nearsay index fields.
+
+    \b
+    Example:
+        nearsay facets papers venue --where "year >= 2019"
+    """
+    with open_library(place) as library:
+        found = library.collection(collection).facets(field, where=where, limit=limit)
+    if as_json:
+        print_json(found.to_json())
+        return
+    print_table([field, "documents"], [[each.value, each.documents] for each in found.values])
+    more = found.different - len(found.values)
+    rest = [f"{more:,} more values: {found.other:,}"] if more else []
+    print_notes([*rest, f"without {field}: {found.missing:,} of {found.documents:,} documents"])

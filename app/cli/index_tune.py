@@ -1,0 +1,62 @@
+"""`nearsay index tune`: the fastest index that keeps the contract."""
+
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.contract_options import contract_options
+from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.plan_table import print_plan
+from nearsay.app.cli.printing import print_json
+from nearsay.app.cli.progress_bar import ProgressBar
+
+__all__ = ["tune"]
+
+
+@click.command()
+@click.argument("collection")
+@contract_options
+@click.option(
+    "--queries",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Your own queries to measure with: .txt, one a line, or .jsonl. Stored vectors if left out.",
+)
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Also draw it: .png or .svg.")
+@json_option
+@library_options
+def tune(
+    collection: str,
+    recall: str | None,
+    memory: str | None,
+    queries: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Measure the indexes for COLLECTION and take the fastest that keeps the contract.
+
+    What is said of recall and memory holds from now on; what is not said stays as it was. Stopped at any
+    moment, the old index goes on answering.
+
+    \b
+    Example:
+        nearsay index tune papers --recall 0.95@10 --memory 2GB
+        nearsay index tune papers --queries asked.txt --plot papers.png
+    """
+    from nearsay.indexer.plans.pareto import plot_format
+    from nearsay.indexer.query_file import read_queries
+    from nearsay.indexer.report_plot import plot_report
+
+    if plot is not None:
+        plot_format(plot)  # refused now rather than after the work
+    asked = None if queries is None else read_queries(queries)
+    with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
+        plan = library.collection(collection).tune(recall=recall, memory=memory, queries=asked, progress=bar)
+    if plot is not None:
+        plot_report(collection, plan, plot)
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        print_plan(plan)

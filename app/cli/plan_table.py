@@ -1,0 +1,54 @@
+"""How a plan and the report that chose it are printed."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from nearsay.app.cli.printing import print_table
+
+if TYPE_CHECKING:
+    from nearsay.indexer.plan import Measured, Plan
+
+__all__ = ["print_plan"]
+
+
+def print_plan(plan: "Plan") -> None:
+    """The contract, a line for each candidate at the setting that it was left at, and what has to be said."""
+    click.echo(f"{plan.contract}, measured at {plan.measured_at:,} passages with {plan.queries or 'some'}:")
+    last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
+    print_table(
+        ["candidate", "built", "searched", *_figures(plan), "verdict"], [_line(row) for row in last.values()]
+    )
+    if plan.check is not None:
+        click.echo(
+            f"looked at again at {plan.check.passages:,} passages: recall {plan.check.recall:.3f} "
+            f"of {plan.check.queries:,} queries"
+        )
+    if plan.note:
+        click.echo(plan.note)
+
+
+def _figures(plan: "Plan") -> list[str]:
+    return [f"recall@{plan.contract.at}", "at least", "ms a query", "queries/s", "MB", "build s"]
+
+
+def _line(row: "Measured") -> list[object]:
+    figures = [
+        _number(row.recall, ".3f"),
+        _number(row.recall_at_least, ".3f"),
+        _number(row.milliseconds_a_query, ".2f"),
+        _number(row.queries_a_second, ",.0f"),
+        _number(None if row.bytes is None else row.bytes / 1e6, ",.1f"),
+        _number(row.build_seconds, ",.1f"),
+    ]
+    kind = f"{row.kind}, in its file" if row.mapped else str(row.kind)
+    return [kind, _settings(row.shape), _settings(row.parameters), *figures, row.verdict]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _settings(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

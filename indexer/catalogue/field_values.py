@@ -1,0 +1,171 @@
+"""Declared fields and the rows that hold their values, kept in the transactions that change the documents.
+
+The rows are made from the documents' metadata inside the database, so what a declared field holds is what a
+filter over the metadata would see.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from nearsay.indexer.catalogue.json_values import SqlValue, elements, metadata_value
+from nearsay.indexer.catalogue.tables import declared_fields, documents, field_values
+
+__all__ = [
+    "LONGEST",
+    "NEITHER_TEXT_NOR_NUMBER",
+    "DeclaredField",
+    "ValueKind",
+    "declare",
+    "declared",
+    "enter",
+    "enter_anew",
+    "forget",
+    "leave",
+    "value_rows",
+]
+
+LONGEST = 500  # characters of a text that are kept: PostgreSQL's indexes take no more than 2,700 bytes
+_SOME = 500  # values in one IN (…)
+
+
+class ValueKind(StrEnum):
+    """What a value is."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    TRUE = "true"
+    FALSE = "false"
+    OTHER = "other"  # a list or an object
+
+
+# Said as the index over the kinds says it, so that the index serves.
+NEITHER_TEXT_NOR_NUMBER = sa.text("field_values.kind IN ('true', 'false', 'other')")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredField:
+    """A metadata field that has its values in a table of their own."""
+
+    id: int
+    path: tuple[str, ...]  # names, from the metadata inwards
+    declared_at: str
+
+
+def declared(connection: sa.Connection, collection_id: int) -> list[DeclaredField]:
+    """The collection's declared fields, oldest first."""
+    columns = (declared_fields.c.id, declared_fields.c.path, declared_fields.c.declared_at)
+    chosen = declared_fields.c.collection_id == collection_id
+    rows = connection.execute(sa.select(*columns).where(chosen).order_by(declared_fields.c.id))
+    return [DeclaredField(key, tuple(json.loads(path)), moment) for key, path, moment in rows]
+
+
+def declare(connection: sa.Connection, collection_id: int, path: Sequence[str], moment: str) -> DeclaredField:
+    """Declare a field that is not declared yet, and enter every document's value."""
+    kept = json.dumps(list(path), ensure_ascii=False)
+    values = {"collection_id": collection_id, "path": kept, "declared_at": moment}
+    statement = declared_fields.insert().values(values).returning(declared_fields.c.id)
+    field = DeclaredField(connection.execute(statement).scalar_one(), tuple(path), moment)
+    _fill(connection, collection_id, field, sa.true())
+    if connection.dialect.name == "postgresql":  # its planner goes by statistics
+        connection.execute(sa.text("ANALYZE field_values"))
+    return field
+
+
+def forget(connection: sa.Connection, fields: Sequence[DeclaredField]) -> None:
+    """Take declared fields back, with their values."""
+    for field in fields:
+        connection.execute(field_values.delete().where(field_values.c.field == field.id))
+        connection.execute(declared_fields.delete().where(declared_fields.c.id == field.id))
+
+
+def enter(connection: sa.Connection, collection_id: int, first: int, last: int) -> None:
+    """Enter the values of new documents, numbered from `first` to `last`."""
+    for field in declared(connection, collection_id):
+        _fill(connection, collection_id, field, documents.c.number.between(first, last))
+
+
+def enter_anew(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
+    """Enter the values of documents that were changed."""
+    fields = declared(connection, collection_id)
+    for begin in range(0, len(numbers) if fields else 0, _SOME):
+        some = numbers[begin : begin + _SOME]
+        _leave(connection, fields, some)
+        for field in fields:
+            _fill(connection, collection_id, field, documents.c.number.in_(some))
+
+
+def leave(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
+    """Remove the values of documents that are removed."""
+    fields = declared(connection, collection_id)
+    for begin in range(0, len(numbers) if fields else 0, _SOME):
+        _leave(connection, fields, numbers[begin : begin + _SOME])
+
+
+def _leave(connection: sa.Connection, fields: Sequence[DeclaredField], numbers: Sequence[int]) -> None:
+    of_them = field_values.c.document.in_(numbers)
+    for field in fields:
+        connection.execute(field_values.delete().where(field_values.c.field == field.id, of_them))
+
+
+def value_rows(
+    path: Sequence[str], dialect: str, chosen: ColumnElement[bool]
+) -> tuple[sa.Select[Any], sa.Select[Any]]:
+    """What a metadata field holds in the chosen documents: the values, and the different elements of lists.
+
+    Both give the columns document, place, element, kind, text and number.
+    """
+    whole = metadata_value(path, dialect)
+    itself = sa.select(
+        documents.c.number.label("document"),
+        sa.literal(0).label("place"),
+        sa.false().label("element"),
+        *_columns(whole),
+    ).where(chosen, whole.is_there)
+    source, element, place = elements(path, dialect)
+    each = (
+        sa.select(documents.c.number.label("document"), place.label("at"), *_columns(element))
+        .select_from(documents)
+        .join(source, sa.true())
+        .where(chosen, whole.is_list, element.is_there)
+        .subquery()
+    )
+    different = (each.c.kind, each.c.text, each.c.number)
+    first = sa.func.min(each.c.at) + 1
+    listed = (
+        sa.select(each.c.document, first.label("place"), sa.true().label("element"), *different)
+        .where(each.c.kind != ValueKind.OTHER)
+        .group_by(each.c.document, *different)
+    )
+    return itself, listed
+
+
+def _fill(
+    connection: sa.Connection, collection_id: int, field: DeclaredField, chosen: ColumnElement[bool]
+) -> None:
+    of_collection = sa.and_(documents.c.collection_id == collection_id, chosen)
+    for rows in value_rows(field.path, connection.dialect.name, of_collection):
+        found = rows.subquery()
+        values = sa.select(sa.literal(field.id), *found.c)
+        connection.execute(field_values.insert().from_select(["field", *found.c.keys()], values))
+
+
+def _columns(value: SqlValue) -> tuple[ColumnElement[Any], ...]:
+    kind = sa.case(
+        (value.is_text, ValueKind.TEXT.value),
+        (value.is_number, ValueKind.NUMBER.value),
+        (value.is_true, ValueKind.TRUE.value),
+        (value.is_false, ValueKind.FALSE.value),
+        else_=ValueKind.OTHER.value,
+    )
+    beginning = sa.func.substr(value.text, 1, LONGEST)
+    return (
+        kind.label("kind"),
+        sa.case((value.is_text, beginning), else_=sa.null()).label("text"),
+        sa.case((value.is_number, value.number), else_=sa.null()).label("number"),
+    )

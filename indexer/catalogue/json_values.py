@@ -1,0 +1,117 @@
+"""A metadata field as SQL sees it, the same questions to SQLite's JSON and to PostgreSQL's jsonb.
+
+Where the field is missing every question may be answered with NULL: ask inside CASE or COALESCE. `text` and
+`number` say something only where `is_text` and `is_number` hold. Text of up to 18 digits counts as a number.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONPATH
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.selectable import FromClause
+
+from nearsay.indexer.catalogue.tables import documents
+
+__all__ = ["SqlValue", "digits", "elements", "metadata_value"]
+
+Condition = ColumnElement[bool]
+_DIGITS = 18  # text of so many digits fits a 64-bit integer and counts as a number
+
+
+@dataclass(frozen=True, slots=True)
+class SqlValue:
+    """One JSON value."""
+
+    is_there: Condition  # neither missing nor null; never NULL
+    is_text: Condition
+    is_number: Condition  # text of digits included
+    is_true: Condition
+    is_false: Condition
+    is_list: Condition
+    text: ColumnElement[str]
+    number: ColumnElement[Any]
+
+
+def metadata_value(path: Sequence[str], dialect: str) -> SqlValue:
+    """The value that stands at a path of names in a document's metadata; `dialect`: sqlite or postgresql."""
+    if dialect == "sqlite":
+        where = _path("$", path)
+        kind = sa.func.json_type(documents.c.metadata, where, type_=sa.Text)
+        return _sqlite_value(kind, sa.func.json_extract(documents.c.metadata, where))
+    return _postgres_value(_postgres_found(path))
+
+
+def elements(path: Sequence[str], dialect: str) -> tuple[FromClause, SqlValue, ColumnElement[int]]:
+    """The elements of the list at a path: what to select from, each one, and its place from 0.
+
+    SQLite: only where the value is a list; elsewhere members of an object, or the value itself, come out.
+    """
+    if dialect == "sqlite":
+        each = sa.func.json_each(documents.c.metadata, _path("$", path)).table_valued(
+            sa.column("key", sa.Integer), "value", sa.column("type", sa.Text), joins_implicitly=True
+        )
+        return each, _sqlite_value(each.c.type, each.c.value), each.c.key
+    found = _postgres_found(path)
+    kind = sa.func.jsonb_typeof(found, type_=sa.Text)
+    array = sa.case((kind == "array", found), else_=sa.text("'[]'::jsonb"))
+    each_element = sa.func.jsonb_array_elements(array).table_valued(
+        "value", with_ordinality="place", joins_implicitly=True
+    )
+    listed = each_element.render_derived()  # else the place has PostgreSQL's own name
+    element = sa.type_coerce(listed.c.value, documents.c.metadata.type)
+    return listed, _postgres_value(element), listed.c.place - 1
+
+
+def digits(text: ColumnElement[str], dialect: str) -> Condition:
+    """Whether a text counts as a number."""
+    if dialect == "sqlite":
+        only = text.op("NOT GLOB", is_comparison=True)("*[^0-9]*")
+        return sa.and_(only, sa.func.length(text).between(1, _DIGITS))
+    return text.op("~", is_comparison=True)(f"^[0-9]{{1,{_DIGITS}}}$")
+
+
+def _path(root: str, path: Sequence[str]) -> str:
+    # Names stand in the path as they stand in the stored text.
+    return root + "".join(f".{json.dumps(name, ensure_ascii=False)}" for name in path)
+
+
+def _sqlite_value(kind: ColumnElement[str], value: ColumnElement[Any]) -> SqlValue:
+    """SQLite's JSON functions: https://sqlite.org/json1.html"""
+    return SqlValue(
+        is_there=sa.func.coalesce(kind != "null", sa.false()),
+        is_text=kind == "text",
+        is_number=sa.or_(kind == "integer", kind == "real", sa.and_(kind == "text", digits(value, "sqlite"))),
+        is_true=kind == "true",
+        is_false=kind == "false",
+        is_list=kind == "array",
+        text=value,
+        number=sa.case((kind == "text", sa.cast(value, sa.Integer)), else_=value),
+    )
+
+
+def _postgres_found(path: Sequence[str]) -> ColumnElement[Any]:
+    # Strict: a number in the path names a field and no element of a list, as in SQLite.
+    where = sa.cast(sa.literal(_path("strict $", path), sa.Text), JSONPATH)
+    return sa.func.jsonb_path_query_first(
+        documents.c.metadata, where, sa.text("'{}'"), sa.true(), type_=documents.c.metadata.type
+    )
+
+
+def _postgres_value(value: ColumnElement[Any]) -> SqlValue:
+    """PostgreSQL's jsonb: https://www.postgresql.org/docs/current/functions-json.html"""
+    kind = sa.func.jsonb_typeof(value, type_=sa.Text)
+    text = sa.cast(sa.func.jsonb_extract_path_text(sa.func.jsonb_build_array(value), "0"), sa.Text)
+    return SqlValue(
+        is_there=sa.func.coalesce(kind != "null", sa.false()),
+        is_text=kind == "string",
+        is_number=sa.or_(kind == "number", sa.and_(kind == "string", digits(text, "postgresql"))),
+        is_true=sa.and_(kind == "boolean", text == "true"),
+        is_false=sa.and_(kind == "boolean", text == "false"),
+        is_list=kind == "array",
+        text=text,
+        number=sa.cast(text, sa.Numeric),
+    )

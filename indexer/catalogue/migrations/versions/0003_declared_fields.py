@@ -1,0 +1,55 @@
+"""Declared fields and their values, for filters and facets over large collections.
+
+Revision: 0003
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make the tables; no collection has declared a field yet."""
+    op.create_table(
+        "declared_fields",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("collection_id", sa.Integer(), nullable=False),
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("declared_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["collection_id"], ["collections.id"], name=op.f("fk_declared_fields_collection_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_declared_fields")),
+        sa.UniqueConstraint("collection_id", "path", name=op.f("uq_declared_fields_collection_id_path")),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "field_values",
+        sa.Column("field", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("document", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("place", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("element", sa.Boolean(), nullable=False),
+        sa.Column("kind", sa.String(length=6), nullable=False),
+        sa.Column("text", sa.Text().with_variant(sa.Text(collation="C"), "postgresql"), nullable=True),
+        sa.Column("number", sa.Numeric(asdecimal=False), nullable=True),
+        sa.ForeignKeyConstraint(["field"], ["declared_fields.id"], name=op.f("fk_field_values_field")),
+        sa.PrimaryKeyConstraint("field", "document", "place", name=op.f("pk_field_values")),
+        sqlite_with_rowid=False,
+    )
+    for name, columns, where in (
+        ("text", ["text"], "text IS NOT NULL"),
+        ("number", ["number", "kind"], "number IS NOT NULL"),
+        ("kind", ["kind"], "kind IN ('true', 'false', 'other')"),
+    ):
+        op.create_index(
+            f"ix_field_values_{name}",
+            "field_values",
+            ["field", "element", *columns, "document"],
+            unique=False,
+            sqlite_where=sa.text(where),
+            postgresql_where=sa.text(where),
+        )

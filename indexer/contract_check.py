@@ -1,0 +1,105 @@
+"""Whether a generation still keeps its contract after passages came and went.
+
+An index is measured when it is chosen. Passages that are added later are searched exactly beside it and cost
+time, not recall; those that are removed leave gaps in what it proposes. So once a tenth of what it covers has
+come or gone since the last look, stored vectors are searched for through the plan and exactly: two hundred,
+and a thousand when these leave it open. They are newer than the index where there are so many: like queries
+they are strangers to it. After removals alone they are its own, whose neighbours a graph finds more surely
+than a query's, so that a graph may fail its contract a little before this says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.plan import Check, Plan, PlanKind
+from nearsay.indexer.plans.engine import SEED
+from nearsay.indexer.plans.trial_queries import drawn
+from nearsay.indexer.segment import SegmentKind
+from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.store import Store
+
+__all__ = ["CHECK_AT", "check_contract", "checked"]
+
+CHECK_AT: Final = 0.1  # share of the index that came or went since the last look
+_QUERIES: Final = 200
+_MORE: Final = 800
+_DOUBT: Final = 2.0  # standard errors of the mean around the target within which more queries are asked
+
+
+def check_contract(store: Store, collection: CollectionRow, take: Callable[[], Snapshot]) -> str | None:
+    """Look at the live generation's contract again if it is due; what has to be said of it, None if it holds.
+
+    take: gives a snapshot, which is asked for only when there is something to measure. The result is kept in
+    the generation's plan. The caller holds the writer lock.
+    """
+    with store.database.reading() as connection:
+        generation = generations.live(connection, collection.id)
+        plan = Plan() if generation is None else Plan.from_json(generation.plan)
+        if generation is None or plan.kind is PlanKind.EXACT:
+            return None
+        churn = _churn(connection, collection.id, generation.number)
+    before = 0.0 if plan.check is None else plan.check.churn
+    if churn is not None and abs(churn - before) >= CHECK_AT:
+        try:
+            snapshot = take()
+        except DamagedSegmentError:  # there is nothing to measure: every search says so, with the remedy
+            return plan.warning(collection.name)
+        mine = snapshot.index is not None and snapshot.generation.number == generation.number
+        if mine and snapshot.searchable > 1:
+            plan = replace(plan, check=checked(snapshot, churn))
+            with store.database.writing() as connection:
+                generations.set_plan(connection, generation, plan.to_json())
+                collections.changed(connection, collection.id)
+    return plan.warning(collection.name)
+
+
+def checked(snapshot: Snapshot, churn: float) -> Check:
+    """Search for stored vectors through the plan and exactly; the recall, and whether it is enough."""
+    contract, generator = snapshot.plan.contract, np.random.default_rng(SEED)
+    recalls = _recalls(snapshot, _QUERIES, generator)
+    error = float(recalls.std()) / float(np.sqrt(max(1, recalls.size)))
+    if abs(float(recalls.mean()) - contract.recall) <= _DOUBT * error:
+        recalls = np.concatenate([recalls, _recalls(snapshot, _MORE, generator)])
+    recall = float(recalls.mean())
+    return Check(
+        recall=round(recall, 4),
+        queries=int(recalls.size),
+        passages=snapshot.searchable,
+        churn=round(churn, 4),
+        kept=recall >= contract.recall,
+    )
+
+
+def _recalls(snapshot: Snapshot, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    at, through = snapshot.plan.contract.at, 0 if snapshot.index is None else snapshot.index.through
+    if np.count_nonzero(snapshot.alive[through + 1 :]) < _QUERIES:
+        through = 0
+    trial = drawn(snapshot.vectors, snapshot.alive, count, at, generator, after=through)
+    return trial.recalls(snapshot.nearest_many(trial.vectors, trial.asked))
+
+
+def _churn(connection: sa.Connection, collection_id: int, generation: int) -> float | None:
+    """Passages newer than the index and gone from it, as a share of it; None without a sound index."""
+    rows = generations.segments_of(connection, collection_id, generation)
+    index = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
+    if index is None or index.state is not SegmentState.CURRENT or not index.count:
+        return None
+    inside = passages.c.number <= index.last_passage
+    counts = connection.execute(
+        sa.select(sa.func.count(), sa.func.sum(sa.case((inside, 1), else_=0))).where(
+            passages.c.collection_id == collection_id
+        )
+    ).one()
+    covered = int(counts[1] or 0)
+    newer = int(counts[0]) - covered
+    return (newer + max(0, index.count - covered)) / index.count

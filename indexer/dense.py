@@ -1,0 +1,72 @@
+"""The passages nearest to a query among those that a selection lets through.
+
+Few that pass are scored one by one. Where many pass, candidates come from the index and are checked in SQL,
+more of them until enough passed; where too few of the nearest pass, all that pass are listed and searched.
+"""
+
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.filters.selection import LISTED, Selection, list_all, passing
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.vector_store import Candidates
+
+__all__ = ["dense_candidates"]
+
+_FIRST_DRAW = 4  # candidates drawn at first, as a multiple of what is wanted
+_LEAST_DRAWN = 64
+_WIDENING = 1.12  # probes for every doubling of how far away the neighbours lie that pass
+_MOST_DRAWN = 5_000  # candidates: beyond, listing all that pass costs less
+
+
+def dense_candidates(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    query: NDArray[np.float32],
+    count: int,
+    selection: Selection,
+) -> Candidates:
+    """The `count` nearest living passages that the selection lets through, verified in this transaction.
+
+    query: (d,) unit length. Fewer come back only when fewer qualify.
+    """
+    if selection.everything:
+        return snapshot.nearest(query, count)
+    if selection.numbers is not None and selection.numbers.size <= LISTED:
+        return snapshot.nearest(query, count, selection.numbers)
+    drawn = max(_FIRST_DRAW * count, _LEAST_DRAWN)
+    most = max(_MOST_DRAWN, drawn)
+    while drawn <= most:
+        found = _looking_further(snapshot, drawn / count).nearest(query, drawn)
+        passed = passing(connection, snapshot, found.ids, selection)
+        enough = int(passed.sum())
+        if enough >= count or found.ids.size < drawn:
+            return Candidates(found.ids[passed][:count], found.scores[passed][:count])
+        drawn = max(2 * drawn, round(1.5 * count * drawn / max(enough, 1)))
+    numbers = list_all(connection, snapshot, selection)
+    share = snapshot.searchable / max(numbers.size, 1)
+    return _looking_further(snapshot, share).nearest(query, count, numbers)
+
+
+_FURTHER: "weakref.WeakKeyDictionary[CandidateIndex, dict[int, CandidateIndex]]" = weakref.WeakKeyDictionary()
+
+
+def _looking_further(snapshot: Snapshot, depth: float) -> Snapshot:
+    """The snapshot with an index that is as sure of `depth` times as many neighbours as it is of the first.
+
+    The neighbours that pass a filter lie as much further away, in lists that the usual search leaves out.
+    """
+    index = snapshot.index
+    if index is None or depth <= 1 or "probes" not in getattr(index, "parameters", {}):
+        return snapshot
+    steps = int(np.ceil(np.log2(depth)))
+    known = _FURTHER.setdefault(index, {})
+    if steps not in known:
+        probes = round(index.parameters["probes"] * _WIDENING**steps)
+        known[steps] = index.looking({**index.parameters, "probes": probes})
+    return replace(snapshot, index=known[steps])

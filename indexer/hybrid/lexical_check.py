@@ -1,0 +1,86 @@
+"""Whether a collection's lexical table is exactly what the catalogue's text says."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.hybrid.lexical_rows import create_table, drop_table, fill_table, table_name
+
+__all__ = ["LexicalFault", "check_words", "refill"]
+
+_PROVING = 0  # no collection has this number
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalFault:
+    """What is wrong with a lexical table."""
+
+    missing: int  # passages that it lacks
+    stray: int  # rows without a passage
+    wrong: int  # words, or in PostgreSQL passages, whose places differ from the text; 0 unless proved
+
+    def __str__(self) -> str:
+        return (
+            f"{self.missing} passages lack their words, {self.stray} words' passages are gone, "
+            f"{self.wrong} are wrong"
+        )
+
+
+def check_words(connection: sa.Connection, collection_id: int, *, prove: bool = False) -> LexicalFault | None:
+    """Compare the table with the passages; None if they agree.
+
+    prove: make the table anew beside it and compare every word. It needs a writing transaction and as long
+           as entering all the text; what it made is gone when it returns
+    """
+    name = table_name(collection_id)
+    sqlite = connection.dialect.name == "sqlite"
+    listed = f"SELECT id FROM {name}_docsize" if sqlite else f"SELECT passage FROM {name}"  # noqa: S608
+    there = set(connection.exec_driver_sql(listed).scalars())
+    numbers = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
+    wanted = set(connection.execute(numbers).scalars())
+    wrong = _wrong(connection, collection_id) if prove else 0
+    fault = LexicalFault(len(wanted - there), len(there - wanted), wrong)
+    return fault if fault.missing or fault.stray or fault.wrong else None
+
+
+def refill(connection: sa.Connection, collection_id: int) -> None:
+    """Make the table anew from the catalogue's text, in a writing transaction."""
+    drop_table(connection, collection_id)
+    create_table(connection, collection_id)
+    fill_table(connection, collection_id)
+
+
+def _wrong(connection: sa.Connection, collection_id: int) -> int:
+    kept, made = table_name(collection_id), table_name(_PROVING)
+    create_table(connection, _PROVING)
+    try:
+        fill_table(connection, collection_id, into=_PROVING)
+        if connection.dialect.name == "sqlite":
+            return _differing_words(connection, kept, made)
+        statement = (
+            f"SELECT count(*) FROM {kept} JOIN {made} USING (passage) WHERE {kept}.words <> {made}.words"  # noqa: S608
+        )
+        return int(connection.exec_driver_sql(statement).scalar_one())
+    finally:
+        drop_table(connection, _PROVING)
+
+
+def _differing_words(connection: sa.Connection, kept: str, made: str) -> int:
+    """Words that do not stand in the same places of the same passages in both tables of SQLite."""
+    for table in (kept, made):
+        connection.exec_driver_sql(
+            f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)"
+        )
+    try:
+        columns = 'term, doc, "offset"'
+        places = {table: f"SELECT {columns} FROM temp.{table}_words" for table in (kept, made)}  # noqa: S608
+        one_way = [
+            f"SELECT term FROM ({places[a]} EXCEPT {places[b]})"  # noqa: S608
+            for a, b in ((kept, made), (made, kept))
+        ]
+        statement = f"SELECT count(*) FROM ({' UNION '.join(one_way)})"  # noqa: S608
+        return int(connection.exec_driver_sql(statement).scalar_one())
+    finally:
+        for table in (kept, made):
+            connection.exec_driver_sql(f"DROP TABLE temp.{table}_words")

@@ -1,0 +1,37 @@
+"""Which of a query's words are looked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["BUDGET", "MOST_WORDS", "QueryWord", "affordable"]
+
+# Scoring takes about 1.5 microseconds a (word, passage) pair in SQLite: 45 milliseconds at the most.
+BUDGET: Final = 30_000
+MOST_WORDS: Final = 256  # of a query: the first; more say nothing about what is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """A word of the query and what it is worth in the collection."""
+
+    text: str  # as it stands in the query, in lower case; the database stems it
+    passages: int  # that have it, counted up to a limit
+    rarity: float  # inverse document frequency
+
+
+def affordable(words: Sequence[QueryWord], budget: int) -> tuple[list[QueryWord], list[QueryWord]]:
+    """The words that can be scored within the budget, rarest first, and those that cannot.
+
+    The rarest word is always taken, however common it is; of equally common ones the first in the query.
+    """
+    used: list[QueryWord] = []
+    common: list[QueryWord] = []
+    spent = 0
+    for word in sorted(words, key=lambda word: word.passages):
+        if used and spent + word.passages > budget:
+            common.append(word)
+        else:
+            used.append(word)
+            spent += word.passages
+    return used, common

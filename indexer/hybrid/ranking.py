@@ -1,0 +1,119 @@
+"""The candidates of a search, by vectors, by words or by both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.dense import dense_candidates
+from nearsay.indexer.filters.selection import Selection, passing
+from nearsay.indexer.hybrid.fusion import Fusion, reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.indexer.hybrid.lexical import LexicalCandidates
+from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.vector_store import Candidates
+
+__all__ = ["Ranking", "Wanted", "candidates"]
+
+DEPTH: Final = 100  # candidates of either kind that are fused, at least
+_CHECKED: Final = 200  # lexical candidates held against a filter at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What candidates are drawn for."""
+
+    mode: SearchMode
+    fusion: Fusion
+    vector: NDArray[np.float32] | None  # (d,) unit length; None in lexical mode
+    selection: Selection
+    dense: Candidates | None = None  # found already, in a batch of queries: as many as were asked for
+    dense_count: int = 0  # how many were asked for then
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Passages, best first, with what they were ranked by."""
+
+    ids: list[int]
+    scores: list[float]
+    exhausted: bool  # no more would come if more were drawn
+    cosines: dict[int, float] = field(default_factory=dict)
+    words: dict[int, float] = field(default_factory=dict)  # BM25
+
+
+def candidates(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    wanted: Wanted,
+    lexical: LexicalCandidates | None,
+    count: int,
+) -> Ranking:
+    """At least the `count` best candidates that the selection lets through, fewer only when fewer qualify."""
+    if wanted.mode is SearchMode.DENSE or lexical is None:
+        found = _dense(connection, snapshot, wanted, count)
+        scores = found.scores.tolist()
+        ids = found.ids.tolist()
+        return Ranking(ids, scores, found.ids.size < count, dict(zip(ids, scores, strict=True)))
+
+    def passes(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return passing(connection, snapshot, ids, wanted.selection)
+
+    depth = count if wanted.mode is SearchMode.LEXICAL else max(count, DEPTH)
+    by_words, bm25 = _first_passing(lexical, depth, passes)
+    words = dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
+    if wanted.mode is SearchMode.LEXICAL or wanted.vector is None:
+        return Ranking(by_words.tolist(), bm25.tolist(), by_words.size < depth, words=words)
+    near = _dense(connection, snapshot, wanted, depth)
+    exhausted = near.ids.size < depth and by_words.size < depth
+    every = np.union1d(near.ids, by_words)
+    cosines = _cosines(snapshot, wanted.vector, every, near)
+    if wanted.fusion is Fusion.RECIPROCAL_RANK:
+        ranked, fused = reciprocal_rank_fusion([near.ids, by_words])
+    else:
+        known = np.array([words.get(number, 0.0) for number in every.tolist()])
+        shares = word_shares(known, lexical.full_score)
+        fused = weighted_fusion(np.array([cosines.get(number, 0.0) for number in every.tolist()]), shares)
+        order = np.lexsort((every, -fused))
+        ranked, fused = every[order], fused[order]
+    return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
+
+
+def _dense(connection: sa.Connection, snapshot: Snapshot, wanted: Wanted, count: int) -> Candidates:
+    if wanted.vector is None:
+        return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+    if wanted.dense is not None and wanted.dense_count >= count:
+        return Candidates(wanted.dense.ids[:count], wanted.dense.scores[:count])
+    return dense_candidates(connection, snapshot, wanted.vector, count, wanted.selection)
+
+
+def _first_passing(
+    lexical: LexicalCandidates, count: int, passes: Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    ids: list[NDArray[np.int64]] = [lexical.ids[:0]]
+    scores: list[NDArray[np.float64]] = [lexical.scores[:0]]
+    there = 0
+    for begin in range(0, lexical.ids.size, max(count, _CHECKED)):
+        some = slice(begin, begin + max(count, _CHECKED))
+        kept = passes(lexical.ids[some])
+        ids.append(lexical.ids[some][kept])
+        scores.append(lexical.scores[some][kept])
+        there += int(kept.sum())
+        if there >= count:
+            break
+    return np.concatenate(ids)[:count], np.concatenate(scores)[:count]
+
+
+def _cosines(
+    snapshot: Snapshot, query: NDArray[np.float32], ids: NDArray[np.int64], near: Candidates
+) -> dict[int, float]:
+    """The cosine of every candidate that has a vector, whichever way it was found."""
+    known = dict(zip(near.ids.tolist(), near.scores.tolist(), strict=True))
+    others = np.setdiff1d(ids, near.ids)
+    if others.size:
+        scored = snapshot.vectors.nearest_among(query, others.size, others)
+        known |= dict(zip(scored.ids.tolist(), scored.scores.tolist(), strict=True))
+    return known

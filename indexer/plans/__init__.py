@@ -1,0 +1,1 @@
+"""How a generation is searched: index kinds, the contract they keep, and the measurement that chooses one."""

@@ -1,0 +1,186 @@
+"""An opened FAISS index of any kind: it proposes passages, the stored float32 vectors decide.
+
+Candidates are scored again exactly, so a score is the same whichever way a passage was found.
+Douze et al. 2024, https://arxiv.org/abs/2401.08281
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.plan import PlanKind
+from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
+from nearsay.indexer.vector_store import Candidates, VectorStore, exact_enough
+
+__all__ = ["CandidateIndex"]
+
+
+_MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
+
+
+class _Living(NamedTuple):
+    """What was worked out of one read-only array of the living."""
+
+    alive: NDArray[np.bool_]
+    bits: NDArray[np.uint8] | None  # None: everything in the index is alive
+
+
+class CandidateIndex:
+    """An opened index over all passages up to `through`; safe to search from several threads."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        index: Any,  # noqa: ANN401 - FAISS has no types
+        through: int,
+        sha256: str = "",
+        parameters: Mapping[str, int] | None = None,
+        mapped: NDArray[np.uint8] | None = None,
+    ) -> None:
+        """`index`: FAISS's, its ids are passage numbers; `sha256`: of its segment, once written.
+
+        parameters: how far a search looks (`probes`, `ef`) and how many candidates it scores again
+        (`factor`, as a multiple of k); what is left out is the engine's default. mapped: the serialisation
+        that the index reads its codes from, kept for as long as it.
+        """
+        self.engine = engine
+        self.through = through
+        self.sha256 = sha256
+        self.parameters = {**engine.defaults, **(parameters or {})}
+        self._index = index
+        self._mapped = mapped
+        self._living: _Living | None = None
+        self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
+
+    @property
+    def faiss_index(self) -> Any:  # noqa: ANN401 - FAISS has no types
+        """FAISS's own, to be copied to a GPU."""
+        return self._index
+
+    @property
+    def kind(self) -> PlanKind:
+        """Which kind of index it is."""
+        return self.engine.kind
+
+    def looking(self, parameters: Mapping[str, int]) -> Self:
+        """The same index, searched with other parameters; shares everything and is free to make."""
+        return type(self)(self.engine, self._index, self.through, self.sha256, parameters, self._mapped)
+
+    def __len__(self) -> int:
+        return int(self._index.ntotal)
+
+    def ids(self) -> NDArray[np.int64]:
+        """Every passage number in the index, rising."""
+        return np.sort(self.engine.ids(self._index))
+
+    def add(self, vectors: VectorStore, ids: NDArray[np.int64]) -> None:
+        """Take in passages (rising numbers) that it lacks, on one thread; not while searched, nor mapped."""
+        with one_thread():
+            self._index.add_with_ids(vectors.rows(vectors.positions(ids)), ids)
+
+    def serialise(self) -> NDArray[np.uint8]:
+        """FAISS's own serialisation."""
+        serialised: NDArray[np.uint8] = faiss_module().serialize_index(self._index)
+        return serialised
+
+    def candidates(
+        self, queries: NDArray[np.float32], count: int, alive: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """The `count` passages that the index holds for nearest, for each query; -1 = no more.
+
+        queries: (n, d) unit length; alive: bool by passage number, True where a passage may be found, None =
+        all (an array that cannot be written to is packed once and remembered); returns: (n, count).
+        """
+        bits = self._bits(alive)
+        if bits is None:
+            parameters = self._unfiltered.get(count)
+            if parameters is None:
+                parameters = self.engine.search_parameters(self._looking_for(count), None)
+                self._unfiltered[count] = parameters
+        else:
+            selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
+            parameters = self.engine.search_parameters(self._looking_for(count), selector)
+        _, found = self._index.search(np.ascontiguousarray(queries), count, params=parameters)
+        ids: NDArray[np.int64] = found
+        return ids
+
+    def nearest_many(
+        self,
+        vectors: VectorStore,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_] | None = None,
+    ) -> list[Candidates]:
+        """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
+        queries = np.ascontiguousarray(queries)
+        count = min(k * self.parameters["factor"], max(len(self), 1))
+        ids = self.candidates(queries, count, alive)
+        if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS:
+            ids = _shortlist(vectors, queries, ids, k)
+        return vectors.nearest_among_many(queries, ids, k)
+
+    def nearest(
+        self,
+        vectors: VectorStore,
+        query: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_] | None = None,
+    ) -> Candidates:
+        """`nearest_many` for one query (d,)."""
+        return self.nearest_many(vectors, query[None, :], k, alive)[0]
+
+    def _looking_for(self, count: int) -> Mapping[str, int]:
+        # A graph's walk cannot return more than its ef.
+        if "ef" in self.parameters:
+            return {**self.parameters, "ef": max(self.parameters["ef"], count)}
+        return self.parameters
+
+    def _bits(self, alive: NDArray[np.bool_] | None) -> NDArray[np.uint8] | None:
+        if alive is None:
+            return None
+        known = self._living  # one read: another thread may replace it
+        if known is not None and known.alive is alive:
+            return known.bits
+        bits = None if self._all_in(alive) else np.packbits(alive, bitorder="little")
+        if not alive.flags.writeable:
+            self._living = _Living(alive, bits)
+        return bits
+
+    def _all_in(self, alive: NDArray[np.bool_]) -> bool:
+        if alive.flags.writeable:  # seldom worth the look: it is asked anew for each search
+            return False
+        ids = self.engine.ids(self._index)
+        return bool(ids.max(initial=0) < alive.size and alive[ids].all())
+
+
+def _shortlist(
+    vectors: VectorStore, queries: NDArray[np.float32], ids: NDArray[np.int64], k: int
+) -> NDArray[np.int64]:
+    """The ids (n, count) with -1 in the place of all that cannot be among the k best of their query.
+
+    FAISS multiplies without gathering, on all its threads, but rounds otherwise than what decides: whatever
+    is within the error bound stays.
+    """
+    if ids.shape[1] <= k:
+        return ids
+    faiss = faiss_module()
+    places = vectors.places(ids)
+    products = np.full(ids.shape, -np.inf, dtype=np.float32)
+    some = np.empty(ids.shape, dtype=np.float32)
+    for segment, start in zip(vectors.segments, vectors.starts[:-1].tolist(), strict=True):
+        rows = np.asarray(segment.vectors)
+        inside = np.where((places >= start) & (places < start + len(rows)), places - start, -1)
+        faiss.fvec_inner_products_by_idx(  # gives -inf for -1
+            faiss.swig_ptr(some),
+            faiss.swig_ptr(queries),
+            faiss.swig_ptr(rows),
+            faiss.swig_ptr(inside),
+            vectors.dimension,
+            len(queries),
+            ids.shape[1],
+        )
+        np.maximum(products, some, out=products)
+    kth = np.partition(products, ids.shape[1] - k, axis=1)[:, ids.shape[1] - k]
+    return np.where(products >= (kth - exact_enough(queries))[:, None], ids, -1)

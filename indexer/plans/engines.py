@@ -1,0 +1,78 @@
+"""The engines by kind; build and open an index of any of them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.plan import PlanKind
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import SEED, Engine, faiss_module
+from nearsay.indexer.plans.flat import HalfPrecisionFlat
+from nearsay.indexer.plans.graphs import ByteGraph, HalfPrecisionGraph
+from nearsay.indexer.plans.inverted_lists import (
+    HalfPrecisionLists,
+    ProductQuantisedLists,
+    ScalarQuantisedLists,
+)
+from nearsay.indexer.vector_store import VectorStore
+
+__all__ = ["ENGINES", "build", "engine_of", "open_index"]
+
+ENGINES: Mapping[PlanKind, Engine] = {  # every kind but EXACT
+    engine.kind: engine
+    for engine in (
+        ProductQuantisedLists(),
+        ScalarQuantisedLists(),
+        HalfPrecisionLists(),
+        ByteGraph(),
+        HalfPrecisionGraph(),
+        HalfPrecisionFlat(),
+    )
+}
+
+
+def engine_of(kind: PlanKind) -> Engine:
+    """The engine of a kind; KeyError for EXACT, which has none."""
+    return ENGINES[kind]
+
+
+def build(
+    kind: PlanKind,
+    vectors: VectorStore,
+    ids: NDArray[np.int64],
+    through: int,
+    shape: Mapping[str, int] | None = None,
+    seed: int = SEED,
+) -> CandidateIndex:
+    """An index over the passages `ids` (rising), read in blocks, the same under one seed.
+
+    shape: one of the engine's `shapes`; its first if left out.
+    """
+    engine = engine_of(kind)
+    if shape is None:
+        shape = engine.shapes(ids.size, vectors.dimension)[0]
+    return CandidateIndex(engine, engine.build(vectors, ids, shape, seed), through)
+
+
+def open_index(
+    kind: PlanKind,
+    serialised: NDArray[np.uint8],
+    through: int,
+    sha256: str = "",
+    parameters: Mapping[str, int] | None = None,
+    *,
+    mapped: bool = False,
+) -> CandidateIndex:
+    """From FAISS's own serialisation, which must come from a segment whose hash was checked.
+
+    mapped: the codes stay in `serialised` (a mapped file: read when they are needed, dropped when memory is
+    short) instead of being copied into memory; only the centres, and product-quantised codes, are copied.
+    """
+    faiss = faiss_module()
+    serialised = np.ascontiguousarray(serialised)
+    if not mapped:
+        index = faiss.deserialize_index(serialised)
+        return CandidateIndex(engine_of(kind), index, through, sha256, parameters)
+    index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(serialised), serialised.nbytes))
+    return CandidateIndex(engine_of(kind), index, through, sha256, parameters, serialised)

@@ -1,0 +1,294 @@
+"""Choosing an index by measurement: the fastest that keeps the contract.
+
+Each candidate is built over all living vectors and its search parameters are climbed, by rising cost, to the
+first that keeps the recall against exact search. Measuring on a part of the vectors would be quicker and
+wrong: among fewer passages the same probes, or the same graph, find more. Two sets of queries take part. The
+first proposes a setting when its mean recall reaches the target; the second, larger and never looked at
+while climbing, decides, by the lower end of its 95 % interval: the figure in the report is then neither the
+luck of the choice nor of the queries. Stored vectors that serve as queries are held out of every candidate
+and join the one that is taken at the end: a graph finds the neighbours of its own nodes far better than those
+of strangers (among 10,000 definitions .991 against .949), and people's queries are strangers.
+
+Among those that keep recall and memory the one that answers a single query soonest is taken, since that is
+what a person, a page or a service waits for; many queries at once are measured and reported beside it. A
+newcomer is timed in turns with the best so far. Within a tenth of each other, where another run could turn
+them round, the one that takes less memory stays. What has no chance is not built, and the report says why:
+what memory cannot hold, a graph over very many vectors, or one whose like was left far behind. What is built
+and how it is searched follows from the seed; clocks only decide among those that keep the contract.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.plan import Measured, Plan, PlanKind
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.contract import memory_text
+from nearsay.indexer.plans.engine import SEED
+from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
+from nearsay.indexer.plans.speed import Speed, Stopwatch, stopwatch
+from nearsay.indexer.plans.trial_queries import drawn, given, held_out, recall_at_least
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vector_store import Candidates, VectorStore
+
+__all__ = ["GRAPH_UP_TO", "Tuned", "tune"]
+
+GRAPH_UP_TO: Final = 200_000  # vectors: a graph over more takes many minutes to build
+_FEWEST: Final = 1000  # vectors: among fewer no index can be faster than looking at all
+_PROPOSING: Final = 400  # stored vectors that propose a setting
+_DECIDING: Final = 1000  # and others that decide
+_HELD_OUT: Final = 10  # of few passages at most one in so many
+_TIMED: Final = 200  # queries that a speed is taken with
+_TIE: Final = 0.1  # share of the time within which two candidates count as equally fast
+_ORDER: Final = tuple(PlanKind)
+_KEEPS: Final = "keeps the contract"
+_GRAPHS: Final = (PlanKind.HNSW_SQ8, PlanKind.HNSW)
+_ALIKE: Final = 1.5  # how much slower one graph may be before the other is not built either
+_MAPPABLE: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # their codes can stay in the file, list after list
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was chosen."""
+
+    plan: Plan
+    index: CandidateIndex | None  # None: exact search
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    vectors: VectorStore
+    alive: NDArray[np.bool_]
+    asked: int
+    kind: PlanKind = PlanKind.EXACT
+
+    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
+        if len(queries) == 1:
+            return [self.vectors.nearest(queries[0], self.asked, self.alive)]
+        return self.vectors.nearest_many(queries, self.asked, self.alive)
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    vectors: VectorStore
+    alive: NDArray[np.bool_]
+    asked: int
+    index: CandidateIndex
+    built: CandidateIndex  # the same, in memory, as it was built
+
+    @property
+    def kind(self) -> PlanKind:
+        return self.index.kind
+
+    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
+        return self.index.nearest_many(self.vectors, queries, self.asked, self.alive)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A setting that keeps the contract, or exact search."""
+
+    row: Measured
+    searcher: _Exact | _Indexed
+
+
+def tune(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    through: int,
+    plan: Plan,
+    queries: NDArray[np.float32] | None = None,
+    *,
+    listener: ProgressListener = unheard,
+    timed: Stopwatch = stopwatch,
+    seed: int = SEED,
+) -> Tuned:
+    """The fastest search over the living passages that keeps the plan's contract, with the whole report.
+
+    alive: bool by passage number; through: the last passage that the index covers; queries: (n, d) unit
+    length, the user's own, or None for stored vectors. The listener hears of candidates; what it raises ends
+    the work, and nothing was written by then. While it works memory holds two indexes, whatever the
+    contract says of searching. The plan is exact when nothing else keeps the contract, and its note says
+    so: the stored vectors are then read from their mapped files.
+    """
+    return _Tuning(vectors, alive, through, plan, queries, timed, seed).run(listener)
+
+
+class _Tuning:
+    def __init__(
+        self,
+        vectors: VectorStore,
+        alive: NDArray[np.bool_],
+        through: int,
+        plan: Plan,
+        queries: NDArray[np.float32] | None,
+        timed: Stopwatch,
+        seed: int,
+    ) -> None:
+        self._vectors, self._alive, self._through, self._plan = vectors, alive, through, plan
+        self._contract = plan.contract
+        self._ids = vectors.ids[alive[vectors.ids]]
+        self._timed = timed
+        self._seed = seed
+        generator = np.random.default_rng(seed)
+        at = self._contract.at
+        if queries is not None:
+            trial = given(vectors, alive, queries, at, generator)
+            self._described = f"{len(trial):,} given queries"
+        elif self._ids.size < _FEWEST:
+            trial = drawn(vectors, alive, _TIMED, at, generator)
+            self._described = f"{len(trial):,} stored vectors"
+        else:
+            count = min(_PROPOSING + _DECIDING, self._ids.size // _HELD_OUT)
+            trial, self._alive = held_out(vectors, alive, count, at, generator)
+            self._described = f"{len(trial):,} held-out stored vectors"
+        self._indexed = vectors.ids[self._alive[vectors.ids]]
+        cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
+        self._proposing, self._deciding = trial.part(0, cut), trial.part(cut, len(trial))
+        self._asked = trial.asked
+        self._report: list[Measured] = []
+
+    def run(self, listener: ProgressListener) -> Tuned:
+        exact = _Exact(self._vectors, self._alive, self._asked)
+        candidates = list(self._candidates()) if self._ids.size >= _FEWEST else []
+        total = len(candidates) + 1
+        listener(Progress(0, total))
+        (speed,) = self._timed([exact], self._timing)
+        best = _Trial(
+            _with_speed(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), speed), exact
+        )
+        for done, candidate in enumerate(candidates, 1):
+            listener(Progress(done, total))
+            best = self._tried(candidate, best)
+        listener(Progress(total, total))
+        return self._chosen(best)
+
+    @property
+    def _timing(self) -> NDArray[np.float32]:
+        return self._deciding.vectors[:_TIMED]
+
+    def _candidates(self) -> Iterator[Measured]:
+        """In memory, then once more from the file where there is a limit that memory may not keep."""
+        count, dimension = self._ids.size, self._vectors.dimension
+        limit = self._contract.memory_bytes
+        every = [(kind, shape) for kind in ENGINES for shape in ENGINES[kind].shapes(count, dimension)]
+        for kind, shape in every:
+            yield Measured(kind, dict(shape), bytes=ENGINES[kind].expected_bytes(count, dimension, shape))
+        for kind, shape in every:
+            held = ENGINES[kind].expected_bytes(count, dimension, shape)
+            if limit is not None and held > limit and kind in _MAPPABLE:
+                centres = 4 * dimension * shape["lists"]  # all the rest stays in the file
+                yield Measured(kind, dict(shape), mapped=True, bytes=centres)
+
+    def _tried(self, row: Measured, best: _Trial) -> _Trial:
+        """The better of the best so far and a candidate; what became of it goes into the report."""
+        refusal = self._refusal(row, best)
+        if refusal:
+            self._report.append(replace(row, verdict=refusal))
+            return best
+        begin = time.perf_counter()
+        index = built = build(row.kind, self._vectors, self._indexed, self._through, row.shape, self._seed)
+        row = replace(row, build_seconds=round(time.perf_counter() - begin, 2))
+        if row.mapped:
+            index = open_index(row.kind, index.serialise(), self._through, mapped=True)
+        trial = self._climbed(index, built, row)
+        return best if trial is None else self._faster(best, trial)
+
+    def _refusal(self, row: Measured, best: _Trial) -> str:
+        """Why a candidate is not even built; empty if it is."""
+        limit = self._contract.memory_bytes
+        if row.mapped and best.row.kind is not PlanKind.EXACT and not best.row.mapped:
+            return f"not built: {best.row.kind} keeps the contract in memory"
+        if limit is not None and (row.bytes or 0) > limit:
+            return f"not built: takes more than {memory_text(limit)} of memory"
+        if row.kind not in _GRAPHS:
+            return ""
+        if self._ids.size > GRAPH_UP_TO:
+            return f"not built: a graph over more than {GRAPH_UP_TO:,} vectors takes many minutes"
+        soonest = best.row.milliseconds_a_query or 0.0
+        for other in self._report:
+            mine = other.milliseconds_a_query or 0.0
+            if other.kind in _GRAPHS and other.verdict.startswith(_KEEPS) and mine > _ALIKE * soonest:
+                return f"not built: {other.kind}, its like, is {mine / soonest:.1f} times as slow as the best"
+        return ""
+
+    def _climbed(self, index: CandidateIndex, built: CandidateIndex, row: Measured) -> _Trial | None:
+        """The first setting that keeps the recall; None if none does. Those below it go into the report."""
+        target = self._contract.recall
+        for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
+            searcher = _Indexed(self._vectors, self._alive, self._asked, index.looking(parameters), built)
+            proposed = self._proposing.recalls(searcher.search(self._proposing.vectors))
+            step = replace(row, parameters=dict(parameters))
+            if proposed.mean() < target:
+                step = _with_recall(step, proposed)
+                verdict = f"finds less than {target:g}"
+            else:
+                decided = self._deciding.recalls(searcher.search(self._deciding.vectors))
+                step = _with_recall(step, decided)
+                if recall_at_least(decided) >= target:
+                    return _Trial(step, searcher)
+                verdict = f"cannot be shown to find {target:g}"
+            (speed,) = self._timed([searcher], self._timing[:50])
+            self._report.append(replace(_with_speed(step, speed), verdict=verdict))
+        return None
+
+    def _faster(self, best: _Trial, new: _Trial) -> _Trial:
+        """Whichever answers one query sooner; the other goes into the report."""
+        old_speed, new_speed = self._timed([best.searcher, new.searcher], self._timing)
+        best = replace(best, row=_with_speed(best.row, old_speed))
+        new = replace(new, row=_with_speed(new.row, new_speed))
+        ratio = new_speed.milliseconds / old_speed.milliseconds
+        smaller = (new.row.bytes or 0) < (best.row.bytes or 0)
+        wins = ratio < 1 - _TIE or (ratio < 1 + _TIE and smaller)
+        winner, loser = (new, best) if wins else (best, new)
+        how = "slower" if not 1 - _TIE <= ratio <= 1 + _TIE else "no faster, and larger,"
+        verdict = f"{_KEEPS}; {how} than {winner.row.kind}"
+        self._report.append(replace(loser.row, verdict=verdict))
+        return winner
+
+    def _chosen(self, best: _Trial) -> Tuned:
+        row = replace(best.row, verdict="taken")
+        report = tuple(sorted([*self._report, row], key=lambda found: _ORDER.index(found.kind)))
+        plan = self._plan.chosen(
+            row.kind,
+            shape=row.shape,
+            parameters=row.parameters,
+            mapped=row.mapped,
+            report=report,
+            measured_at=int(self._ids.size),
+            queries=self._described,
+            check=None,
+            note=self._note(row, report),
+        )
+        return Tuned(plan, self._whole(best.searcher, plan) if isinstance(best.searcher, _Indexed) else None)
+
+    def _whole(self, searcher: _Indexed, plan: Plan) -> CandidateIndex:
+        """The index with what was held out of it."""
+        searcher.built.add(self._vectors, np.setdiff1d(self._ids, self._indexed))
+        if not plan.mapped:
+            return searcher.built.looking(plan.parameters)
+        serialised = searcher.built.serialise()
+        return open_index(plan.kind, serialised, self._through, parameters=plan.parameters, mapped=True)
+
+    def _note(self, row: Measured, report: Sequence[Measured]) -> str:
+        if row.kind is not PlanKind.EXACT:
+            return "" if not row.mapped else "within the memory limit by leaving the index in its file"
+        if self._ids.size < _FEWEST:
+            return f"{self._ids.size:,} passages need no index: searched exactly"
+        if any(other.verdict.startswith(_KEEPS) for other in report):
+            return "no index is faster here: searched exactly"
+        return f"no index keeps {self._contract}: searched exactly, from the mapped vectors"
+
+
+def _with_recall(row: Measured, recalls: NDArray[np.float64]) -> Measured:
+    return replace(
+        row, recall=round(float(recalls.mean()), 4), recall_at_least=round(recall_at_least(recalls), 4)
+    )
+
+
+def _with_speed(row: Measured, speed: Speed) -> Measured:
+    return replace(row, milliseconds_a_query=speed.milliseconds, queries_a_second=speed.queries_a_second)

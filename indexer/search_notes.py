@@ -1,0 +1,89 @@
+"""What has to be said about a search, in plain sentences."""
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue import documents
+from nearsay.indexer.filters.expression import fields
+from nearsay.indexer.filters.parse import Where, parse
+from nearsay.indexer.hybrid.lexical import LexicalCandidates
+from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.snapshot import Snapshot
+
+__all__ = ["search_notes"]
+
+_NAMED = 8  # words
+
+
+def search_notes(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    where: Where | None,
+    lexical: LexicalCandidates | None,
+    *,
+    found: int,
+    asked: int,
+    by_document: bool,
+) -> tuple[str, ...]:
+    """Fewer than asked for and why, words that were not looked for, passages that wait for a vector.
+
+    lexical: what the words found, if only words were looked for
+    """
+    notes = list(snapshot.notes)
+    if isinstance(snapshot.index, GpuIndex):  # it may have stopped since the snapshot was taken
+        notes += [note for note in snapshot.index.notes if note not in notes]
+    if found < asked:
+        notes.append(_shortfall(found, asked, by_document, where is not None, lexical))
+    if lexical is not None:
+        notes += _about_words(lexical)
+    if found == 0 and where is not None:
+        notes += _unknown_fields(connection, snapshot, where)
+    if snapshot.waiting and lexical is None:
+        notes.append(
+            f"{snapshot.waiting} passages have no vector yet and were not searched. "
+            f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
+        )
+    return tuple(notes)
+
+
+def _shortfall(
+    found: int, asked: int, by_document: bool, filtered: bool, lexical: LexicalCandidates | None
+) -> str:
+    what = "document" if by_document else "passage"
+    if lexical is not None:
+        if not lexical.used and not lexical.common:
+            return f"nothing found: no {what} has a word of the query. Search by meaning: --mode dense"
+        passing = " that passes the filter" if filtered else ""
+        if found == 0:
+            return f"nothing found: no {what}{passing} has a word of the query"
+        several = found > 1
+        passing = f" that pass{'' if several else 'es'} the filter" if filtered else ""
+        there = f"only {found} {what}{'s' * several}{passing} {'have' if several else 'has'} its words"
+        return f"{found} of the {asked} asked for: {there}"
+    if found == 0:
+        return f"nothing found: no {what} {'passes the filter' if filtered else 'is there'}"
+    if filtered:
+        there = f"only {found} {what}{' passes' if found == 1 else 's pass'} the filter"
+    else:
+        there = f"there {'is' if found == 1 else 'are'} only {found} {what}{'' if found == 1 else 's'}"
+    return f"{found} of the {asked} asked for: {there}"
+
+
+def _about_words(lexical: LexicalCandidates) -> list[str]:
+    if not lexical.complete:
+        note = "every word of the query stands in very many passages: the first that were added were ranked. "
+        return [note + "Add a rarer word, or search by meaning: --mode dense"]
+    if not lexical.common:
+        return []
+    named = ", ".join(f"'{word}'" for word in lexical.common[:_NAMED])
+    more = f" and {len(lexical.common) - _NAMED} more" if lexical.common[_NAMED:] else ""
+    return [f"not looked for, since they stand in very many passages: {named}{more}"]
+
+
+def _unknown_fields(connection: sa.Connection, snapshot: Snapshot, where: Where) -> list[str]:
+    seen = documents.fields_seen(connection, snapshot.collection.id)
+    known = {*seen, "id", "title", "text", "source", "metadata"}
+    return [
+        f"no document looked at has a field '{path[0]}'; there are: {', '.join(seen) or 'none'}"
+        for path in fields(parse(where))
+        if path[0] not in known
+    ]

@@ -1,0 +1,63 @@
+"""`nearsay index fields` and `nearsay facets`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+    """Runs `nearsay …` in a folder with a collection of three documents."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
+    rows = [
+        {"id": "cat", "text": "a cat sat", "legs": 4, "kind": "mammal"},
+        {"id": "dog", "text": "a dog ran far", "legs": 4, "kind": "mammal"},
+        {"id": "bird", "text": "parrots whistle melodies", "legs": 2},
+    ]
+    (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def run_it(*arguments: str) -> Result:
+        return CliRunner().invoke(main, arguments)
+
+    assert run_it("index", "add", "pets", "pets.jsonl").exit_code == 0
+    return run_it
+
+
+def test_fields_are_declared_listed_and_taken_back(pets: Run) -> None:
+    result = pets("index", "fields", "pets", "--declare", "legs", "--declare", "kind")
+    assert (result.exit_code, result.stdout) == (0, "declared field\nlegs\nkind\n")
+    assert result.stderr.startswith("5 values of 3 documents entered in ")
+    result = pets("index", "fields", "pets", "--forget", "legs", "--json")
+    assert json.loads(result.stdout) == {"collection": "pets", "declared": ["kind"]}
+    assert result.stderr == "taken back: legs\n"
+    result = pets("index", "fields", "pets", "--forget", "legs")
+    assert result.exit_code == 1
+    assert "declared are: kind. See them: nearsay index fields pets" in result.stderr
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> None:
+    if declared:
+        pets("index", "fields", "pets", "--declare", "legs", "--declare", "kind")
+    result = pets("facets", "pets", "legs", "-n", "1")
+    assert result.exit_code == 0
+    assert result.stdout == "legs  documents\n   4          2\n"
+    assert result.stderr == "1 more values: 1\nwithout legs: 0 of 3 documents\n"
+    result = pets("facets", "pets", "kind", "--where", "legs < 4", "--json")
+    assert json.loads(result.stdout) == {
+        "field": "kind",
+        "values": [],
+        "different": 0,
+        "other": 0,
+        "missing": 1,
+        "documents": 1,
+    }

@@ -1,0 +1,86 @@
+"""`nearsay index tune`, and the contract in the commands that build."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Twelve notes, a line each."""
+    path = tmp_path / "notes.txt"
+    path.write_text("".join(f"the {n} gate was painted green in spring {n}\n" for n in range(12)), "utf-8")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+    """Runs `nearsay …` in an empty folder, with the words encoder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
+
+    def run_it(*arguments: str) -> Result:
+        return CliRunner().invoke(main, arguments)
+
+    return run_it
+
+
+def test_a_contract_is_given_kept_changed_and_shown(run: Run, notes: Path, tmp_path: Path) -> None:
+    added = run("index", "add", "notes", str(notes), "--recall", "0.9@5", "--memory", "1GB")
+    assert added.exit_code == 0, added.output
+    tuned = run("index", "tune", "notes", "--memory", "2GB", "--plot", str(tmp_path / "plan.png"))
+    assert tuned.exit_code == 0, tuned.output
+    assert "recall 0.9@5 within 2 GB, measured at 12 passages with 12 stored vectors" in tuned.stdout
+    assert "12 passages need no index: searched exactly" in tuned.stdout
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+    shown = run("index", "show", "notes", "--plot", str(tmp_path / "again.svg"))
+    assert shown.exit_code == 0, shown.output
+    assert "recall@5" in shown.stdout
+    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("drawn: ")]
+    assert Path(line.removeprefix("drawn: ")).read_bytes() == (tmp_path / "plan.png").read_bytes()
+    assert "<svg" in (tmp_path / "again.svg").read_text("utf-8")
+
+
+def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -> None:
+    run("index", "add", "notes", str(notes))
+    (tmp_path / "asked.txt").write_text("".join(f"what colour is gate {n}\n" for n in range(10)), "utf-8")
+    tuned = run("index", "tune", "notes", "--queries", str(tmp_path / "asked.txt"), "--json")
+    assert tuned.exit_code == 0, tuned.output
+    plan = json.loads(tuned.stdout)
+    assert (plan["kind"], plan["queries"], plan["measured_at"]) == ("exact", "10 given queries", 12)
+    assert plan["contract"] == {"recall": 0.95, "at": 10, "memory_bytes": None}
+    assert plan["report"][0]["verdict"] == "taken"
+    (row,) = json.loads(run("index", "show", "notes", "--json").stdout)["generations"]
+    assert row["plan"] == plan
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("index", "tune", "nothing"), "there is no"),
+        (("index", "tune", "notes", "--recall", "most"), "'most' is no recall"),
+        (("index", "tune", "notes", "--memory", "much"), "'much' is no amount of memory"),
+        (("index", "tune", "notes", "--plot", "plan.gif"), "plan.gif ends neither with .png nor with .svg"),
+        (("index", "rebuild", "notes", "--recall", "9@5"), "a recall of 9.0 is no share"),
+        (
+            ("index", "show", "notes", "--plot", "plan.png"),
+            "nothing to plot. Measure: nearsay index tune",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_line(
+    run: Run, notes: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert run("index", "add", "notes", str(notes)).exit_code == 0
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert len(result.output.strip().splitlines()) == 1

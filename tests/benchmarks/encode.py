@@ -1,0 +1,183 @@
+"""How fast do texts become vectors, and what does speed cost?
+
+nearsay's `Encoder.encode` beside `SentenceTransformer.encode` with the same weights on the same texts in the
+same run: at sentence-transformers' defaults (float32, batches of 32), in bfloat16 (its weights converted,
+batches of 128), and on its ONNX and OpenVINO backends (their exports of the weights, batches of 32; OpenVINO
+also in bfloat16). Each engine is a process of its own and they work one at a time. The texts are cut into
+slices; every engine encodes every slice, the first engine another one each time. Quality beside speed: cosine
+of every vector to sentence-transformers' float32 one, and the rank correlation on STS-B's test pairs.
+
+The ONNX and OpenVINO backends may need other versions of packages than nearsay runs with, so they can be
+given a Python of their own, for instance
+
+    python -m venv /tmp/peers && /tmp/peers/bin/pip install "sentence-transformers[onnx,openvino]<6"
+    python tests/benchmarks/encode.py --texts FILE --sts FILE --peer-python /tmp/peers/bin/python
+
+A row that cannot be measured says why.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from encode_engine import ENGINES, EngineProcess, EngineUnavailableError
+from machine import commit, machine
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from tokenizers import Tokenizer
+
+from nearsay.data import samples
+from nearsay.training.sentence.bundled import bundled_folder
+
+SEED = 1
+PEER = "st"  # the engine that ratios and cosines are taken to
+
+
+def read_texts(file: Path | None, limit: int | None) -> list[str]:
+    """The file's different lines, mixed, so that every slice has texts of every kind and length."""
+    if file is None:
+        rows = (samples.folder() / "corpus.jsonl").read_text("utf-8").splitlines()
+        lines = [json.loads(row)["text"] for row in rows]
+    else:
+        lines = file.read_text("utf-8").splitlines()
+    texts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    order = np.random.default_rng(SEED).permutation(len(texts))
+    return [texts[place] for place in order[:limit]]
+
+
+def read_sts(file: Path) -> tuple[list[float], list[str], list[str]]:
+    """STS-B as tab-separated score, sentence1, sentence2 under a header."""
+    rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()[1:]]
+    return [float(row[0]) for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+
+
+def token_lengths(texts: list[str]) -> dict[str, float]:
+    tokenizer = Tokenizer.from_file(str(bundled_folder() / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(256)
+    lengths = [len(encoding.ids) for encoding in tokenizer.encode_batch_fast(texts)]
+    return {
+        "mean": round(statistics.mean(lengths), 2),
+        "median": statistics.median(lengths),
+        "longest": max(lengths),
+    }
+
+
+def spread(values: list[float], digits: int = 1) -> dict[str, float]:
+    return {
+        "median": round(statistics.median(values), digits),
+        "least": round(min(values), digits),
+        "most": round(max(values), digits),
+    }
+
+
+def cosines(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> NDArray[np.float64]:
+    first, second = ours.astype(np.float64), theirs.astype(np.float64)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.asarray(np.einsum("ij,ij->i", first, second) / lengths)
+
+
+def correlation(engine: EngineProcess, sts: tuple[list[float], list[str], list[str]]) -> float:
+    scores, left, right = sts
+    _, first = engine.encode(left)
+    _, second = engine.encode(right)
+    return round(100 * float(spearmanr(cosines(first, second), scores).statistic), 3)
+
+
+def measured_slices(
+    engines: dict[str, EngineProcess], slices: list[list[str]], warmup: list[str]
+) -> tuple[dict[str, list[float]], dict[str, NDArray[np.float64]]]:
+    """Texts a second of each engine on each slice, and all cosines to the peer's vectors."""
+    rates: dict[str, list[float]] = {name: [] for name in engines}
+    cosine: dict[str, list[NDArray[np.float64]]] = {name: [] for name in engines}
+    for engine in engines.values():
+        engine.encode(warmup)
+    for number, texts in enumerate(slices):
+        names = list(engines)
+        turned = names[number % len(names) :] + names[: number % len(names)]
+        vectors = {}
+        for name in turned if number % 2 == 0 else turned[::-1]:
+            seconds, vectors[name] = engines[name].encode(texts)
+            rates[name].append(len(texts) / seconds)
+            sys.stderr.write(f"slice {number + 1} of {len(slices)}, {name}: {rates[name][-1]:.1f} texts/s\n")
+        if PEER in vectors:
+            for name in engines:
+                cosine[name].append(cosines(vectors[name], vectors[PEER]))
+    return rates, {name: np.concatenate(parts) for name, parts in cosine.items() if parts}
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--texts", type=Path, help="a text a line; the sample corpus if left out")
+    parser.add_argument("--limit", type=int, help="the most texts to take, drawn by chance")
+    parser.add_argument("--slices", type=int, default=5)
+    parser.add_argument("--sts", type=Path, help="STS-B test: score, sentence1, sentence2")
+    parser.add_argument("--queries", type=int, default=200, help="texts that are encoded one at a time")
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--peer-python", default=sys.executable, help="runs the ONNX and OpenVINO rows")
+    parser.add_argument("--out", type=Path)
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = parsed()
+    texts = read_texts(chosen.texts, chosen.limit)
+    sts = read_sts(chosen.sts) if chosen.sts else None
+    rows: dict[str, dict[str, object]] = {}
+    engines: dict[str, EngineProcess] = {}
+    with tempfile.TemporaryDirectory() as home:
+        for name in chosen.engines:
+            python = chosen.peer_python if ENGINES[name].backend else sys.executable
+            try:
+                engines[name] = EngineProcess(name, python, bundled_folder(), Path(home))
+                rows[name] = {"settings": ENGINES[name].settings, **engines[name].about}
+            except EngineUnavailableError as error:
+                rows[name] = {"settings": ENGINES[name].settings, "missing": str(error)}
+                sys.stderr.write(f"{name}: {error}\n")
+        slices = [texts[number :: chosen.slices] for number in range(chosen.slices)]
+        rates, cosine = measured_slices(engines, slices, texts[:64])
+        for name, engine in engines.items():
+            row = rows[name]
+            row["peak_memory_mb"] = engine.peak_memory_mb()
+            row["texts_a_second"] = spread(rates[name])
+            if PEER in rates:
+                pairs = zip(rates[name], rates[PEER], strict=True)
+                row["ratio_to_st"] = spread([own / peer for own, peer in pairs], 2)
+                row["cosine_to_st"] = {
+                    "mean": round(float(cosine[name].mean()), 7),
+                    "least": round(float(cosine[name].min()), 7),
+                }
+            if sts:
+                row["stsb_test_spearman"] = correlation(engine, sts)
+            row["one_query_ms"] = spread(engine.one_by_one(texts[: chosen.queries]), 2)
+        for engine in engines.values():
+            engine.close()
+    result = {
+        "question": "texts a second from strings to vectors, and what it costs",
+        "commit": commit(),
+        "machine": machine(),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+        "seed": SEED,
+        "texts": len(texts),
+        "slices": chosen.slices,
+        "tokens_a_text": token_lengths(texts),
+        "data_sha256": hashlib.sha256("\n".join(texts).encode()).hexdigest(),
+        "engines": rows,
+    }
+    written = json.dumps(result, indent=2)
+    if chosen.out:
+        chosen.out.parent.mkdir(parents=True, exist_ok=True)
+        chosen.out.write_text(written + "\n", "utf-8")
+    sys.stdout.write(written + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""One engine of `encode.py` in a process of its own, which may be another Python's.
+
+The process reads a JSON request a line on its standard input and answers with one on the descriptor that its
+standard output had; vectors go through a file. It imports nothing of nearsay unless it is nearsay's row.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ENGINES", "EngineProcess", "EngineUnavailableError"]
+
+_PACKAGES = (
+    "sentence-transformers",
+    "transformers",
+    "torch",
+    "optimum-onnx",
+    "optimum-intel",
+    "onnxruntime",
+    "openvino",
+)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A row of the table."""
+
+    settings: str  # for people
+    precision: str = ""  # nearsay's; "" for sentence-transformers
+    backend: str = ""  # sentence-transformers' other than torch
+    bfloat16: bool = False  # sentence-transformers' weights converted
+    batch_size: int = 32
+
+
+ENGINES = {
+    "nearsay": Engine("nearsay, precision auto", precision="auto"),
+    "nearsay-float32": Engine("nearsay, precision float32", precision="float32"),
+    "st": Engine("SentenceTransformer.encode, its defaults"),
+    "st-bfloat16": Engine(
+        "SentenceTransformer with dtype bfloat16, batch_size 128", bfloat16=True, batch_size=128
+    ),
+    "st-onnx": Engine("SentenceTransformer with backend onnx (its export), float32", backend="onnx"),
+    "st-openvino": Engine(
+        "SentenceTransformer with backend openvino (its export), precision hint f32", backend="openvino"
+    ),
+    "st-openvino-bfloat16": Engine(
+        "the same with INFERENCE_PRECISION_HINT bf16", backend="openvino", bfloat16=True
+    ),
+}
+
+
+class EngineUnavailableError(Exception):
+    """The engine could not be started; the text says why."""
+
+
+class EngineProcess:
+    """A started engine, its model loaded."""
+
+    def __init__(self, name: str, python: str, folder: Path, home: Path) -> None:
+        self._file = home / f"{name}.npy"
+        self._process = subprocess.Popen(
+            [python, "-W", "ignore", __file__, name, str(folder), str(self._file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.about: dict[str, Any] = self._answer()
+
+    def encode(self, texts: list[str]) -> tuple[float, np.ndarray]:
+        """The seconds that one call took, and its vectors."""
+        seconds = float(self._ask("encode", texts)["seconds"])
+        return seconds, np.load(self._file)
+
+    def one_by_one(self, texts: list[str]) -> list[float]:
+        """The milliseconds of each text encoded alone."""
+        return list(self._ask("alone", texts)["milliseconds"])
+
+    def peak_memory_mb(self) -> float:
+        """The most memory that the process has had so far."""
+        return float(self._ask("memory", [])["megabytes"])
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _ask(self, what: str, texts: list[str]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([what, texts]) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "the process ended"}
+        if "error" in answer:
+            self._process.kill()
+            self._process.communicate()
+            raise EngineUnavailableError(answer["error"])
+        return answer
+
+
+def load(engine: Engine, folder: str) -> Any:
+    """Give the function from texts to vectors."""
+    if engine.precision:
+        from nearsay.training.sentence.encoder import Encoder, Precision
+
+        return Encoder.load(precision=Precision(engine.precision), device="cpu").encode
+    from sentence_transformers import SentenceTransformer
+
+    options: dict[str, Any] = {"backend": engine.backend} if engine.backend else {}
+    if engine.backend == "openvino":
+        hint = "bf16" if engine.bfloat16 else "f32"
+        options["model_kwargs"] = {"ov_config": {"INFERENCE_PRECISION_HINT": hint}}
+    elif engine.bfloat16:
+        options["model_kwargs"] = {"dtype": "bfloat16"}
+    model = SentenceTransformer(folder, device="cpu", **options)
+    return lambda texts: model.encode(texts, batch_size=engine.batch_size, show_progress_bar=False)
+
+
+def versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def answer(encode: Any, what: str, texts: list[str], file: str) -> dict[str, Any]:
+    if what == "encode":
+        begin = time.perf_counter()
+        vectors = encode(texts)
+        seconds = time.perf_counter() - begin
+        np.save(file, np.asarray(vectors, dtype=np.float32))
+        return {"seconds": seconds}
+    if what == "alone":
+        milliseconds = []
+        for text in texts:
+            begin = time.perf_counter()
+            encode([text])
+            milliseconds.append(1000 * (time.perf_counter() - begin))
+        return {"milliseconds": milliseconds}
+    return {"megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)}
+
+
+def serve(name: str, folder: str, file: str) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is not an answer
+    try:
+        encode = load(ENGINES[name], folder)
+        reply: dict[str, Any] = {"versions": versions()}
+    except Exception as error:  # noqa: BLE001 - whatever it is, the reason becomes the row's text
+        lines = str(error).strip().splitlines() or [""]
+        reply = {"error": f"{type(error).__name__}: {lines[0]}"}
+    answers.write(json.dumps(reply) + "\n")
+    answers.flush()
+    if "error" in reply:
+        return
+    for line in sys.stdin:
+        what, texts = json.loads(line)
+        answers.write(json.dumps(answer(encode, what, texts, file)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -1,0 +1,346 @@
+"""How quick, and how complete, is a search under a filter in a collection of a million passages?
+
+`Collection.search` with an encoder that gives ready vectors (so encoding costs nothing), under filters that
+let half, a tenth, a hundredth and a ten-thousandth through: recall at 10 against brute force among the
+passages that pass, and milliseconds a query, each query under another filter value where there are enough
+values ("fresh"), then all of them once more ("again"). Beside it FAISS alone: inverted lists in half
+precision, whose probes reach recall .95 without a filter, given each filter's passages as a ready bitmap.
+
+The vectors are real ones and as many made ones as are needed, or drawn at random where no file is given. The
+library is built once in `--library` and used again.
+
+    python tests/benchmarks/filter.py --texts FILE --library DIR [--count 1000000] [--out FILE.json]
+"""
+
+import argparse
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import faiss
+import numpy as np
+from machine import commit, machine
+from made_vectors import HOW_MADE, grown, held_out, real_vectors, sha256
+from numpy.typing import NDArray
+
+from nearsay.indexer import Collection, Library
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
+
+SEED = 20190827
+K = 10
+DECLARED = ("flag", "category", "code", "size", "venue")
+
+
+def given_vectors(
+    file: Path | None, texts: Path | None, count: int, queries: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
+    """The passages' vectors, the queries', and where they come from."""
+    if file is not None or texts is not None:
+        wanted, real = held_out(real_vectors(file, texts, None), queries, SEED)
+        return grown(real, count, SEED), wanted, f"{len(real)} real ones; {HOW_MADE}"
+    generator = np.random.default_rng(SEED)
+    drawn = generator.standard_normal((count + queries, 384), dtype=np.float32)
+    drawn *= 1.0 / (1.0 + np.arange(384, dtype=np.float32) / 8)
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    return drawn[:count], drawn[count:], "random, their spread falling from dimension to dimension"
+
+
+class GivenEncoder:
+    """The vector of the passage "17" is row 17; so of the query "17"."""
+
+    name = source = "given"
+    fingerprint = "f1" * 32
+    max_tokens = 512
+    normalised = True
+    lineage = ()
+
+    def __init__(self, passages: NDArray[np.float32], queries: NDArray[np.float32]) -> None:
+        self.dimension = passages.shape[1]
+        self._tables = {TextKind.PASSAGE: passages, TextKind.QUERY: queries}
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        return self._tables[kind][[int(text) for text in texts]]
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        for window in windows:
+            yield EncodedWindow(self.encode(window, kind=kind), 0)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        return [np.array([[0, len(text)]]) for text in texts]
+
+
+def metadata(vectors: NDArray[np.float32]) -> dict[str, NDArray[np.generic]]:
+    """A column for each field; `venue` goes by meaning, the others by chance, `shelf` is not declared."""
+    generator = np.random.default_rng(SEED + 1)
+    count = len(vectors)
+    anchors = generator.standard_normal((vectors.shape[1], 10), dtype=np.float32)
+    return {
+        "flag": generator.random(count) < 0.5,
+        "category": generator.integers(0, 100, count),
+        "code": np.char.add("c", generator.integers(0, 10_000, count).astype(str)),
+        "size": generator.random(count).round(6) * 1000,
+        "shelf": generator.integers(0, 100, count),
+        "venue": (vectors @ anchors).argmax(axis=1),
+    }
+
+
+Made = tuple[str, NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Filters of one kind: a line of text and which passages pass, anew for each query."""
+
+    name: str
+    make: Callable[[int, dict[str, NDArray[np.generic]], np.random.Generator], Made]
+
+
+def _flag(i: int, columns: dict[str, NDArray[np.generic]], _: np.random.Generator) -> Made:
+    return f"flag = {'true' if i % 2 else 'false'}", columns["flag"] == bool(i % 2)
+
+
+def _one_of(name: str, values: int, form: str = "{}") -> Callable[..., Made]:
+    def make(_: int, columns: dict[str, NDArray[np.generic]], generator: np.random.Generator) -> Made:
+        value = int(generator.integers(values))
+        wanted = f"c{value}" if columns[name].dtype.kind == "U" else value
+        return f"{name} = {form.format(value)}", columns[name] == wanted
+
+    return make
+
+
+def _range(_: int, columns: dict[str, NDArray[np.generic]], generator: np.random.Generator) -> Made:
+    low = round(float(generator.random() * 900), 3)
+    size = columns["size"].astype(np.float64)
+    return f"size >= {low} and size < {low + 100}", (size >= low) & (size < low + 100)
+
+
+def _both(i: int, columns: dict[str, NDArray[np.generic]], generator: np.random.Generator) -> Made:
+    flag, category = _flag(i, columns, generator), _one_of("category", 100)(i, columns, generator)
+    return f"{flag[0]} and {category[0]}", flag[1] & category[1]
+
+
+KINDS = (
+    Kind("50 %: flag = true", _flag),
+    Kind("10 %, by chance: size >= 300 and size < 400", _range),
+    Kind("10 %, by meaning, mostly far from the query: venue = 7", _one_of("venue", 10)),
+    Kind("1 %: category = 7", _one_of("category", 100)),
+    Kind("0.5 %: flag = true and category = 7", _both),
+    Kind("0.01 %: code = 'c17'", _one_of("code", 10_000, "'c{}'")),
+    Kind("1 %, not declared: shelf = 7", _one_of("shelf", 100)),
+)
+
+
+def built(
+    folder: Path, encoder: GivenEncoder, columns: dict[str, NDArray[np.generic]], count: int
+) -> tuple[Collection, dict[str, float]]:
+    """The library, made unless it is there, and what making it took."""
+    library = Library.open(folder, load_encoder=lambda _source: encoder)
+    collection = library.collection("passages", encoder=encoder, chunking="none")
+    seconds: dict[str, float] = {}
+    if not collection.exists() or collection.overview().passages < count:
+        names = list(columns)
+        values = zip(*(columns[name].tolist() for name in names), strict=True)
+        rows = (
+            {"id": f"d{i}", "text": str(i)} | dict(zip(names, each, strict=True))
+            for i, each in enumerate(values)
+        )
+        begin = time.perf_counter()
+        collection.add_rows(rows)
+        seconds["adding, with the index"] = round(time.perf_counter() - begin, 1)
+    report = collection.declare_fields(DECLARED)
+    if report.declared:
+        seconds[f"declaring {len(report.declared)} fields"] = report.seconds
+    return collection, seconds
+
+
+class Peer:
+    """FAISS inverted lists in half precision with the probes that reach recall .95 without a filter."""
+
+    def __init__(
+        self, vectors: NDArray[np.float32], queries: NDArray[np.float32], truth: list[set[int]]
+    ) -> None:
+        lists = int(2 ** int(np.log2(4 * np.sqrt(len(vectors)))))
+        quantiser = faiss.IndexFlatIP(vectors.shape[1])
+        self.index = faiss.IndexIVFScalarQuantizer(
+            quantiser,
+            vectors.shape[1],
+            lists,
+            faiss.ScalarQuantizer.QT_fp16,
+            faiss.METRIC_INNER_PRODUCT,
+            False,
+        )
+        self.index.cp.seed, self.index.cp.niter = SEED, 10
+        drawn = np.random.default_rng(SEED).choice(len(vectors), min(len(vectors), 40 * lists), replace=False)
+        self.index.train(vectors[np.sort(drawn)])
+        self.index.add(vectors)
+        self.probes = 4
+        while self.probes < lists and self._unfiltered(queries, truth) < 0.95:
+            self.probes *= 2
+
+    def search(self, query: NDArray[np.float32], mask: NDArray[np.bool_]) -> set[int]:
+        bits = np.packbits(mask, bitorder="little")
+        parameters = faiss.SearchParametersIVF(nprobe=self.probes, sel=faiss.IDSelectorBitmap(bits))
+        return set(self.index.search(query[None, :], K, params=parameters)[1][0].tolist()) - {-1}
+
+    def _unfiltered(self, queries: NDArray[np.float32], truth: list[set[int]]) -> float:
+        parameters = faiss.SearchParametersIVF(nprobe=self.probes)
+        found = self.index.search(queries, K, params=parameters)[1]
+        return float(
+            np.mean([recall(set(row.tolist()), true) for row, true in zip(found, truth, strict=True)])
+        )
+
+
+def scored(vectors: NDArray[np.float32], queries: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Every query's cosine to every passage, (queries, passages)."""
+    scores = np.empty((len(queries), len(vectors)), dtype=np.float32)
+    for begin in range(0, len(vectors), 65_536):
+        scores[:, begin : begin + 65_536] = queries @ vectors[begin : begin + 65_536].T
+    return scores
+
+
+def best(scores: NDArray[np.float32], mask: NDArray[np.bool_] | None = None) -> set[int]:
+    among = np.arange(scores.size) if mask is None else np.flatnonzero(mask)
+    k = min(K, among.size)
+    return set(among[np.argpartition(-scores[among], k - 1)[:k]].tolist()) if k else set()
+
+
+def recall(found: set[int], true: set[int]) -> float:
+    return len(found & true) / len(true) if true else 1.0
+
+
+def spread(milliseconds: Sequence[float]) -> dict[str, float]:
+    return {f"p{at}": round(float(np.percentile(milliseconds, at)), 2) for at in (50, 95, 99)}
+
+
+def measured(
+    kind: Kind,
+    collection: Collection,
+    peer: Peer | None,
+    queries: NDArray[np.float32],
+    scores: NDArray[np.float32],
+    columns: dict[str, NDArray[np.generic]],
+) -> dict[str, object]:
+    """Recall and milliseconds of one kind of filter, ours and the peer's in turn."""
+    generator = np.random.default_rng(SEED + 2)
+    wheres: list[str] = []
+    ours_recall, peer_recall, share = [], [], []
+    fresh: list[float] = []
+    peers: list[float] = []
+    for i in range(len(queries)):
+        where, mask = kind.make(i, columns, generator)
+        wheres.append(where)
+        true = best(scores[i], mask)
+        share.append(float(mask.mean()))
+
+        def ours(i: int = i, where: str = where, true: set[int] = true) -> None:
+            begin = time.perf_counter()
+            hits = collection.search(str(i), K, where=where)
+            fresh.append(1000 * (time.perf_counter() - begin))
+            ours_recall.append(recall({int(hit.id[1:]) for hit in hits}, true))
+
+        def theirs(i: int = i, mask: NDArray[np.bool_] = mask, true: set[int] = true) -> None:
+            if peer is None:
+                return
+            begin = time.perf_counter()
+            found = peer.search(queries[i], mask)
+            peers.append(1000 * (time.perf_counter() - begin))
+            peer_recall.append(recall(found, true))
+
+        for run in (ours, theirs) if i % 2 else (theirs, ours):
+            run()
+    again: list[float] = []
+    for i, where in enumerate(wheres):
+        begin = time.perf_counter()
+        collection.search(str(i), K, where=where)
+        again.append(1000 * (time.perf_counter() - begin))
+    row: dict[str, object] = {
+        "filter": kind.name,
+        "passing": round(float(np.mean(share)), 6),
+        "different_filters": len(set(wheres)),
+        "recall_at_10": round(float(np.mean(ours_recall)), 4),
+        "fresh_ms": spread(fresh),
+        "again_ms": spread(again),
+    }
+    if peer is not None:
+        row["faiss_recall_at_10"] = round(float(np.mean(peer_recall)), 4)
+        row["faiss_ms"] = spread(peers)
+    return row
+
+
+def timed_facets(collection: Collection, rounds: int = 5) -> dict[str, float]:
+    """Milliseconds of counts by value, median."""
+    found: dict[str, float] = {}
+    for field, where in (("flag", None), ("category", None), ("code", None), ("flag", "category = 7")):
+        taken = []
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            collection.facets(field, where=where)
+            taken.append(1000 * (time.perf_counter() - begin))
+        found[field if where is None else f"{field}, where {where}"] = round(float(np.median(taken)), 2)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--vectors", type=Path, help="a .npy file, a row a text")
+    parser.add_argument("--texts", type=Path, help="or a text a line; their vectors are kept beside the file")
+    parser.add_argument("--library", type=Path, required=True, help="built there once, used again afterwards")
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=250)
+    parser.add_argument("--no-peer", action="store_true", help="leave FAISS alone out")
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    begin = time.perf_counter()
+    vectors, queries, source = given_vectors(chosen.vectors, chosen.texts, chosen.count, chosen.queries)
+    columns = metadata(vectors)
+    encoder = GivenEncoder(vectors, queries)
+    collection, seconds = built(chosen.library, encoder, columns, chosen.count)
+    scores = scored(vectors, queries)
+    unfiltered = [best(row) for row in scores]
+    peer = None if chosen.no_peer else Peer(vectors, queries, unfiltered)
+    hits = [{int(hit.id[1:]) for hit in collection.search(str(i), K)} for i in range(len(queries))]
+    gc.collect()
+    rows = []
+    for kind in KINDS:
+        rows.append(measured(kind, collection, peer, queries, scores, columns))
+        sys.stderr.write(json.dumps(rows[-1]) + "\n")
+    plan = collection.snapshot().plan
+    result = {
+        "question": "recall and milliseconds of a search under a filter",
+        "commit": commit(),
+        "machine": machine() | {"faiss_threads": faiss.omp_get_max_threads()},
+        "faiss": version("faiss-cpu"),
+        "seed": SEED,
+        "vectors": source,
+        "passages": chosen.count,
+        "dimension": int(vectors.shape[1]),
+        "queries": len(queries),
+        "data_sha256": sha256(vectors),
+        "plan": str(plan.kind),
+        "building_seconds": seconds,
+        "unfiltered_recall_at_10": round(
+            float(np.mean([recall(a, b) for a, b in zip(hits, unfiltered, strict=True)])), 4
+        ),
+        "faiss_settings": None if peer is None else {"lists": peer.index.nlist, "probes": peer.probes},
+        "filters": rows,
+        "facets_ms": timed_facets(collection),
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+    written = json.dumps(result, indent=2)
+    if chosen.out:
+        chosen.out.parent.mkdir(parents=True, exist_ok=True)
+        chosen.out.write_text(written + "\n", "utf-8")
+    sys.stdout.write(written + "\n")
+
+
+if __name__ == "__main__":
+    main()

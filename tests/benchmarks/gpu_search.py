@@ -1,0 +1,277 @@
+"""Whether GPU plans answer rightly, and how fast, beside the CPU's."""
+
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from gpu_vectors import HOW_MADE, made, store_of, truth
+
+from nearsay.indexer.plan import PlanKind
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.devices import FaissGpus, Gpu
+from nearsay.indexer.plans.engines import build, engine_of
+from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu
+from nearsay.indexer.plans.gpu_building import build_from_vectors, copy_from_cpu
+from nearsay.indexer.plans.gpu_opening import build_on_gpu
+from nearsay.indexer.plans.gpu_placement import Placed
+from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan, expected_bytes, gpu_plans
+from nearsay.indexer.vector_store import VectorStore
+
+__all__ = ["correctness", "speed"]
+
+K = 10
+TARGET = 0.95
+JUDGED = 1000  # queries that recall is measured with
+SINGLES = 200  # queries that are asked one at a time
+
+
+def recall(found: np.ndarray, expected: np.ndarray) -> float:
+    shares = [np.isin(got, true).mean() for got, true in zip(found[:, :K], expected[:, :K], strict=True)]
+    return round(float(np.mean(shares)), 4)
+
+
+def nearest(index: GpuIndex | CandidateIndex, store: VectorStore, queries: np.ndarray) -> np.ndarray:
+    found = np.full((len(queries), K), -1, dtype=np.int64)
+    for row, near in enumerate(index.nearest_many(store, queries, K)):
+        found[row, : near.ids.size] = near.ids
+    return found
+
+
+def correctness(
+    there: FaissGpus, count: int, dimension: int, device: str, seed: int
+) -> list[dict[str, object]]:
+    """Every kind on one GPU, and as two copies and two parts (on one GPU twice, if there is one only)."""
+    vectors, queries = made(count, 200, dimension, device, seed)
+    store = store_of(vectors)
+    expected = truth(vectors, queries, K, device)
+    one = there.gpus[0]
+    other = there.gpus[1] if len(there.gpus) > 1 else one
+    places = {
+        "one": Placed((one,)),
+        "copies": Placed((one, other)),
+        "parts": Placed((one, other), sharded=True),
+    }
+    rows = []
+    for plan in gpu_plans(count, dimension, cagra=there.cagra):
+        for name, placed in places.items():
+            if plan.kind is GpuKind.CAGRA and name != "one":
+                continue
+            rows.append(_checked(plan, name, placed, store, queries, expected))
+    rows.append(_copied(store, queries, places, expected))
+    return rows
+
+
+def _checked(
+    plan: GpuPlan, name: str, placed: Placed, store: VectorStore, queries: np.ndarray, expected: np.ndarray
+) -> dict[str, object]:
+    row: dict[str, object] = {"kind": str(plan.kind), "placed": name, "device": placed.device}
+    try:
+        built = build_from_vectors(importlib.import_module("faiss"), plan, placed, store, store.ids)
+    except (MemoryError, RuntimeError) as error:
+        return {**row, "failed": str(error)[:500]}
+    index = GpuIndex(OnGpu(built, placed, plan.probes), plan, store.ids, len(store), ExactProposer(store))
+    widest = index.looking(plan.ladder()[-1].parameters)
+    near = widest.nearest_many(store, queries, K)
+    exact = [store.nearest_among(query, K, got.ids).scores for query, got in zip(queries, near, strict=True)]
+    alive = np.ones(len(store) + 1, dtype=np.bool_)
+    alive[expected[:, : K // 2].ravel()] = False
+    left = widest.candidates(queries, K, alive)
+    still = np.stack([found.ids for found in widest.nearest_many(store, queries, K, alive)])
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda _: nearest(widest, store, queries), range(8)))
+    return {
+        **row,
+        "recall": recall(nearest(widest, store, queries), expected),
+        "scores_are_the_stored_vectors": all(
+            np.array_equal(got.scores, want) for got, want in zip(near, exact, strict=True)
+        ),
+        "removed_ones_found": int(np.count_nonzero(~alive[left[left >= 0]])),
+        "recall_after_removal": recall(still, truth_among(store, queries, alive)),
+        "eight_threads_agree": all(np.array_equal(answer, together[0]) for answer in together),
+        "more_than_a_gpu_gives": int(np.count_nonzero(widest.candidates(queries[:1], 3000) >= 0)),
+        "answered_on": widest.device,
+        "notes": list(widest.notes),
+    }
+
+
+def truth_among(store: VectorStore, queries: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    return np.stack([store.nearest(query, K, alive).ids for query in queries])
+
+
+def _copied(
+    store: VectorStore, queries: np.ndarray, places: dict[str, Placed], expected: np.ndarray
+) -> dict[str, object]:
+    """The CPU's inverted lists copied: the same candidates, but for ties and rounding."""
+    faiss = importlib.import_module("faiss")
+    plan = gpu_plans(len(store), store.dimension)[2]
+    cpu = engine_of(PlanKind.IVF).build(store, store.ids, {"lists": plan.lists})
+    probes = min(16, plan.lists)
+    _, want = cpu.search(queries, K, params=faiss.SearchParametersIVF(nprobe=probes))
+    row: dict[str, object] = {"kind": "copy of the CPU's ivf", "recall_of_the_cpu": recall(want, expected)}
+    for name, placed in places.items():
+        try:
+            copy = copy_from_cpu(faiss, cpu, placed)
+            copy.set_probes(probes)
+            _, found = copy.index.search(queries, K)
+            row[f"same_as_cpu_{name}"] = recall(found, want)
+        except (MemoryError, RuntimeError) as error:
+            row[f"same_as_cpu_{name}"] = str(error)[:500]
+    return row
+
+
+def speed(
+    there: FaissGpus,
+    sizes: tuple[int, int, int],
+    device: str,
+    rounds: int,
+    seed: int,
+    left: Callable[[], float],
+) -> dict[str, object]:
+    """Queries a second of each plan at its first step with recall 0.95@10; `left`: seconds there still are.
+
+    sizes: vectors, queries, dimension.
+    """
+    count, asked, dimension = sizes
+    begin = time.perf_counter()
+    vectors, queries = made(count, asked, dimension, device, seed)
+    store = store_of(vectors)
+    expected = truth(vectors, queries[:JUDGED], K, device)
+    result: dict[str, object] = {
+        "vectors": count,
+        "queries": asked,
+        "dimension": dimension,
+        "how_made": HOW_MADE,
+        "seconds_to_make": round(time.perf_counter() - begin, 1),
+        "recall": f"of the {K} nearest by float32 products on {device}, {TARGET} wanted",
+    }
+    rows = []
+    cpu: CandidateIndex | None = None
+    for plan in gpu_plans(count, dimension, cagra=there.cagra):
+        row: dict[str, object] = {"kind": str(plan.kind)}
+        rows.append(row)
+        if left() < 60:
+            row["skipped"] = "the time was up"
+            continue
+        begin = time.perf_counter()
+        index, reason = build_on_gpu(plan, there.gpus, store, store.ids)
+        if index is None:
+            row["skipped"] = reason
+            continue
+        row["build_seconds"] = round(time.perf_counter() - begin, 1)
+        row["gpu_bytes_estimated"] = expected_bytes(plan, count, dimension)
+        row["gpu_bytes_taken"] = _taken(there.gpus)
+        row |= _measured(
+            index,
+            [index.looking(step.parameters) for step in plan.ladder()],
+            store,
+            queries,
+            expected,
+            rounds,
+        )
+        row["device"] = index.device
+        row["notes"] = list(index.notes)
+        if plan.kind is GpuKind.IVF_FP16 and left() > 120:
+            cpu = _back_on_cpu(index, count)
+        del index
+    result["gpu"] = rows
+    result["cpu"] = _on_cpu(cpu, store, queries, expected, rounds, left)
+    return result
+
+
+def _measured(
+    index: GpuIndex | CandidateIndex,
+    steps: list[GpuIndex] | list[CandidateIndex],
+    store: VectorStore,
+    queries: np.ndarray,
+    expected: np.ndarray,
+    rounds: int,
+) -> dict[str, object]:
+    reached, step = 0.0, index
+    for step in steps:
+        reached = recall(nearest(step, store, queries[:JUDGED]), expected)
+        if reached >= TARGET:
+            break
+    wanted = K * (step.plan.factor if isinstance(step, GpuIndex) else step.parameters["factor"])
+    whole, proposed, single = [], [], []
+    for number in range(rounds + 1):  # the first warms up and is not counted
+        for taken, search in (
+            (whole, lambda: step.nearest_many(store, queries, K)),
+            (proposed, lambda: step.candidates(queries, wanted)),
+        ):
+            begin = time.perf_counter()
+            search()
+            if number:
+                taken.append(time.perf_counter() - begin)
+    for query in queries[:SINGLES]:
+        begin = time.perf_counter()
+        step.nearest(store, query, K)
+        single.append(time.perf_counter() - begin)
+    return {
+        "parameters": dict(step.plan.parameters if isinstance(step, GpuIndex) else step.parameters),
+        "recall": reached,
+        "keeps_the_target": reached >= TARGET,
+        "queries_a_second": {
+            "rescored": _rate(len(queries), whole),
+            "proposed_only": _rate(len(queries), proposed),
+        },
+        "milliseconds_for_one": round(1000 * statistics.median(single), 3),
+    }
+
+
+def _rate(count: int, seconds: list[float]) -> dict[str, float]:
+    return {
+        "median": round(count / statistics.median(seconds), 1),
+        "slowest": round(count / max(seconds), 1),
+        "fastest": round(count / min(seconds), 1),
+    }
+
+
+def _taken(gpus: tuple[Gpu, ...]) -> list[int] | None:
+    """What each GPU has less than before anything was on it."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    torch.cuda.empty_cache()
+    taken = []
+    for gpu in gpus:
+        free, _ = torch.cuda.mem_get_info(gpu.number)
+        taken.append((gpu.free_bytes or free) - free)
+    return taken
+
+
+def _back_on_cpu(index: GpuIndex, count: int) -> CandidateIndex | None:
+    """The GPU's inverted lists as the CPU's, so that both look into the same ones and none is built twice."""
+    built = index._on_gpu.built
+    if built is None:
+        return None
+    inverted = importlib.import_module("faiss").index_gpu_to_cpu(built.leaves[0])
+    return CandidateIndex(engine_of(PlanKind.IVF), inverted, count) if inverted.ntotal == count else None
+
+
+def _on_cpu(
+    cpu: CandidateIndex | None,
+    store: VectorStore,
+    queries: np.ndarray,
+    expected: np.ndarray,
+    rounds: int,
+    left: Callable[[], float],
+) -> dict[str, object]:
+    row: dict[str, object] = {"kind": str(PlanKind.IVF)}
+    if left() < 60:
+        return {**row, "skipped": "the time was up"}
+    begin = time.perf_counter()
+    if cpu is None:
+        cpu = build(PlanKind.IVF, store, store.ids, len(store))
+        row["build_seconds"] = round(time.perf_counter() - begin, 1)
+    else:
+        row["built"] = "on the GPU, and copied back"
+    engine = engine_of(PlanKind.IVF)
+    ladder = engine.ladder(len(store), {"lists": int(gpu_plans(len(store), store.dimension)[1].lists)})
+    steps = [cpu.looking(step) for step in ladder]
+    some = min(len(queries), 2000)  # a CPU's batch needs no more to be steady
+    measured = _measured(cpu, steps, store, queries[:some], expected, rounds)
+    return {**row, **measured, "device": "cpu"}

@@ -1,0 +1,261 @@
+"""How good is each mode of search, by meaning, by words and by both, on judged sets?
+
+nDCG@10 of dense, lexical and hybrid as `Collection.search` gives them, with bm25s over the same texts in the
+same run (Robertson's BM25, k1 = 1.2, b = 0.75, English stop words, Porter's stemmer with PyStemmer),
+other ways of fusing the same candidates, 95 % intervals of hybrid's gain over the better of the two by paired
+bootstrap over the queries, and milliseconds a query.
+
+    python tests/benchmarks/hybrid.py --data FOLDER [--sets samples,xquad,…] [--queries 300] [--out FILE.json]
+
+FOLDER holds ir_scifact/ and ir_xquad_en/ in the BEIR layout and acl_abstracts/papers.jsonl.gz (id, title,
+abstract, split): titles are the queries for their abstracts. Every text is encoded anew, SciFact's 5,183
+abstracts for each of its two splits: about 15 minutes on two quiet cores.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+import bm25s
+import numpy as np
+from machine import commit, machine
+
+from nearsay.data import samples
+from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.hybrid.fusion import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.indexer.hybrid.lexical import lexical_candidates
+from nearsay.indexer.vector_store import unit_length
+from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.sentence.text_encoder import TextKind
+
+SEED = 5
+DEPTH = 100  # candidates of either kind that are fused
+TIMED = 50  # queries
+SETS = ("samples", "xquad", "acl-dev", "acl-test", "scifact-train", "scifact-test")
+MODES = ("dense", "lexical", "hybrid")
+
+
+def judged_set(name: str, data: Path) -> RetrievalSet:
+    if name == "samples":
+        return read_retrieval_set(samples.folder())
+    if name == "xquad":
+        return read_retrieval_set(data / "ir_xquad_en")
+    kind, split = name.split("-")
+    return read_retrieval_set(data / "ir_scifact", split) if kind == "scifact" else papers(data, split)
+
+
+def papers(data: Path, split: str) -> RetrievalSet:
+    with gzip.open(data / "acl_abstracts" / "papers.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [row for row in map(json.loads, lines) if row["split"] == split]
+    rows = [row for row in rows if row["title"].strip() and row["abstract"].strip()]
+    return RetrievalSet(
+        f"acl-{split}",
+        {row["id"]: row["abstract"] for row in rows},
+        {row["id"]: row["title"] for row in rows},
+        {row["id"]: {row["id"]: 1} for row in rows},
+    )
+
+
+def digest(judged: RetrievalSet) -> str:
+    text = json.dumps([judged.corpus, judged.queries, judged.judgements], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a query's two rankings hold."""
+
+    near: np.ndarray  # passages by falling cosine
+    words: np.ndarray  # passages by falling BM25
+    every: np.ndarray  # both, by number
+    cosines: np.ndarray  # of every
+    bm25: np.ndarray  # of every; 0 without
+    full_score: float
+
+
+class Measured:
+    """One set in a collection of its own."""
+
+    def __init__(self, collection: Collection, judged: RetrievalSet, most: int | None) -> None:
+        self.collection = collection
+        self.judged = judged
+        self.ids = list(judged.queries)[:most]
+        self.texts = [judged.queries[id_] for id_ in self.ids]
+
+    def scores(self, rankings: Sequence[Sequence[str]]) -> np.ndarray:
+        """nDCG@10 of each query."""
+        pairs = zip(self.ids, rankings, strict=True)
+        return np.array([ndcg(ranking, self.judged.judgements[id_], depth=10) for id_, ranking in pairs])
+
+    def mode(self, mode: str) -> np.ndarray:
+        found = self.collection.search_many(self.texts, 10, mode=mode, by_document=True)
+        return self.scores([[hit.id for hit in hits] for hits in found])
+
+    def milliseconds(self) -> dict[str, dict[str, float]]:
+        """A query at a time, encoding included, the modes in turn."""
+        spent: dict[str, list[float]] = {mode: [] for mode in MODES}
+        for at, text in enumerate(self.texts[:TIMED]):
+            for mode in MODES[at % 3 :] + MODES[: at % 3]:
+                began = time.perf_counter()
+                self.collection.search(text, 10, mode=mode)
+                spent[mode].append(1000 * (time.perf_counter() - began))
+        return {
+            mode: {"median": round(median(times), 2), "p90": round(float(np.quantile(times, 0.9)), 2)}
+            for mode, times in spent.items()
+        }
+
+    def bm25s(self) -> np.ndarray:
+        names = list(self.judged.corpus)
+        options = {"stopwords": "en", "stemmer": _stemmer(), "show_progress": False}
+        index = bm25s.BM25(method="robertson", k1=1.2, b=0.75)
+        index.index(bm25s.tokenize(list(self.judged.corpus.values()), **options), show_progress=False)
+        asked = bm25s.tokenize(self.texts, **options)
+        found, _ = index.retrieve(asked, k=10, show_progress=False)
+        return self.scores([[names[place] for place in row] for row in found.tolist()])
+
+    def variants(self) -> dict[str, float]:
+        """Other ways of fusing the same candidates: nDCG@10 of each."""
+        fusions: dict[str, Callable[[Candidates], np.ndarray]] = {}
+        for k in (60, 10, 2):
+            for share in (0.5, 0.3):
+                fusions[f"rrf k={k}, words {share}"] = partial(by_rank, k=k, share=share)
+        for share in (0.2, 0.5):
+            fusions[f"min-max, words {share}"] = partial(by_min_max, share=share)
+        for weight in (WEIGHT, 0.25, 0.1):
+            for floor in (0.0, 0.2, 0.3, FLOOR, 0.5):
+                fusions[f"weighted {weight:.2f}, floor {floor}"] = partial(
+                    by_score, weight=weight, floor=floor
+                )
+        drawn = self._candidates()
+        names = np.array(["", *self.judged.corpus])  # passages are whole documents, numbered as they came
+        return {
+            name: round(float(self.scores([names[fuse(one)[:10]].tolist() for one in drawn]).mean()), 4)
+            for name, fuse in fusions.items()
+        }
+
+    def _candidates(self) -> list[Candidates]:
+        collection, snapshot = self.collection, self.collection.snapshot()
+        encoder = collection.library.encoder(snapshot.generation.encoder.source)
+        queries = unit_length(encoder.encode(self.texts, kind=TextKind.QUERY))
+        near = snapshot.nearest_many(queries, DEPTH)
+        drawn = []
+        with collection.library.store.database.reading() as connection:
+            for query, dense, text in zip(queries, near, self.texts, strict=True):
+                words = lexical_candidates(connection, snapshot.collection.id, text, DEPTH)
+                every = np.union1d(dense.ids, words.ids)
+                cosines = snapshot.vectors.rows(snapshot.vectors.positions(every)) @ query
+                bm25 = np.zeros(every.size)
+                bm25[np.searchsorted(every, words.ids)] = words.scores
+                drawn.append(Candidates(dense.ids, words.ids, every, cosines, bm25, words.full_score))
+        return drawn
+
+
+def by_rank(drawn: Candidates, *, k: int, share: float) -> np.ndarray:
+    return reciprocal_rank_fusion([drawn.near, drawn.words], k, [1 - share, share])[0]
+
+
+def by_min_max(drawn: Candidates, *, share: float) -> np.ndarray:
+    """Each kind of score stretched from 0 to 1 over the query's own candidates."""
+    lowest = drawn.cosines[np.searchsorted(drawn.every, drawn.near[-1])]
+    spread = max(float(drawn.cosines.max() - lowest), 1e-9)
+    cosines = np.maximum(0.0, (drawn.cosines - lowest) / spread)
+    bm25 = drawn.bm25 / max(float(drawn.bm25.max()), 1e-9)
+    return drawn.every[np.lexsort((drawn.every, -((1 - share) * cosines + share * bm25)))]
+
+
+def by_score(drawn: Candidates, *, weight: float, floor: float) -> np.ndarray:
+    fused = weighted_fusion(drawn.cosines, word_shares(drawn.bm25, drawn.full_score), weight, floor)
+    return drawn.every[np.lexsort((drawn.every, -fused))]
+
+
+def interval(gains: np.ndarray, draws: int = 10_000) -> list[float]:
+    """The 95 % interval of the mean gain, by drawing the queries with replacement."""
+    generator = np.random.default_rng(SEED)
+    means = np.concatenate(
+        [
+            gains[generator.integers(0, gains.size, (500, gains.size))].mean(axis=1)
+            for _ in range(draws // 500)
+        ]
+    )
+    return [round(float(bound), 4) for bound in np.quantile(means, (0.025, 0.975))]
+
+
+def measured(name: str, judged: RetrievalSet, most: int | None) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder, Library.open(folder) as library:
+        collection = library.collection("judged", chunking="none")
+        began = time.perf_counter()
+        collection.add_rows([{"id": id_, "text": text} for id_, text in judged.corpus.items()])
+        indexing = time.perf_counter() - began
+        run = Measured(collection, judged, most)
+        modes = {mode: run.mode(mode) for mode in MODES}
+        peer = run.bm25s()
+        better = max(("dense", "lexical"), key=lambda mode: float(modes[mode].mean()))
+        gains = modes["hybrid"] - modes[better]
+        row: dict[str, object] = {
+            "set": name,
+            "data_sha256": digest(judged),
+            "documents": len(judged.corpus),
+            "queries": len(run.ids),
+            "indexing_seconds": round(indexing, 1),
+            "ndcg_at_10": {mode: round(float(scores.mean()), 4) for mode, scores in modes.items()}
+            | {"bm25s": round(float(peer.mean()), 4)},
+            "better_of_the_two": better,
+            "hybrid_gain": round(float(gains.mean()), 4),
+            "hybrid_gain_95": interval(gains),
+            "hybrid_not_below": bool(round(float(gains.mean()), 6) >= 0),
+            "milliseconds": run.milliseconds(),
+            "fusions_ndcg_at_10": run.variants(),
+        }
+    sys.stderr.write(json.dumps({key: row[key] for key in ("set", "ndcg_at_10", "hybrid_gain_95")}) + "\n")
+    return row
+
+
+def _stemmer() -> object | None:
+    try:
+        import Stemmer
+    except ModuleNotFoundError:
+        return None
+    return Stemmer.Stemmer("porter")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sets", default=",".join(SETS), help=f"of {', '.join(SETS)}")
+    parser.add_argument("--queries", type=int, help="of each set, the first; all if left out")
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    rows = [measured(name, judged_set(name, chosen.data), chosen.queries) for name in chosen.sets.split(",")]
+    result = {
+        "question": "nDCG@10 of searching by meaning, by words and by both",
+        "commit": commit(),
+        "machine": machine(),
+        "seed": SEED,
+        "versions": {"bm25s": version("bm25s"), "sqlite": sqlite3.sqlite_version},
+        "peer": {"bm25s": "robertson, k1 1.2, b 0.75, English stop words", "stemmed": _stemmer() is not None},
+        "fusion": {"weight": WEIGHT, "floor": FLOOR, "depth": DEPTH},
+        "sets": rows,
+    }
+    written = json.dumps(result, indent=2)
+    if chosen.out:
+        chosen.out.parent.mkdir(parents=True, exist_ok=True)
+        chosen.out.write_text(written + "\n", "utf-8")
+    sys.stdout.write(written + "\n")
+
+
+if __name__ == "__main__":
+    main()

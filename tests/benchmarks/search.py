@@ -1,0 +1,232 @@
+"""How fast are the ten nearest of many vectors found, at equal recall?
+
+nearsay (the plan that its contract chooses for recall 0.95@10, and two of its kinds by themselves) beside
+hnswlib, usearch and FAISS's own HNSW, each at the cheapest setting that finds 0.95 of the ten truly nearest.
+Each is built in a process of its own (build time) and opened in another (memory); then all are timed in turn,
+in an order that changes every round: many queries at once on all threads, the same on one thread, and one at
+a time. Last, what the library adds to a query: `Collection.search` with an encoder that only looks vectors
+up, less the index's own time.
+
+    python tests/benchmarks/search.py --vectors FILE.npy | --texts FILE [--million] [--out FILE.json]
+
+Needs hnswlib and usearch: pip install 'nearsay[benchmarks]'.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import faiss
+import numpy as np
+from machine import commit, machine
+from made_vectors import HOW_MADE, grown, held_out, real_vectors, sha256
+from search_overhead import overhead
+from search_peers import PEERS, resident_mb
+from threadpoolctl import threadpool_limits
+
+SEED = 1
+K = 10
+RECALL = 0.95
+SINGLES = 300  # queries a round that are asked one at a time
+
+
+def child(arguments: list[str]) -> dict[str, float]:
+    """This script in another process, and the JSON that it says last."""
+    ran = subprocess.run(
+        [sys.executable, __file__, *arguments], check=True, capture_output=True, text=True, env=os.environ
+    )
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def built(number: int, vectors: Path, folder: Path, threads: int) -> dict[str, float]:
+    """Build peer `number` into the folder."""
+    read = np.load(vectors)
+    begin = time.perf_counter()
+    PEERS[number].build(read, folder, threads)
+    return {"seconds": round(time.perf_counter() - begin, 1)}
+
+
+def opened(number: int, queries: Path, folder: Path) -> dict[str, float]:
+    """What this process grows by when peer `number` is opened and has answered the queries."""
+    asked = np.load(queries)
+    before = resident_mb()
+    peer = PEERS[number]
+    peer.open(folder)
+    peer.look(peer.steps[len(peer.steps) // 2])
+    peer.search(asked, K)
+    after = resident_mb()
+    return {name: round(after[name] - before[name], 1) for name in after}
+
+
+def recall(truth: np.ndarray, found: np.ndarray) -> float:
+    shares = [np.intersect1d(a, b).size / K for a, b in zip(truth, found, strict=True)]
+    return round(float(np.mean(shares)), 4)
+
+
+def cheapest(peer, queries: np.ndarray, truth: np.ndarray) -> float:
+    """Turn the peer up until it finds enough; its recall."""
+    reached = 0.0
+    for step in peer.steps:
+        peer.look(step)
+        reached = recall(truth, peer.search(queries, K))
+        peer.step = step
+        if reached >= RECALL:
+            break
+    return reached
+
+
+def rounds(peers, queries: np.ndarray, count: int, threads: int) -> dict[str, dict[str, list[float]]]:
+    kept = {
+        peer.name: {"batched": [], "one_thread": [], "single_ms": [], "single_p99_ms": []} for peer in peers
+    }
+    generator = np.random.default_rng(SEED)
+    for number in range(count + 1):  # the first warms up and is not counted
+        for at in generator.permutation(len(peers)):
+            peer = peers[at]
+            figures: dict[str, float] = {}
+            for name, allowed in (("batched", threads), ("one_thread", 1)):
+                peer.threads(allowed)
+                with threadpool_limits(allowed):
+                    peer.search(queries[:50], K)
+                    begin = time.perf_counter()
+                    peer.search(queries, K)
+                    figures[name] = len(queries) / (time.perf_counter() - begin)
+            peer.threads(threads)
+            singles = []
+            for query in queries[:SINGLES]:
+                begin = time.perf_counter()
+                peer.search(query[None, :], K)
+                singles.append(1000 * (time.perf_counter() - begin))
+            figures["single_ms"] = statistics.median(singles)
+            figures["single_p99_ms"] = float(np.quantile(singles, 0.99))
+            if number:
+                for name, figure in figures.items():
+                    kept[peer.name][name].append(figure)
+    return kept
+
+
+def spread(values: list[float], digits: int) -> dict[str, float]:
+    return {
+        "median": round(statistics.median(values), digits),
+        "least": round(min(values), digits),
+        "most": round(max(values), digits),
+    }
+
+
+def measured(vectors: np.ndarray, queries: np.ndarray, chosen: argparse.Namespace, home: Path) -> dict:
+    threads = chosen.threads
+    truth = faiss.knn(queries, vectors, K, metric=faiss.METRIC_INNER_PRODUCT)[1]
+    np.save(home / "vectors.npy", vectors)
+    np.save(home / "queries.npy", queries)
+    rows: dict[str, dict] = {}
+    peers = []
+    for number, peer in enumerate(PEERS):
+        if chosen.only and peer.name not in chosen.only:
+            continue
+        folder = home / str(number)
+        folder.mkdir()
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} building {peer.name} over {len(vectors):,}\n")
+        arguments = [str(home / "vectors.npy"), str(folder), str(threads)]
+        build = child(["--child-build", str(number), *arguments])
+        memory = child(["--child-open", str(number), str(home / "queries.npy"), str(folder)])
+        peer.open(folder)
+        peer.threads(threads)
+        reached = cheapest(peer, queries, truth)
+        peers.append(peer)
+        rows[peer.name] = {
+            **peer.described(),
+            "step": peer.step,
+            "recall_at_10": reached,
+            "build_seconds": build["seconds"],
+            "index_bytes": sum(
+                file.stat().st_size for file in folder.iterdir() if not is_vectors(peer, file.name)
+            ),
+            "resident_mb": memory,
+        }
+    for name, figures in rounds(peers, queries, chosen.rounds, threads).items():
+        for column, values in figures.items():
+            rows[name][column] = spread(values, 4 if column.endswith("ms") else 1)
+    shares = {}
+    others = [name for name in rows if not name.startswith("nearsay")]
+    if "nearsay" in rows and others:
+        for column in ("batched", "one_thread"):
+            best = max(rows[name][column]["median"] for name in others)
+            shares[column] = round(rows["nearsay"][column]["median"] / best, 3)
+        best = min(rows[name]["single_ms"]["median"] for name in others)
+        shares["single"] = round(best / rows["nearsay"]["single_ms"]["median"], 3)
+    return {
+        "vectors": len(vectors),
+        "dimension": vectors.shape[1],
+        "data_sha256": sha256(vectors),
+        "queries": len(queries),
+        "engines": rows,
+        "nearsay_over_best_peer": shares,
+    }
+
+
+def is_vectors(peer, name: str) -> bool:
+    """Whether a file of nearsay's holds the float32 vectors, which other engines keep in the index."""
+    return peer.name.startswith("nearsay") and any(
+        segment.sha256 in name for segment in peer.vectors.segments
+    )
+
+
+def main() -> None:
+    if len(sys.argv) > 1 and sys.argv[1] == "--child-build":
+        number, vectors, folder, threads = sys.argv[2:]
+        said = built(int(number), Path(vectors), Path(folder), int(threads))
+        sys.stdout.write("\n" + json.dumps(said) + "\n")
+        return
+    if len(sys.argv) > 1 and sys.argv[1] == "--child-open":
+        number, queries, folder = sys.argv[2:]
+        sys.stdout.write("\n" + json.dumps(opened(int(number), Path(queries), Path(folder))) + "\n")
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--vectors", type=Path, help="float32 (n, d), .npy")
+    parser.add_argument("--texts", type=Path, help="a text a line; encoded once, kept as FILE.vectors.npy")
+    parser.add_argument("--limit", type=int, help="the most real vectors to take")
+    parser.add_argument(
+        "--million", type=int, nargs="?", const=1_000_000, help="as well with so many made ones"
+    )
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--only", action="append", help="an engine by its name; several times for several")
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    queries, vectors = held_out(
+        real_vectors(chosen.vectors, chosen.texts, chosen.limit), chosen.queries, SEED
+    )
+    result: dict[str, object] = {
+        "question": "queries a second at recall@10 of at least 0.95",
+        "commit": commit(),
+        "machine": machine() | {"search_threads": chosen.threads},
+        "seed": SEED,
+        "k": K,
+        "rounds": chosen.rounds,
+    }
+    with tempfile.TemporaryDirectory() as home:
+        (Path(home) / "real").mkdir()
+        result["real"] = measured(vectors, queries, chosen, Path(home) / "real")
+    result["overhead"] = overhead(vectors, queries)
+    if chosen.million:
+        with tempfile.TemporaryDirectory() as home:
+            made = grown(vectors, chosen.million, SEED)
+            result["million"] = {"made": HOW_MADE, **measured(made, queries, chosen, Path(home))}
+    written = json.dumps(result, indent=2)
+    if chosen.out:
+        chosen.out.parent.mkdir(parents=True, exist_ok=True)
+        chosen.out.write_text(written + "\n", "utf-8")
+    sys.stdout.write(written + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Many rows at once into either database."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearsay.indexer.catalogue.bulk import insert_rows, json_text
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.tables import Json
+
+_COLUMNS = ("number", "end", "text", "fields", "sure", "source")
+
+
+@pytest.fixture
+def table() -> sa.Table:
+    """A table with a column of each kind that the catalogue has; one is called `end`."""
+    return sa.Table(
+        "things",
+        sa.MetaData(),
+        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("end", sa.Integer),
+        sa.Column("text", sa.String(40)),
+        sa.Column("fields", Json),
+        sa.Column("sure", sa.Boolean),
+        sa.Column("source", sa.Text, nullable=True),
+    )
+
+
+@pytest.fixture
+def database(open_database: Callable[[], Database], table: sa.Table) -> Iterator[Database]:
+    """An empty database of each kind in turn with that table."""
+    opened = open_database()
+    with opened.writing() as connection:
+        table.create(connection)
+    return opened
+
+
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1250])
+def test_every_row_arrives_as_sqlalchemy_would_have_written_it(
+    database: Database, table: sa.Table, count: int
+) -> None:
+    texts = ["plain", "Ж {quoted, 'so' \"or\" so} \\ %s ? :name", "", "NULL", "tab\tline\nend"]
+    fields: list[dict[str, object]] = [{}, {"é": [1, None, "x"], "deep": {"a": 1.5}}, {"quote": '"\\'}]
+    rows = [
+        (number, number * 2, texts[number % 5], fields[number % 3], number % 2 == 0, ("/a", None)[number % 2])
+        for number in range(count)
+    ]
+    with database.writing() as connection:
+        insert_rows(connection, table, _COLUMNS, [(*row[:3], json_text(row[3]), *row[4:]) for row in rows])
+    with database.reading() as connection:
+        found = connection.execute(sa.select(table).order_by(table.c.number)).all()
+    assert [tuple(row) for row in found] == rows
+
+
+def test_a_row_that_is_there_already_refuses_all_of_them(database: Database, table: sa.Table) -> None:
+    rows = [(number, 0, "", "{}", True, None) for number in range(600)]
+    with database.writing() as connection:
+        insert_rows(connection, table, _COLUMNS, rows[550:551])
+    with pytest.raises(sa.exc.IntegrityError), database.writing() as connection:
+        insert_rows(connection, table, _COLUMNS, rows)
+    with database.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() == 1
+
+
+@given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()))
+def test_json_keeps_its_letters_and_its_order(value: dict[str, object]) -> None:
+    assert json_text(value) == json.dumps(value, ensure_ascii=False)
+    assert list(json.loads(json_text(value)).items()) == list(value.items())

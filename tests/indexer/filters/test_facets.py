@@ -1,0 +1,99 @@
+"""Counts by value, over declared fields and others."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.errors import BadFilterError
+
+ROWS: list[dict[str, object]] = [
+    {"id": "1", "text": "a cat sat", "venue": "acl", "year": 2019, "tags": ["a", "b", "a"], "open": True},
+    {"id": "2", "text": "the dog dug", "venue": "acl", "year": "2019", "tags": "a", "open": True},
+    {"id": "3", "text": "considerably", "venue": "emnlp", "year": 2019.0, "tags": []},
+    {"id": "4", "text": "parrots", "venue": None, "year": 2020.5, "tags": ["a", 7], "open": False},
+    {"id": "5", "text": "lengthier", "year": -3, "tags": {"deep": 1}, "source": "x"},
+]
+
+
+@pytest.fixture(params=["declared", "undeclared"])
+def papers(
+    request: pytest.FixtureRequest, catalogue_url: str, tmp_path: Path, words: WordsEncoder
+) -> Iterator[Collection]:
+    """Five documents, their fields declared or not, the catalogue of each kind in turn."""
+    database = None if catalogue_url.startswith("sqlite") else catalogue_url
+    with Library.open(tmp_path / "library", database=database, load_encoder=lambda _: words) as library:
+        collection = library.collection("papers")
+        collection.add_rows(ROWS)
+        library.collection("others").add_rows([{"text": "elsewhere", "venue": "acl"}])
+        if request.param == "declared":
+            collection.declare_fields(["venue", "year", "tags", "open"])
+        yield collection
+
+
+def counts(collection: Collection, field: str, **how: object) -> list[tuple[object, int]]:
+    found = collection.facets(field, **how)  # type: ignore[arg-type]
+    return [(each.value, each.documents) for each in found.values]
+
+
+def test_values_are_counted_the_commonest_first(papers: Collection) -> None:
+    found = papers.facets("venue")
+    assert [(each.value, each.documents) for each in found.values] == [("acl", 2), ("emnlp", 1)]
+    assert (found.different, found.other, found.missing, found.documents) == (2, 0, 2, 5)
+    assert counts(papers, "open") == [(True, 2), (False, 1)]
+
+
+def test_a_number_counts_once_however_it_is_written_and_text_apart(papers: Collection) -> None:
+    assert counts(papers, "year") == [(2019, 2), (-3, 1), (2020.5, 1), ("2019", 1)]
+    assert [type(value) for value, _ in counts(papers, "year")] == [int, int, float, str]
+
+
+def test_a_list_counts_for_each_different_element_and_is_not_missing(papers: Collection) -> None:
+    found = papers.facets("tags")
+    assert [(each.value, each.documents) for each in found.values] == [("a", 3), (7, 1), ("b", 1)]
+    assert (found.missing, found.documents) == (0, 5)
+
+
+def test_what_is_beyond_the_limit_is_added_up(papers: Collection) -> None:
+    found = papers.facets("tags", limit=1)
+    assert counts(papers, "tags", limit=1) == [("a", 3)]
+    assert (found.different, found.other) == (3, 2)
+    with pytest.raises(BadInputError, match="limit is 0"):
+        papers.facets("tags", limit=0)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected", "missing"),
+    [
+        ("open = true", {"acl": 2}, 0),
+        ("year >= 2020", {}, 1),
+        ("not open = true", {"emnlp": 1}, 2),
+        ("tags contains 'a' and year < 2020", {"acl": 2}, 0),
+        ("id in ('1', '3', 'no')", {"acl": 1, "emnlp": 1}, 0),
+        ("text contains 'no such piece'", {}, 0),
+    ],
+)
+def test_only_documents_that_pass_the_filter_are_counted(
+    papers: Collection, where: str, expected: dict[str, int], missing: int
+) -> None:
+    found = papers.facets("venue", where=where)
+    assert Counter({each.value: each.documents for each in found.values}) == Counter(expected)
+    assert found.missing == missing
+    assert found.documents == sum(expected.values()) + missing
+
+
+def test_a_documents_own_columns_can_be_counted_too(papers: Collection) -> None:
+    assert counts(papers, "id", limit=2) == [("1", 1), ("2", 1)]
+    found = papers.facets("title")
+    assert (found.values, found.missing) == ((), 5)
+
+
+def test_a_field_that_no_document_has_is_missing_everywhere(papers: Collection) -> None:
+    found = papers.facets("no.such")
+    assert (found.values, found.different, found.missing) == ((), 0, 5)
+    with pytest.raises(BadFilterError, match="is not a field's name"):
+        papers.facets('a"b')

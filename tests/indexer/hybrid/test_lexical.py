@@ -1,0 +1,148 @@
+"""Passages by the words that they share with a query, in both kinds of catalogue."""
+
+from collections.abc import Callable, Iterator
+from math import log
+
+import bm25s
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.hybrid import lexical_rows
+from nearsay.indexer.hybrid.lexical import LexicalCandidates, lexical_candidates
+
+TEXTS = [
+    "a brown dog sleeps by the door",
+    "the cat and the dog share one bowl of milk and the cat wins",
+    "milk is delivered before sunrise",
+    "the Café opens at nine",
+    "running shoes for runners who run",
+    "nothing of note happened on the pier, and nothing followed",
+    "rain fell on the pier all night",
+]
+
+Search = Callable[..., LexicalCandidates]
+
+
+@pytest.fixture
+def connection(catalogue: Database) -> Iterator[sa.Connection]:
+    """A collection's lexical table with the texts, numbered from 1."""
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 7)
+        lexical_rows.insert_rows(open_connection, 7, range(1, len(TEXTS) + 1), TEXTS)
+        yield open_connection
+
+
+def found(connection: sa.Connection, query: str, count: int | None = None, **rest: object) -> list[int]:
+    return lexical_candidates(connection, 7, query, count, **rest).ids.tolist()
+
+
+def test_passages_with_the_words_are_found_best_first(connection: sa.Connection) -> None:
+    assert found(connection, "dog") == [1, 2]  # the shorter passage first
+    assert found(connection, "milk dog cat")[0] == 2
+    assert found(connection, "sunrise milk") == [3, 2]
+    assert found(connection, "sunrise milk", 1) == [3]
+    assert found(connection, "zebra") == []
+
+
+def test_endings_capitals_and_accents_make_no_difference(connection: sa.Connection) -> None:
+    assert found(connection, "RUNNER'S shoe")[0] == 5
+    assert found(connection, "cafe") == found(connection, "CAFÉ") == found(connection, "cafe\u0301s") == [4]
+
+
+def test_the_score_is_bm25(connection: sa.Connection) -> None:
+    lengths = [len(text.replace(",", "").split()) for text in TEXTS]
+    result = lexical_candidates(connection, 7, "dog pier")
+    rarity = log((7 - 2 + 0.5) / (2 + 0.5))
+    for number, score in zip(result.ids.tolist(), result.scores.tolist(), strict=True):
+        norm = 1.2 * (0.25 + 0.75 * lengths[number - 1] / (sum(lengths) / 7))
+        assert score == pytest.approx(rarity * 2.2 / (1 + norm), rel=1e-4)
+    assert sorted(result.ids.tolist()) == [1, 2, 6, 7]
+    assert result.full_score == pytest.approx(2 * rarity)
+
+
+def test_a_word_that_stands_twice_counts_more(connection: sa.Connection) -> None:
+    lengths = [len(text.replace(",", "").split()) for text in TEXTS]
+    result = lexical_candidates(connection, 7, "nothing")
+    norm = 1.2 * (0.25 + 0.75 * lengths[5] / (sum(lengths) / 7))
+    assert result.scores[0] == pytest.approx(log(6.5 / 1.5) * 2 * 2.2 / (2 + norm), rel=1e-4)
+
+
+def test_the_order_is_that_of_another_bm25(connection: sa.Connection) -> None:
+    index = bm25s.BM25(method="robertson", k1=1.2, b=0.75)
+    index.index([text.lower().replace(",", "").split() for text in TEXTS], show_progress=False)
+    for query in ("sunrise milk", "cat milk", "rain night nothing"):
+        theirs, _ = index.retrieve([query.split()], k=2, show_progress=False)
+        assert found(connection, query, 2) == (theirs[0] + 1).tolist()
+
+
+def test_only_what_is_allowed_is_found(connection: sa.Connection) -> None:
+    assert found(connection, "dog milk", allowed=np.array([1, 3])) == [3, 1]
+    assert found(connection, "dog", allowed=np.array([], dtype=np.int64)) == []
+
+
+HOSTILE = [
+    "",
+    " ",
+    "?!",
+    "🙂",
+    '"',
+    "'",
+    "''; DROP TABLE lexical_7; --",
+    "a AND",
+    "NOT",
+    "NEAR(dog cat, 2)",
+    "words:dog",
+    "dog*",
+    "^dog",
+    "(dog",
+    "dog OR (",
+    "dog & | ! <-> :*",
+    "%s %(x)s :x",
+    "\x00dog",
+    "the of and is",
+    "日本語のテキスト",
+    "x" * 10_000,
+    "w" + " word" * 2_000,
+    " ".join(f"w{i}" for i in range(2_500)),
+    "\ud7ff\ue000\uffff",
+]
+
+
+def test_no_query_fails_or_is_read_as_syntax(connection: sa.Connection) -> None:
+    for query in HOSTILE:
+        ids = set(found(connection, query))
+        assert "dog" not in query or ids >= {1, 2}, query
+
+
+def test_a_query_without_a_known_word_finds_nothing(connection: sa.Connection) -> None:
+    for query in ("", "?!", "🙂", "日本語のテキスト", "x" * 10_000, "NOT"):
+        assert found(connection, query) == [], query
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.text(max_size=60))
+def test_no_text_fails(connection: sa.Connection, query: str) -> None:
+    assert (lexical_candidates(connection, 7, query).scores > 0).all()
+
+
+def test_common_words_are_left_out_where_rarer_ones_are_there(connection: sa.Connection) -> None:
+    result = lexical_candidates(connection, 7, "the milk of the dog", budget=5)
+    assert (result.used, result.common) == (("milk", "of"), ("dog", "the"))
+    assert result.complete
+    everything = lexical_candidates(connection, 7, "the milk of the dog", budget=100)
+    assert everything.common == ()
+
+
+def test_a_query_of_nothing_but_common_words_finds_some(connection: sa.Connection) -> None:
+    result = lexical_candidates(connection, 7, "the", budget=2)
+    assert (sorted(result.ids.tolist()), result.complete) == ([1, 2], False)
+
+
+def test_a_word_that_no_passage_has_makes_a_full_answer_impossible(connection: sa.Connection) -> None:
+    with_it = lexical_candidates(connection, 7, "dog zebra")
+    assert with_it.full_score == pytest.approx(log(5.5 / 2.5) + log(7.5 / 0.5))
+    assert with_it.used == ("dog",)

@@ -1,0 +1,268 @@
+"""FAISS with GPU functions that compute on the CPU and keep the rules of real ones.
+
+Everything that it does not define is the installed faiss-cpu's. It refuses what FAISS 1.15's GPU build
+refuses (more than 2,048 candidates or probes, codes of other sizes, search parameters for several GPUs, two
+threads on one GPU's resources), ignores what that ignores (selectors), and runs out of memory when told to.
+It says nothing about speed, about rounding inside a kernel, or about how much memory a GPU really needs.
+"""
+
+import threading
+import types
+from collections.abc import Sequence
+from contextlib import contextmanager
+
+import faiss as real
+import numpy as np
+
+__all__ = ["StandInFaiss"]
+
+SELECTION = 2048
+CODES = (1, 2, 3, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96)
+OUT_OF_MEMORY = (
+    "Error in virtual void* faiss::gpu::StandardGpuResourcesImpl::allocMemory(const AllocRequest&) "
+    "at /project/faiss/gpu/StandardGpuResources.cpp:570: Error: 'err == cudaSuccess' failed: "
+    "StandardGpuResources: alloc fail type FlatData dev 0 space Device size 1 bytes "
+    "(cudaMalloc error out of memory [2])\n"
+)
+
+
+class Resources:
+    """StandardGpuResources: one thread at a time."""
+
+    def __init__(self):
+        self._taken = threading.Lock()
+
+    @contextmanager
+    def in_use(self):
+        if not self._taken.acquire(blocking=False):
+            raise AssertionError("two threads are on one GPU's resources")
+        try:
+            yield
+        finally:
+            self._taken.release()
+
+
+def settings(**given):
+    """Any of FAISS's configuration objects: what is not set has FAISS's default."""
+    defaults = types.SimpleNamespace(
+        device=0,
+        useFloat16=False,
+        useFloat16LookupTables=False,
+        usePrecomputed=False,
+        reserveVecs=0,
+        shard=False,
+        shard_type=1,
+    )
+    vars(defaults).update(given)
+    return defaults
+
+
+class OnGpu:
+    """A GPU index: one of faiss-cpu's, behind the GPU's rules."""
+
+    def __init__(self, faiss, resources, device, inner):
+        if device >= faiss.count:
+            raise RuntimeError(
+                f"Error in f at GpuIndex.cu:65: Error: 'x' failed: Invalid GPU device {device}"
+            )
+        self.faiss, self.resources, self.device, self.inner = faiss, resources, device, inner
+        self._probes = 1
+
+    ntotal = property(lambda self: self.inner.ntotal)
+    d = property(lambda self: self.inner.d)
+    cp = property(lambda self: self.inner.cp)
+
+    @property
+    def nprobe(self):
+        return self._probes
+
+    @nprobe.setter
+    def nprobe(self, probes):
+        if not 0 < probes <= SELECTION:
+            raise RuntimeError("nprobe <= GPU_MAX_SELECTION_K")
+        self._probes = probes
+
+    def train(self, vectors):
+        self.inner.train(vectors)
+
+    def add(self, vectors):
+        self._room_for(len(vectors))
+        self.inner.add(vectors)
+
+    def add_with_ids(self, vectors, ids):
+        self._room_for(len(vectors))
+        self.inner.add_with_ids(vectors, ids)
+
+    def reclaimMemory(self):  # noqa: N802 - FAISS's name
+        return 0
+
+    def search(self, queries, k, *, params=None):
+        with self.resources.in_use():
+            if self.faiss.fails_at_search:
+                raise RuntimeError(self.faiss.fails_at_search)
+            if k > SELECTION:
+                raise RuntimeError("Error in f at GpuIndex.cu:1: Error: k <= GPU_MAX_SELECTION_K")
+            self.faiss.searches.append((self.device, len(queries), k))
+            mine = real.SearchParametersIVF(nprobe=self._probes) if hasattr(self.inner, "nprobe") else None
+            return self.inner.search(queries, k, params=mine)  # whatever selector came is ignored
+
+    def _room_for(self, more):
+        if self.inner.ntotal + more > self.faiss.rows_that_fit:
+            raise RuntimeError(OUT_OF_MEMORY)
+
+
+class Shards:
+    """IndexShards of Python objects."""
+
+    def __init__(self, d, threaded, successive_ids):
+        self.d, self.threaded, self.successive_ids, self.parts = d, threaded, successive_ids, []
+
+    ntotal = property(lambda self: sum(part.ntotal for part in self.parts))
+
+    def add_shard(self, part):
+        self.parts.append(part)
+
+    def at(self, place):
+        return self.parts[place]
+
+    def search(self, queries, k, *, params=None):
+        if params is not None:
+            raise RuntimeError("search params not supported for this index")
+        begins = np.cumsum([0] + [part.ntotal for part in self.parts])
+        scores, found = [], []
+        for begin, part in zip(begins, self.parts, strict=False):
+            score, ids = part.search(queries, k)
+            scores.append(np.where(ids < 0, -np.inf, score))
+            found.append(np.where((ids >= 0) & self.successive_ids, ids + begin, ids))
+        scores, found = np.hstack(scores), np.hstack(found)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, 1), np.take_along_axis(found, order, 1)
+
+
+class Replicas:
+    """IndexReplicas of Python objects: the queries are cut into equal parts."""
+
+    def __init__(self, d, threaded):
+        self.d, self.threaded, self.parts = d, threaded, []
+
+    ntotal = property(lambda self: self.parts[0].ntotal)
+
+    def addIndex(self, part):  # noqa: N802 - FAISS's name
+        if self.parts and part.ntotal != self.parts[0].ntotal:
+            raise RuntimeError("IndexReplicas: newly added index does not have same number of vectors")
+        self.parts.append(part)
+
+    def at(self, place):
+        return self.parts[place]
+
+    def search(self, queries, k, *, params=None):
+        if params is not None:
+            raise RuntimeError("search params not supported for this index")
+        each = -(-len(queries) // len(self.parts))
+        answers = [
+            part.search(queries[place * each : (place + 1) * each], k)
+            for place, part in enumerate(self.parts)
+            if place * each < len(queries)
+        ]
+        return np.vstack([scores for scores, _ in answers]), np.vstack([ids for _, ids in answers])
+
+
+class Halves:
+    """IndexFlatIP over vectors rounded to half precision, as with useFloat16; the queries are rounded too."""
+
+    def __init__(self, d):
+        self.inner = real.IndexFlatIP(d)
+
+    ntotal = property(lambda self: self.inner.ntotal)
+    d = property(lambda self: self.inner.d)
+
+    def add(self, vectors):
+        self.inner.add(vectors.astype(np.float16).astype(np.float32))
+
+    def search(self, queries, k, *, params=None):
+        return self.inner.search(queries.astype(np.float16).astype(np.float32), k)
+
+
+class StandInFaiss(types.ModuleType):
+    """What `import faiss` gives when it stands in `sys.modules`."""
+
+    def __init__(self, count=1, *, cagra=False):
+        super().__init__("faiss")
+        self.count = count  # GPUs
+        self.rows_that_fit = 10**9  # on one GPU index, before it is out of memory
+        self.fails_at_search = ""  # what every search raises from now on
+        self.searches = []  # (device, queries, k) of each search on a GPU
+        self.copied = []  # (options, devices) of each copy of a CPU index
+        if cagra:
+            self.GpuIndexCagra = self._cagra
+            self.SearchParametersCagra = lambda: settings(itopk_size=64)
+            self.GpuIndexCagraConfig = settings
+
+    def __getattr__(self, name):
+        if name.startswith("GpuIndexCagra"):
+            raise AttributeError(name)
+        if name.startswith("Gpu") and name.endswith(("Config", "Options")):
+            return settings
+        return getattr(real, name)
+
+    StandardGpuResources = Resources
+    IndexShards = Shards
+    IndexReplicas = Replicas
+
+    def get_num_gpus(self):
+        return self.count
+
+    def downcast_index(self, index):
+        return index
+
+    def GpuIndexFlatIP(self, resources, d, config):  # noqa: N802 - FAISS's name
+        inner = Halves(d) if config.useFloat16 else real.IndexFlatIP(d)
+        return OnGpu(self, resources, config.device, inner)
+
+    def GpuIndexIVFFlat(self, resources, d, lists, metric, config):  # noqa: N802
+        inner = real.IndexIVFFlat(self._centres(d), d, lists, metric)
+        return OnGpu(self, resources, config.device, inner)
+
+    def GpuIndexIVFScalarQuantizer(self, resources, d, lists, kind, metric, residual, config):  # noqa: N802
+        inner = real.IndexIVFScalarQuantizer(self._centres(d), d, lists, kind, metric, residual)
+        return OnGpu(self, resources, config.device, inner)
+
+    def GpuIndexIVFPQ(self, resources, d, lists, size, bits, metric, config):  # noqa: N802
+        if bits != 8 or size not in CODES or d % size:
+            raise RuntimeError(
+                f"Number of bytes per encoded vector / sub-quantizers ({size}) is not supported"
+            )
+        if size * 256 * (2 if config.useFloat16LookupTables else 4) > 49152:
+            raise RuntimeError("Consider useFloat16LookupTables and/or reduce parameters")
+        inner = real.IndexIVFPQ(self._centres(d), d, lists, size, bits, metric)
+        return OnGpu(self, resources, config.device, inner)
+
+    def _cagra(self, resources, d, metric, config):
+        index = OnGpu(self, resources, config.device, real.IndexFlatL2(d))
+        index.train = index.add
+        return index
+
+    def _centres(self, d):
+        return real.IndexFlatIP(d)
+
+    def index_gpu_to_cpu(self, index):
+        return real.clone_index(index.inner)
+
+    def index_cpu_to_gpu(self, resources, device, index, options):
+        self.copied.append((options, [device]))
+        on_gpu = OnGpu(self, resources, device, real.clone_index(index))
+        on_gpu._room_for(0)
+        return on_gpu
+
+    def index_cpu_to_gpu_multiple_py(self, resources: Sequence[Resources], index, options, devices):
+        self.copied.append((options, list(devices)))
+        whole = Shards(index.d, True, False) if options.shard else Replicas(index.d, True)
+        for place, (gpu, device) in enumerate(zip(resources, devices, strict=True)):
+            part = real.clone_index(index)
+            if options.shard:
+                part.reset()
+                kind = real.InvertedLists.SUBSET_TYPE_ID_MOD
+                index.copy_subset_to(part, kind, len(devices), place)
+            on_gpu = OnGpu(self, gpu, device, part)
+            whole.add_shard(on_gpu) if options.shard else whole.addIndex(on_gpu)
+        return whole

@@ -1,0 +1,88 @@
+"""Choosing a GPU plan by measurement."""
+
+import numpy as np
+import pytest
+
+from nearsay.indexer.plans import gpu_tuning
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.devices import FaissGpus, Gpu
+from nearsay.indexer.plans.gpu_plan import GpuKind
+from nearsay.indexer.plans.gpu_report import GpuReport
+from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
+from nearsay.indexer.plans.speed import Speed
+
+THERE = FaissGpus((Gpu(0),), "")
+COSTS = {GpuKind.FLAT_FP16: 3.0, GpuKind.IVF_FLAT: 2.0, GpuKind.IVF_FP16: 1.0, GpuKind.IVF_PQ: 1.5}
+
+
+def told(searchers, _queries):
+    """A clock that goes by the kind alone."""
+    return [Speed(COSTS[searcher.index.plan.kind], 1000.0) for searcher in searchers]
+
+
+@pytest.fixture
+def tuned(gpu_faiss, clustered, monkeypatch):
+    """Measures so many vectors under a contract, on a stand-in that may be changed first."""
+
+    monkeypatch.setattr(gpu_tuning, "_PROPOSING", 40)
+    monkeypatch.setattr(gpu_tuning, "_DECIDING", 200)
+
+    def run(contract=RecallContract(), change=lambda _faiss: None, there=THERE, **options):  # noqa: B008 - frozen
+        change(gpu_faiss(len(there.gpus)))
+        vectors = clustered(700, 16)
+        alive = np.zeros(int(vectors.ids[-1]) + 1, dtype=bool)
+        alive[vectors.ids] = True
+        return tune_on_gpu(vectors, alive, contract, there, timed=told, **options)
+
+    return run
+
+
+def test_the_quickest_kind_that_keeps_the_recall_is_taken(tuned):
+    report = tuned()
+    assert report.taken.kind is GpuKind.IVF_FP16
+    taken = next(row for row in report.rows if row.verdict == "taken")
+    assert taken.plan == report.taken
+    assert taken.recall_at_least >= 0.95
+    assert taken.device == "cuda:0"
+    assert {row.plan.kind for row in report.rows} == set(COSTS)
+    flat = next(row for row in report.rows if row.plan.kind is GpuKind.FLAT_FP16)
+    assert flat.verdict == "keeps the contract; slower than gpu-ivf-fp16"
+    assert flat.recall == 1.0
+
+
+def test_steps_that_find_too_little_are_in_the_report_and_climbing_ends_at_the_first_that_does_not(tuned):
+    steps = [row for row in tuned().rows if row.plan.kind is GpuKind.IVF_FP16]
+    assert [row.plan.probes for row in steps] == [4 * 2**place for place in range(len(steps))]
+    assert all(row.recall_at_least < 0.95 for row in steps[:-1])
+    assert steps[-1].verdict == "taken"
+
+
+def test_what_has_no_room_is_in_the_report_with_its_reason(tuned):
+    report = tuned(change=lambda faiss: setattr(faiss, "rows_that_fit", 5))
+    assert report.taken is None
+    assert {row.verdict for row in report.rows} == {"not built: the GPU has no room for it"}
+    assert {row.device for row in report.rows} == {""}
+
+
+def test_figures_of_a_gpu_that_stopped_are_not_taken_for_its_own(tuned):
+    report = tuned(change=lambda faiss: setattr(faiss, "fails_at_search", "illegal access"))
+    assert report.taken is None
+    assert {row.device for row in report.rows} == {"cpu"}
+    assert all(row.verdict.startswith("not measured: cuda:0 stopped answering") for row in report.rows)
+    assert {row.milliseconds_a_query for row in report.rows} == {None}
+
+
+def test_without_gpus_nothing_is_measured(tuned):
+    assert tuned(there=FaissGpus((), "no driver")) == GpuReport(None, (), "no driver")
+
+
+def test_the_users_own_queries_can_judge(tuned):
+    queries = np.random.default_rng(3).standard_normal((40, 16)).astype(np.float32)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    report = tuned(contract=RecallContract(recall=0.9), queries=queries)
+    assert report.taken is not None
+
+
+def test_a_report_comes_back_from_what_was_kept(tuned):
+    report = tuned()
+    assert GpuReport.from_json(report.to_json()) == report

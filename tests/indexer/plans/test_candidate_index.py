@@ -1,0 +1,339 @@
+"""Indexes of every kind: they propose, the stored vectors decide."""
+
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from nearsay.data.errors import MissingExtraError
+from nearsay.indexer.plan import PlanKind
+from nearsay.indexer.plans import candidate_index
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
+from nearsay.indexer.segment import (
+    SegmentHeader,
+    SegmentKind,
+    VectorSegment,
+    open_index_bytes,
+    write_index,
+)
+from nearsay.indexer.vector_store import Candidates, VectorStore, unit_length
+
+COUNT, DIMENSION, K = 2000, 32, 10
+KINDS = sorted(ENGINES)
+LISTS = [kind for kind in KINDS if kind.startswith("ivf")]
+Vectors = NDArray[np.float32]
+Alive = NDArray[np.bool_]
+
+
+def clustered(count: int, seed: int) -> Vectors:
+    """Unit vectors around sixty centres."""
+    generator = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).standard_normal((60, DIMENSION))
+    spread = 0.35 * generator.standard_normal((count, DIMENSION))
+    return unit_length((centres[generator.integers(0, 60, count)] + spread).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def vectors() -> VectorStore:
+    """COUNT vectors in three segments, numbered by threes."""
+    ids, table = np.arange(1, COUNT + 1) * 3, clustered(COUNT, 0)
+    cuts = [(0, 1000), (1000, 1700), (1700, COUNT)]
+    return VectorStore([VectorSegment(str(b), ids[b:e], table[b:e]) for b, e in cuts], DIMENSION)
+
+
+@pytest.fixture(scope="module")
+def alive() -> Alive:
+    """Every passage but each tenth, as a snapshot keeps it."""
+    found = np.ones(3 * COUNT + 1, dtype=np.bool_)
+    found[30::30] = False
+    found.setflags(write=False)
+    return found
+
+
+@pytest.fixture(scope="module")
+def queries() -> Vectors:
+    """Forty that are not in the index."""
+    return clustered(40, 5)
+
+
+@pytest.fixture(scope="module")
+def built(vectors: VectorStore, alive: Alive) -> Mapping[PlanKind, CandidateIndex]:
+    """One index of each kind over the living."""
+    ids = vectors.ids[alive[vectors.ids]]
+    return {kind: build(kind, vectors, ids, 3 * COUNT) for kind in KINDS}
+
+
+def turned_up(index: CandidateIndex) -> CandidateIndex:
+    """Looking as far as its ladder goes."""
+    engine = index.engine
+    shape = engine.shapes(COUNT, DIMENSION)[0]
+    return index.looking(engine.ladder(COUNT, shape)[-1])
+
+
+def recall(truth: list[Candidates], found: list[Candidates]) -> float:
+    shares = [np.intersect1d(a.ids, b.ids).size / a.ids.size for a, b in zip(truth, found, strict=True)]
+    return float(np.mean(shares))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_holds_exactly_what_it_was_given(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, alive: Alive, kind: PlanKind
+) -> None:
+    index = built[kind]
+    assert index.kind is kind
+    assert index.through == 3 * COUNT
+    assert len(index) == COUNT * 9 // 10
+    assert index.ids().tolist() == vectors.ids[alive[vectors.ids]].tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_turned_up_it_finds_what_exact_search_finds(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+) -> None:
+    truth = vectors.nearest_many(queries, K, alive)
+    assert recall(truth, turned_up(built[kind]).nearest_many(vectors, queries, K, alive)) > 0.97
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recall_rises_along_the_ladder(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+) -> None:
+    engine = engine_of(kind)
+    ladder = engine.ladder(COUNT, engine.shapes(COUNT, DIMENSION)[0])
+    truth = vectors.nearest_many(queries, K, alive)
+    first, last = (
+        recall(truth, built[kind].looking(step).nearest_many(vectors, queries, K, alive))
+        for step in (ladder[0], ladder[-1])
+    )
+    assert first <= last
+    assert len({tuple(sorted(step.items())) for step in ladder}) == len(ladder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_those_of_exact_search_to_the_bit_one_by_one_and_many_at_once(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+) -> None:
+    index = built[kind]
+    many = index.nearest_many(vectors, queries, K, alive)
+    for query, found in zip(queries, many, strict=True):
+        alone = index.nearest(vectors, query, K, alive)
+        assert found.ids.size == K
+        assert (alone.ids.tolist(), alone.scores.tolist()) == (found.ids.tolist(), found.scores.tolist())
+        exact = vectors.nearest(query, COUNT, alive)
+        scores = dict(zip(exact.ids.tolist(), exact.scores.tolist(), strict=True))
+        assert found.scores.tolist() == [scores[number] for number in found.ids.tolist()]
+        order = sorted(zip((-found.scores).tolist(), found.ids.tolist(), strict=True))
+        assert [number for _, number in order] == found.ids.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_shortlist_changes_nothing(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quick = built[kind].nearest_many(vectors, queries, K, alive)
+    monkeypatch.setattr(candidate_index, "_MOST_SEGMENTS", 0)
+    slow = built[kind].nearest_many(vectors, queries, K, alive)
+    assert [found.ids.tolist() for found in quick] == [found.ids.tolist() for found in slow]
+    assert [found.scores.tolist() for found in quick] == [found.scores.tolist() for found in slow]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_passages_that_were_removed_after_the_building_never_come_back(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+) -> None:
+    index = turned_up(built[kind])
+    best = np.unique(np.concatenate([found.ids for found in index.nearest_many(vectors, queries, 5, alive)]))
+    fewer = alive.copy()
+    fewer[best] = False
+    found = index.candidates(queries, 50, fewer)
+    assert np.intersect1d(found, best).size == 0
+    truth = vectors.nearest_many(queries, K, fewer)
+    assert recall(truth, index.nearest_many(vectors, queries, K, fewer)) > 0.95
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_remembered_of_one_view_is_not_used_for_another(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, queries: Vectors, kind: PlanKind
+) -> None:
+    index = built[kind].looking({})
+    everything = np.ones(3 * COUNT + 1, dtype=np.bool_)
+    low = np.arange(3 * COUNT + 1) < 1500
+    for view in (everything, low):
+        view.setflags(write=False)
+    assert index.candidates(queries, K, everything).max() > 1500
+    assert index.candidates(queries, K, everything).tolist() == index.candidates(queries, K).tolist()
+    assert 0 < index.candidates(queries, K, low).max() < 1500
+    assert index.candidates(queries, K, everything).max() > 1500
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_view_shorter_than_the_index_hides_what_lies_beyond(
+    built: Mapping[PlanKind, CandidateIndex], queries: Vectors, kind: PlanKind
+) -> None:
+    index = turned_up(built[kind])
+    for writeable in (True, False):
+        view = np.ones(1001, dtype=np.bool_)
+        view.setflags(write=writeable)
+        assert 0 < index.candidates(queries, 20, view).max() <= 1000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_when_too_few_are_left_the_rest_of_the_row_is_minus_one(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, queries: Vectors, kind: PlanKind
+) -> None:
+    view = np.zeros(3 * COUNT + 1, dtype=np.bool_)
+    view[[3, 6, 9]] = True
+    found = built[kind].candidates(queries, K, view)
+    assert found.shape == (40, K)
+    assert set(np.unique(found).tolist()) <= {-1, 3, 6, 9}
+    assert all(hit.ids.size <= 3 for hit in built[kind].nearest_many(vectors, queries, K, view))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_vectors_give_the_same_index_and_another_seed_another(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, alive: Alive, kind: PlanKind
+) -> None:
+    ids = vectors.ids[alive[vectors.ids]]
+    serialised = built[kind].serialise().tobytes()
+    assert build(kind, vectors, ids, 3 * COUNT).serialise().tobytes() == serialised
+    if kind is not PlanKind.FLAT_FP16:  # draws nothing
+        assert build(kind, vectors, ids, 3 * COUNT, seed=7).serialise().tobytes() != serialised
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_answers_the_same_from_its_segment(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    tmp_path: Path,
+    kind: PlanKind,
+    *,
+    mapped: bool,
+) -> None:
+    index = built[kind]
+    path = write_index(tmp_path, index.serialise(), len(index), DIMENSION, "words")
+    header = SegmentHeader(SegmentKind.INDEX, "words", DIMENSION, len(index))
+    serialised = open_index_bytes(path, path.stem, header)
+    again = open_index(kind, serialised, index.through, path.stem, index.parameters, mapped=mapped)
+    assert (again.through, again.sha256, len(again)) == (index.through, path.stem, len(index))
+    assert again.ids().tolist() == index.ids().tolist()
+    before = index.nearest_many(vectors, queries, K, alive)
+    after = again.nearest_many(vectors, queries, K, alive)
+    assert [found.ids.tolist() for found in after] == [found.ids.tolist() for found in before]
+    assert [found.scores.tolist() for found in after] == [found.scores.tolist() for found in before]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_threads_get_what_one_gets(
+    built: Mapping[PlanKind, CandidateIndex],
+    vectors: VectorStore,
+    alive: Alive,
+    queries: Vectors,
+    kind: PlanKind,
+) -> None:
+    expected = [built[kind].nearest(vectors, query, K, alive).ids.tolist() for query in queries]
+    index = built[kind].looking(built[kind].parameters)  # nothing remembered yet
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            found = pool.map(lambda query: index.nearest(vectors, query, K, alive).ids.tolist(), queries)
+            assert list(found) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_expected_memory_is_near_what_the_index_takes(
+    built: Mapping[PlanKind, CandidateIndex], kind: PlanKind
+) -> None:
+    engine = engine_of(kind)
+    expected = engine.expected_bytes(
+        len(built[kind]), DIMENSION, engine.shapes(COUNT * 9 // 10, DIMENSION)[0]
+    )
+    assert expected == pytest.approx(built[kind].serialise().nbytes, rel=0.12)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_query_looks_into_as_many_lists_as_it_is_told_to(
+    built: Mapping[PlanKind, CandidateIndex], queries: Vectors, kind: PlanKind
+) -> None:
+    index = built[kind]
+    few = index.looking({"probes": 1}).candidates(queries, 2000)
+    centres = faiss.downcast_index(index._index.quantizer)
+    sizes = np.array([index._index.invlists.list_size(number) for number in range(index._index.nlist)])
+    _, nearest = centres.search(queries, 1)
+    assert (few >= 0).sum(axis=1).tolist() == sizes[nearest[:, 0]].tolist()
+
+
+def test_fast_scan_needs_its_candidates_scored_again(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, alive: Alive, queries: Vectors
+) -> None:
+    index = built[PlanKind.IVF_PQ]
+    truth = vectors.nearest_many(queries, K, alive)
+    shares = [
+        recall(
+            truth, index.looking({"probes": 32, "factor": factor}).nearest_many(vectors, queries, K, alive)
+        )
+        for factor in (1, 4, 10)
+    ]
+    assert shares == sorted(shares)
+    assert shares[0] < 0.9 < shares[-1]
+
+
+def test_a_graph_asked_for_more_than_its_ef_returns_as_many(
+    built: Mapping[PlanKind, CandidateIndex], queries: Vectors
+) -> None:
+    found = built[PlanKind.HNSW].looking({"ef": 4}).candidates(queries, 100)
+    assert (found >= 0).all()
+
+
+def test_a_dimension_that_four_does_not_divide_is_quantised_too() -> None:
+    generator = np.random.default_rng(3)
+    table = unit_length(generator.standard_normal((500, 25)).astype(np.float32))
+    store = VectorStore([VectorSegment("a", np.arange(500), table)], 25)
+    for shape in engine_of(PlanKind.IVF_PQ).shapes(500, 25):
+        assert 25 % shape["subvectors"] == 0
+        index = build(PlanKind.IVF_PQ, store, store.ids, 499, shape).looking({"probes": 64, "factor": 50})
+        assert index.nearest(store, table[7], 1).ids.tolist() == [7]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_over_very_few_passages_finds_them(kind: PlanKind) -> None:
+    table = clustered(20, 1)
+    store = VectorStore([VectorSegment("a", np.arange(20), table)], DIMENSION)
+    index = build(kind, store, store.ids, 19)
+    assert index.nearest(store, table[3], 1).ids.tolist() == [3]
+
+
+def test_without_faiss_an_index_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch, vectors: VectorStore
+) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtraError, match=r"needs an optional package.*pip install 'nearsay\[cpu\]'"):
+        build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)

@@ -1,0 +1,290 @@
+"""The choice of an index by measurement, with a stopwatch that knows what it will say."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+import faiss
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from table_collection import COUNT, DIMENSION, TABLE, by_kind, clustered
+
+from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.indexer.plan import Plan, PlanKind
+from nearsay.indexer.plans import tuning
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.engines import ENGINES
+from nearsay.indexer.plans.speed import Searcher, Speed
+from nearsay.indexer.plans.tuning import Tuned, tune
+from nearsay.indexer.progress import Progress
+from nearsay.indexer.segment import VectorSegment
+from nearsay.indexer.vector_store import VectorStore
+
+THROUGH = 3 * COUNT
+
+
+@pytest.fixture(scope="module")
+def vectors() -> VectorStore:
+    """COUNT vectors in three segments, numbered by threes."""
+    ids = np.arange(1, COUNT + 1) * 3
+    cuts = [(0, 1000), (1000, 1700), (1700, COUNT)]
+    return VectorStore([VectorSegment(str(b), ids[b:e], TABLE[b:e]) for b, e in cuts], DIMENSION)
+
+
+@pytest.fixture(scope="module")
+def alive() -> NDArray[np.bool_]:
+    """Every passage but each tenth."""
+    found = np.ones(THROUGH + 1, dtype=np.bool_)
+    found[30::30] = False
+    return found
+
+
+def tuned(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    milliseconds: Mapping[PlanKind, float],
+    contract: RecallContract | None = None,
+) -> Tuned:
+    plan = Plan(contract=contract or RecallContract())
+    return tune(vectors, alive, THROUGH, plan, timed=by_kind(dict(milliseconds)))
+
+
+FAST_LISTS = {PlanKind.IVF_SQ8: 1.0, PlanKind.IVF: 1.5, PlanKind.IVF_PQ: 2.0}
+
+
+@pytest.fixture(scope="module")
+def everything(vectors: VectorStore, alive: NDArray[np.bool_]) -> Tuned:
+    """All kinds measured; the inverted lists of bytes are said to be the fastest."""
+    return tuned(vectors, alive, FAST_LISTS)
+
+
+def taken(found: Tuned) -> list[PlanKind]:
+    return [row.kind for row in found.plan.report if row.verdict == "taken"]
+
+
+def test_the_fastest_that_keeps_the_contract_is_taken(everything: Tuned) -> None:
+    plan = everything.plan
+    assert (plan.kind, plan.note, plan.mapped) == (PlanKind.IVF_SQ8, "", False)
+    assert taken(everything) == [PlanKind.IVF_SQ8]
+    (row,) = [row for row in plan.report if row.verdict == "taken"]
+    assert (row.shape, row.parameters) == (plan.shape, plan.parameters)
+    assert everything.index is not None
+    assert everything.index.kind is PlanKind.IVF_SQ8
+    assert everything.index.parameters == dict(plan.parameters)
+    assert plan.measured_at == COUNT * 9 // 10
+    assert plan.queries == "270 held-out stored vectors"
+
+
+def test_every_candidate_is_in_the_report_with_its_figures_or_the_reason(everything: Tuned) -> None:
+    report = everything.plan.report
+    assert {row.kind for row in report} == set(PlanKind)
+    for row in report:
+        assert row.verdict
+        if row.verdict.startswith("not built"):
+            assert (row.recall, row.milliseconds_a_query, row.build_seconds) == (None, None, None)
+            continue
+        assert row.recall is not None
+        assert row.recall_at_least is not None
+        assert row.recall_at_least <= row.recall
+        assert row.milliseconds_a_query == FAST_LISTS.get(row.kind, 10.0)
+        keeps = row.verdict == "taken" or row.verdict.startswith("keeps the contract")
+        assert keeps == (row.recall_at_least >= 0.95)
+        if row.kind is not PlanKind.EXACT:
+            assert row.bytes == ENGINES[row.kind].expected_bytes(2700, DIMENSION, row.shape)
+            assert row.build_seconds is not None
+
+
+def test_the_recall_in_the_report_is_what_other_queries_get(
+    everything: Tuned, vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    living = vectors.ids[alive[vectors.ids]]
+    flat = faiss.IndexFlatIP(DIMENSION)
+    flat.add(vectors.rows(vectors.positions(living)))
+    queries = clustered(400, seed=5)
+    _, expected = flat.search(queries, 10)
+    assert everything.index is not None
+    found = everything.index.nearest_many(vectors, queries, 10, alive)
+    shares = [
+        np.intersect1d(living[truth], got.ids).size / 10 for truth, got in zip(expected, found, strict=True)
+    ]
+    (row,) = [row for row in everything.plan.report if row.verdict == "taken"]
+    assert np.mean(shares) == pytest.approx(row.recall, abs=0.03)
+
+
+def test_parameters_are_climbed_to_the_first_that_keeps_the_recall(everything: Tuned) -> None:
+    for kind in (PlanKind.IVF, PlanKind.IVF_SQ8):
+        rows = [row for row in everything.plan.report if row.kind is kind]
+        ladder = ENGINES[kind].ladder(2700, rows[0].shape)
+        assert [row.parameters for row in rows] == [dict(step) for step in ladder[: len(rows)]]
+        assert all((row.recall_at_least or 0) < 0.95 for row in rows[:-1])
+        assert (rows[-1].recall_at_least or 0) >= 0.95
+
+
+def test_a_graph_is_not_built_when_its_like_is_far_behind(everything: Tuned) -> None:
+    (row,) = [row for row in everything.plan.report if row.kind is PlanKind.HNSW]
+    assert row.verdict == "not built: hnsw-sq8, its like, is 10.0 times as slow as the best"
+
+
+def test_a_graph_over_too_many_vectors_is_not_built(
+    vectors: VectorStore, alive: NDArray[np.bool_], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "GRAPH_UP_TO", 2000)
+    graphs = {kind: ENGINES[kind] for kind in (PlanKind.HNSW, PlanKind.HNSW_SQ8)}
+    monkeypatch.setattr(tuning, "ENGINES", graphs)
+    plan = tuned(vectors, alive, {}).plan
+    assert plan.kind is PlanKind.EXACT
+    assert [row.verdict for row in plan.report if row.kind in graphs] == [
+        "not built: a graph over more than 2,000 vectors takes many minutes"
+    ] * 2
+
+
+@pytest.fixture
+def lists_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No candidates but inverted lists, of half precision and of bytes."""
+    kinds = (PlanKind.IVF, PlanKind.IVF_SQ8)
+    monkeypatch.setattr(tuning, "ENGINES", {kind: ENGINES[kind] for kind in kinds})
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_of_two_equally_fast_the_smaller_is_taken(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    equal = tuned(vectors, alive, {PlanKind.IVF: 1.0, PlanKind.IVF_SQ8: 1.05})
+    assert equal.plan.kind is PlanKind.IVF_SQ8
+    apart = tuned(vectors, alive, {PlanKind.IVF: 1.0, PlanKind.IVF_SQ8: 1.2})
+    assert apart.plan.kind is PlanKind.IVF
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_exact_search_is_taken_when_nothing_is_faster(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    found = tuned(vectors, alive, {PlanKind.EXACT: 0.1})
+    assert (found.plan.kind, found.index) == (PlanKind.EXACT, None)
+    assert found.plan.note == "no index is faster here: searched exactly"
+    assert (found.plan.shape, found.plan.parameters) == ({}, {})
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_the_memory_limit_shuts_out_what_is_larger(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    large = ENGINES[PlanKind.IVF].expected_bytes(2700, DIMENSION, {"lists": 128})
+    contract = RecallContract(memory_bytes=large - 1)
+    plan = tuned(vectors, alive, {PlanKind.IVF: 0.5, PlanKind.IVF_SQ8: 1.0}, contract).plan
+    assert (plan.kind, plan.mapped) == (PlanKind.IVF_SQ8, False)
+    verdicts = [row.verdict for row in plan.report if row.kind is PlanKind.IVF]
+    assert verdicts[0].startswith("not built: takes more than")
+    assert verdicts[1] == "not built: ivf-sq8 keeps the contract in memory"
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_what_memory_cannot_hold_is_left_in_its_file(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    centres = 4 * DIMENSION * 128
+    found = tuned(vectors, alive, {PlanKind.IVF: 0.5}, RecallContract(memory_bytes=centres))
+    assert (found.plan.kind, found.plan.mapped) == (PlanKind.IVF, True)
+    (row,) = [row for row in found.plan.report if row.verdict == "taken"]
+    assert row.bytes == centres
+    assert found.index is not None
+    held = tuned(vectors, alive, {PlanKind.IVF: 0.5}).index
+    assert held is not None
+    assert found.index.serialise().tobytes() == held.serialise().tobytes()
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_a_contract_that_nothing_keeps_falls_back_to_exact_search_and_says_so(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    found = tuned(vectors, alive, {PlanKind.IVF: 0.5}, RecallContract(memory_bytes=100))
+    assert (found.plan.kind, found.index) == (PlanKind.EXACT, None)
+    assert found.plan.note == (
+        "no index keeps recall 0.95@10 within 100 bytes: searched exactly, from the mapped vectors"
+    )
+    assert {row.verdict for row in found.plan.report} == {
+        "taken",
+        "not built: takes more than 100 bytes of memory",
+    }
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_the_same_seed_builds_and_chooses_the_same(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    one, two = (tuned(vectors, alive, FAST_LISTS) for _ in range(2))
+    assert one.index is not None
+    assert two.index is not None
+    assert one.index.serialise().tobytes() == two.index.serialise().tobytes()
+    assert unclocked(one.plan) == unclocked(two.plan)
+
+
+def unclocked(plan: Plan) -> Plan:
+    return replace(plan, report=tuple(replace(row, build_seconds=0.0) for row in plan.report))
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_the_index_holds_exactly_the_living(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    index = tuned(vectors, alive, FAST_LISTS).index
+    assert index is not None
+    assert index.ids().tolist() == vectors.ids[alive[vectors.ids]].tolist()
+    assert index.through == THROUGH
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_given_queries_are_measured_with(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:
+    asked: list[NDArray[np.float32]] = []
+
+    def timed(searchers: list[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
+        asked.append(queries)
+        return [Speed(1.0, 1000.0) for _ in searchers]
+
+    queries = clustered(70, seed=3)
+    plan = tune(vectors, alive, THROUGH, Plan(), queries, timed=timed).plan
+    assert plan.queries == "70 given queries"
+    assert {tuple(row) for part in asked for row in part.tolist()} <= {tuple(row) for row in queries.tolist()}
+    with pytest.raises(BadInputError, match="4 queries are too few"):
+        tune(vectors, alive, THROUGH, Plan(), queries[:4], timed=timed)
+
+
+def test_few_passages_need_no_index(vectors: VectorStore) -> None:
+    few = np.zeros(THROUGH + 1, dtype=np.bool_)
+    few[3 : 3 * 121 : 3] = True
+    found = tuned(vectors, few, {})
+    assert (found.plan.kind, found.plan.measured_at) == (PlanKind.EXACT, 120)
+    assert found.plan.note == "120 passages need no index: searched exactly"
+    assert [row.verdict for row in found.plan.report] == ["taken"]
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_progress_counts_candidates_and_what_the_listener_raises_ends_the_work(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    heard: list[Progress] = []
+    tune(vectors, alive, THROUGH, Plan(), listener=heard.append, timed=by_kind({}))
+    assert heard == [Progress(0, 3), Progress(1, 3), Progress(2, 3), Progress(3, 3)]
+
+    def stop(progress: Progress) -> None:
+        if progress.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(vectors, alive, THROUGH, Plan(), listener=stop, timed=by_kind({}))
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_without_faiss_the_package_to_install_is_named(
+    monkeypatch: pytest.MonkeyPatch, vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(MissingExtraError, match=r"needs an optional package.*pip install 'nearsay\[cpu\]'"):
+        tuned(vectors, alive, {})
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_what_is_measured_with_is_held_out_of_the_index_until_the_choice_is_made(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    strangers: list[int] = []
+
+    def timed(searchers: list[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
+        for searcher in searchers:
+            nearest = searcher.search(queries)
+            strangers.extend(int(found.scores[0] < 0.99999) for found in nearest)
+        return by_kind(FAST_LISTS)(searchers, queries)
+
+    index = tune(vectors, alive, THROUGH, Plan(), timed=timed).index
+    assert set(strangers) == {1}  # no query found itself
+    assert index is not None
+    assert index.ids().tolist() == vectors.ids[alive[vectors.ids]].tolist()

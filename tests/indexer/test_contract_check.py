@@ -1,0 +1,108 @@
+"""Whether a generation still keeps its contract after passages came and went."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+import pytest
+from table_collection import COUNT, flip_last_byte, path_of, rows, segments
+
+from nearsay.indexer import Collection, contract_check
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.contract_check import check_contract, checked
+from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.plan import Plan
+from nearsay.indexer.segment import SegmentKind
+
+OpenCollection = Callable[[], Collection]
+
+
+def plan_of(collection: Collection) -> Plan:
+    return Plan.from_json(collection._record.live().plan)
+
+
+def search_worse(collection: Collection) -> None:
+    """Let the plan look into one list only: its recall falls far below the contract."""
+    plan = replace(plan_of(collection), parameters={"probes": 1, "factor": 1})
+    with collection._store.database.writing() as connection:
+        generations.set_plan(connection, collection._record.live(), plan.to_json())
+        contract_check.collections.changed(connection, collection._record.row().id)
+
+
+WARNING = (
+    r"recall 0\.95@10 no longer holds: 0\.\d\d\d of the 10 nearest were found at [\d,]+ passages\. Choose"
+)
+
+
+def test_nothing_is_looked_at_while_little_changes(indexed: Collection) -> None:
+    indexed.add_rows(rows(COUNT, COUNT + 100))
+    indexed.remove(f"d{i}" for i in range(1, 100, 10))
+    assert plan_of(indexed).check is None
+
+
+def test_growth_by_a_tenth_is_looked_at_once(indexed: Collection) -> None:
+    report = indexed.add_rows(rows(COUNT, COUNT + 300))
+    check = plan_of(indexed).check
+    assert check is not None
+    assert (check.passages, check.churn, check.kept) == (3000, pytest.approx(300 / 2700, abs=1e-4), True)
+    assert check.queries in {200, 1000}
+    assert check.recall >= 0.95
+    assert not any("no longer holds" in note for note in report.notes)
+    indexed.add_rows(rows(COUNT + 300, COUNT + 350))
+    assert plan_of(indexed).check == check
+
+
+def test_removals_are_looked_at_like_growth(indexed: Collection) -> None:
+    indexed.remove(f"d{i}" for i in range(400) if i % 10)
+    check = plan_of(indexed).check
+    assert check is not None
+    assert (check.churn, check.passages) == (pytest.approx(360 / 2700, abs=1e-4), 2340)
+
+
+def test_a_contract_that_no_longer_holds_is_said_wherever_someone_looks(indexed: Collection) -> None:
+    search_worse(indexed)
+    report = indexed.add_rows(rows(COUNT, COUNT + 300))
+    (note,) = [note for note in report.notes if "no longer holds" in note]
+    assert re.search(WARNING, note)
+    assert note.endswith("Choose the index anew: nearsay index tune table")
+    check = plan_of(indexed).check
+    assert check is not None
+    assert (check.kept, check.queries) == (False, 200)
+    assert note in indexed.search("1").notes
+    again = indexed.add_rows(rows(COUNT + 300, COUNT + 301))
+    assert note in again.notes
+
+
+def test_tuning_again_mends_it(indexed: Collection) -> None:
+    search_worse(indexed)
+    indexed.add_rows(rows(COUNT, COUNT + 300))
+    assert indexed.search("1").notes != ()
+    plan = indexed.tune()
+    assert plan.check is None
+    assert indexed.search("1").notes == ()
+    assert indexed.add_rows(rows(COUNT + 300, COUNT + 301)).notes[1:] == ()
+
+
+def test_the_check_tells_the_same_recall_as_the_report(indexed: Collection) -> None:
+    (row,) = [row for row in plan_of(indexed).report if row.verdict == "taken"]
+    assert checked(indexed.snapshot(), 0.0).recall == pytest.approx(row.recall, abs=0.03)
+
+
+def test_a_small_collection_takes_no_snapshot(open_table: OpenCollection) -> None:
+    collection = open_table()
+
+    def never() -> NoReturn:
+        raise AssertionError
+
+    assert check_contract(collection._store, collection._record.row(), never) is None
+
+
+def test_damaged_vectors_do_not_stand_in_the_way_of_a_removal(
+    indexed: Collection, open_table: OpenCollection
+) -> None:
+    flip_last_byte(path_of(indexed, segments(indexed, SegmentKind.VECTORS)[0]))
+    other = open_table()
+    assert other.remove(f"d{i}" for i in range(1000) if i % 10) == 900
+    with pytest.raises(DamagedSegmentError):
+        other.search("1")

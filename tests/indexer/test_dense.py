@@ -1,0 +1,132 @@
+"""Candidates under a filter: few that pass, many, and many that lie far from the query."""
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy import event
+from table_collection import COUNT, LIVING, TABLE, nearest_by_force
+
+from nearsay.indexer import Collection, dense
+from nearsay.indexer.dense import dense_candidates
+from nearsay.indexer.filters import selection
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.selection import Selection, select
+
+THIRD = np.arange(COUNT) % 3
+RARE = np.arange(COUNT) % 500 == 7
+
+
+def found(
+    collection: Collection,
+    query: int,
+    where: Where | None,
+    count: int = 10,
+    without: frozenset[int] = frozenset(),
+) -> tuple[list[str], Selection]:
+    snapshot, database = collection.snapshot(), collection.library.store.database
+    with database.reading() as connection:
+        chosen = select(connection, snapshot, where, without, database.dialect)
+        candidates = dense_candidates(connection, snapshot, TABLE[query], count, chosen)
+    assert (np.diff(candidates.scores) <= 0).all()
+    return [f"d{number - 1}" for number in candidates.ids.tolist()], chosen
+
+
+def recall(collection: Collection, where: Where, among: NDArray[np.bool_]) -> float:
+    shares = [
+        len({*found(collection, query, where)[0]} & {*nearest_by_force(query, 10, among)}) / 10
+        for query in range(COUNT, COUNT + 60)
+    ]
+    return float(np.mean(shares))
+
+
+@pytest.mark.parametrize("declared", [(), ("third", "rare")])
+@pytest.mark.parametrize("listed", [20_000, 500, 0])
+def test_the_nearest_that_pass_come_back_whichever_way_they_are_found(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch, declared: tuple[str, ...], listed: int
+) -> None:
+    monkeypatch.setattr(selection, "LISTED", listed)
+    monkeypatch.setattr(dense, "LISTED", listed)
+    indexed.declare_fields(declared)
+    assert recall(indexed, "third = 1", LIVING & (THIRD == 1)) >= 0.95
+    assert recall(indexed, "third != 1 and not rare = true", LIVING & (THIRD != 1) & ~RARE) >= 0.95
+    few = LIVING & RARE
+    ids, _ = found(indexed, 1, "rare = true", 50)
+    assert ids == nearest_by_force(1, int(few.sum()), few)
+    assert found(indexed, 1, "third = 5")[0] == []
+
+
+def test_a_filter_that_keeps_the_far_ones_is_searched_to_the_end(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "LISTED", 100)
+    monkeypatch.setattr(dense, "LISTED", 100)
+    monkeypatch.setattr(dense, "_MOST_DRAWN", 200)
+    farthest = np.argsort(TABLE[:COUNT] @ TABLE[1], kind="stable")[:600]
+    among = np.isin(np.arange(COUNT), farthest)
+    where = {"id": [f"d{i}" for i in farthest]}
+    ids, chosen = found(indexed, 1, where)
+    assert chosen.numbers is None
+    assert len({*ids} & {*nearest_by_force(1, 10, among & LIVING)}) >= 9
+    again = found(indexed, 1, where)[1]
+    assert again.numbers is not None  # what was listed once is known
+    assert again.numbers.size == int((among & LIVING).sum())
+
+
+def test_passages_that_are_set_aside_never_come_back(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for listed in (20_000, 0):
+        monkeypatch.setattr(selection, "LISTED", listed)
+        monkeypatch.setattr(dense, "LISTED", listed)
+        best = nearest_by_force(1, 12, LIVING & (THIRD == 1))
+        aside = frozenset(int(id_[1:]) + 1 for id_ in best[:2])
+        assert found(indexed, 1, "third = 1", 10, aside)[0] == best[2:]
+        assert not {*best[:2]} & {*found(indexed, 1, None, 50, aside)[0]}
+
+
+def test_a_known_filter_is_not_asked_of_the_database_again_until_something_changes(
+    indexed: Collection,
+) -> None:
+    statements: list[str] = []
+    event.listen(
+        indexed.library.store.database.engine,
+        "before_cursor_execute",
+        lambda _c, _cursor, statement, *_: statements.append(statement),
+    )
+    first = found(indexed, 1, "rare = true", 50)[0]
+    asked = len(statements)
+    statements.clear()
+    assert found(indexed, 1, {"rare": True}, 50)[0] == first
+    assert not any("passages" in statement for statement in statements)
+    assert len(statements) < asked
+    indexed.remove(first[:1])
+    assert found(indexed, 1, "rare = true", 50)[0] == first[1:]
+    indexed.add_rows([{"id": first[0], "text": first[0][1:], "rare": True}])
+    assert found(indexed, 1, "rare = true", 50)[0] == [f"d{COUNT}", *first[1:]]  # under its new number
+
+
+def test_true_and_one_are_two_filters(indexed: Collection) -> None:
+    assert found(indexed, 1, "rare = 1")[0] == []
+    assert found(indexed, 1, "rare = true")[0] != []
+
+
+def test_few_that_pass_are_listed_and_many_only_while_the_collection_is_small(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = found(indexed, 1, "third = 1")[1].numbers
+    assert numbers is not None
+    assert numbers.tolist() == [i + 1 for i in range(COUNT) if LIVING[i] and THIRD[i] == 1]
+    monkeypatch.setattr(selection, "LISTED", 500)
+    indexed.declare_fields(["third", "rare"])  # a commit: what was known is asked anew
+    assert found(indexed, 1, "third = 1")[1].numbers is None
+    both = found(indexed, 1, "third = 1 and rare = true")[1].numbers
+    assert both is not None
+    assert both.tolist() == [i + 1 for i in range(COUNT) if LIVING[i] and THIRD[i] == 1 and RARE[i]]
+    assert found(indexed, 1, "id = 'd1'")[1].numbers is not None
+
+
+def test_the_selection_has_the_condition_for_other_statements(indexed: Collection) -> None:
+    chosen = found(indexed, 1, "rare = true")[1]
+    assert isinstance(chosen.condition, sa.ColumnElement)
+    assert found(indexed, 1, None)[1].everything

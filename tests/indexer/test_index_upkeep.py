@@ -1,0 +1,309 @@
+"""A large collection with its index: built, searched, outgrown, dropped."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from table_collection import (
+    COUNT,
+    DIMENSION,
+    LIVING,
+    TABLE,
+    any_encoder,
+    encoded,
+    nearest_by_force,
+    refresh,
+    rows,
+    segments,
+)
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, index_upkeep, snapshot
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.errors import UnknownCollectionError
+from nearsay.indexer.index_upkeep import refresh_index
+from nearsay.indexer.plan import Plan, PlanKind
+from nearsay.indexer.plans import engine
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.progress import Progress
+from nearsay.indexer.report_plot import keep_report_plot, report_plot, report_plots
+from nearsay.indexer.segment import SegmentKind
+
+OpenCollection = Callable[[], Collection]
+
+
+def test_a_large_collection_is_searched_through_its_index(
+    indexed: Collection, open_table: OpenCollection
+) -> None:
+    plan = Plan.from_json(indexed._record.live().plan)
+    assert plan.kind is PlanKind.IVF
+    (row,) = segments(indexed, SegmentKind.INDEX)
+    assert (row.count, row.first_passage, row.last_passage) == (COUNT * 9 // 10, 1, COUNT)
+    right = 0
+    for query in range(1, COUNT, 100):
+        hits = open_table().search(str(query), 10) if query == 1 else indexed.search(str(query), 10)
+        assert hits.notes == ()
+        assert hits.qualifying == COUNT * 9 // 10
+        assert {hit.lineage.plan for hit in hits} == {"ivf"}
+        assert hits[0].id == f"d{query}"
+        right += len({hit.id for hit in hits} & set(nearest_by_force(query, 10, LIVING)))
+    assert right / 300 >= 0.93
+
+
+def test_a_small_collection_gets_no_index(open_table: OpenCollection) -> None:
+    collection = open_table()
+    plan = refresh_index(
+        collection._store, collection._record.row(), collection._record.live(), exact_up_to=COUNT * 9 // 10
+    )
+    assert plan == Plan()
+    assert segments(collection, SegmentKind.INDEX) == []
+    assert collection.search("1")[0].lineage.plan == "exact"
+
+
+def test_removed_documents_never_come_back_through_the_index(indexed: Collection) -> None:
+    best = [hit.id for hit in indexed.search("1", 20)]
+    indexed.remove(best)
+    among = LIVING.copy()
+    among[[int(id_[1:]) for id_ in best]] = False
+    hits = indexed.search("1", 500)
+    assert len(hits) == 500
+    assert hits[0].lineage.plan == "ivf"
+    assert {hit.id for hit in hits}.isdisjoint(best)
+    assert all(int(hit.id[1:]) % 10 for hit in hits)
+    assert hits[0].id == nearest_by_force(1, 1, among)[0]
+
+
+def test_a_filter_holds_for_everything_that_comes_through_the_index(indexed: Collection) -> None:
+    hits = indexed.search("1", 10, where="third = 1")
+    assert len(hits) == 10
+    assert {hit.metadata["third"] for hit in hits} == {1}
+    expected = nearest_by_force(1, 10, LIVING & (np.arange(COUNT) % 3 == 1))
+    assert len({hit.id for hit in hits} & set(expected)) >= 9
+
+
+def test_all_that_pass_a_narrow_filter_are_found_however_far_they_lie(indexed: Collection) -> None:
+    hits = indexed.search("1", 6, where="rare = true")
+    among = LIVING & (np.arange(COUNT) % 500 == 7)
+    assert among.sum() == 6
+    assert [hit.id for hit in hits] == nearest_by_force(1, 6, among)
+    assert hits.notes == ()
+
+
+def test_as_many_as_there_are_come_back_even_past_the_probed_lists(indexed: Collection) -> None:
+    hits = indexed.search("1", COUNT)
+    assert [hit.id for hit in hits] == nearest_by_force(1, COUNT * 9 // 10, LIVING)
+    assert hits.notes == (f"2700 of the {COUNT} asked for: there are only 2700 passages",)
+
+
+def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) -> None:
+    (before,) = segments(indexed, SegmentKind.INDEX)
+    indexed.add_rows([{"id": "new", "text": "1", "third": 2, "rare": False}, *rows(COUNT, COUNT + 50)])
+    assert [row.sha256 for row in segments(indexed, SegmentKind.INDEX)] == [before.sha256]
+    hits = indexed.search("1", 10)
+    assert [(hit.id, hit.lineage.plan) for hit in hits[:2]] == [("d1", "ivf"), ("new", "ivf")]
+    assert hits[0].score == hits[1].score
+    assert indexed.search(str(COUNT + 9), 1)[0].id == f"d{COUNT + 9}"
+    assert indexed.search("1", 1, where="third = 2")[0].id == "new"
+    indexed.remove(["new"])
+    assert "new" not in {hit.id for hit in indexed.search("1", 100)}
+
+
+def test_an_index_that_was_outgrown_is_built_anew(indexed: Collection) -> None:
+    (before,) = segments(indexed, SegmentKind.INDEX)
+    indexed.add_rows(rows(COUNT, COUNT + 700))  # 3400 living, 1.25 times 2700 is 3375
+    (after,) = segments(indexed, SegmentKind.INDEX)
+    assert after.sha256 != before.sha256
+    assert (after.count, after.last_passage) == (3400, COUNT + 700)
+    found = indexed.snapshot()
+    assert found.index is not None
+    assert found.index.sha256 == after.sha256
+    assert found.index.through == COUNT + 700
+    assert [finding for finding in examine(indexed.library) if not finding.sound] == []
+
+
+def test_an_index_that_keeps_no_contract_is_dropped_with_its_plan(indexed: Collection) -> None:
+    plan = indexed.tune(memory=1000)
+    assert (plan.kind, plan.contract) == (PlanKind.EXACT, RecallContract(0.95, 10, 1000))
+    assert plan.note == "no index keeps recall 0.95@10 within 1 KB: searched exactly, from the mapped vectors"
+    assert Plan.from_json(indexed._record.live().plan) == plan
+    assert segments(indexed, SegmentKind.INDEX) == []
+    assert [hit.id for hit in indexed.search("1", 10)] == nearest_by_force(1, 10, LIVING)
+
+
+def test_tuning_keeps_the_contract_that_was_given_before(indexed: Collection) -> None:
+    indexed.tune(memory="1KB")
+    plan = indexed.tune(recall="0.9@5")
+    assert plan.contract == RecallContract(0.9, 5, 1000)
+    lifted = indexed.tune(memory="none")
+    assert (lifted.contract, lifted.kind) == (RecallContract(0.9, 5, None), PlanKind.IVF)
+    assert lifted.report[-1].recall is not None
+    assert indexed.search("1")[0].lineage.plan == "ivf"
+
+
+def test_a_contract_given_at_the_first_addition_holds_for_later_builds(open_table: OpenCollection) -> None:
+    library = open_table().library
+    first = library.collection("mine", encoder=any_encoder(""), recall="0.9@5", memory="1KB")
+    first.add_rows(rows(0, 20))
+    assert Plan.from_json(first._record.live().plan).contract == RecallContract(0.9, 5, 1000)
+    again = library.collection("mine", recall=0.99)
+    again.add_rows(rows(20, 30))
+    assert Plan.from_json(again._record.live().plan).contract == RecallContract(0.99, 5, 1000)
+    library.collection("mine").add_rows(rows(30, 1200))
+    plan = Plan.from_json(again._record.live().plan)
+    assert (plan.contract, plan.measured_at) == (RecallContract(0.99, 5, 1000), 1200)
+    assert plan.kind is PlanKind.EXACT
+
+
+def test_a_new_contract_has_the_index_chosen_anew(indexed: Collection) -> None:
+    other = indexed.library.collection("table", memory="1KB")
+    other.add_rows(rows(COUNT, COUNT + 1))
+    assert Plan.from_json(other._record.live().plan).kind is PlanKind.EXACT
+    indexed.library.collection("table", memory="none").rebuild()
+    assert Plan.from_json(other._record.live().plan).kind is PlanKind.IVF
+
+
+def test_a_new_generation_inherits_the_contract(indexed: Collection) -> None:
+    indexed.tune(recall="0.8@5")
+    other = any_encoder("")
+    other.name = "other"
+    report = indexed.rebuild(other)
+    made = next(row for row in indexed.generations() if row.number == report.generation)
+    assert Plan.from_json(made.plan).contract == RecallContract(0.8, 5)
+
+
+def test_the_users_own_queries_are_encoded_as_queries(indexed: Collection) -> None:
+    before = len(encoded(indexed))
+    plan = indexed.tune(queries=[str(number) for number in range(COUNT, COUNT + 40)])
+    assert plan.queries == "40 given queries"
+    assert len(encoded(indexed)) == before  # the encoder keeps what it encodes as passages
+    with pytest.raises(BadInputError, match=r"3 queries are too few.*Give 10 or more"):
+        indexed.tune(queries=["1", "2", "3"])
+
+
+def test_tuning_that_is_stopped_leaves_the_old_index_and_plan(indexed: Collection) -> None:
+    plan = indexed._record.live().plan
+    before = segments(indexed, SegmentKind.INDEX)
+
+    def stop(progress: Progress) -> None:
+        if progress.done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        indexed.tune(recall="0.5@3", progress=stop)
+    assert indexed._record.live().plan == plan
+    assert segments(indexed, SegmentKind.INDEX) == before
+    assert indexed.tune().contract == RecallContract()
+
+
+def test_an_empty_collection_cannot_be_tuned(indexed: Collection) -> None:
+    with pytest.raises(UnknownCollectionError, match="there is no collection 'nothing'"):
+        indexed.library.collection("nothing").tune()
+    indexed.remove(where="id != 'nothing'")
+    with pytest.raises(BadInputError, match=r"no passages to measure with\. Add to it: nearsay index add"):
+        indexed.tune()
+
+
+def test_an_index_may_stay_in_its_file(indexed: Collection, open_table: OpenCollection) -> None:
+    centres = 4 * DIMENSION * 128
+    plan = indexed.tune(memory=centres + 1)
+    assert (plan.kind, plan.mapped) == (PlanKind.IVF, True)
+    assert plan.note == "within the memory limit by leaving the index in its file"
+    assert [hit.id for hit in open_table().search("1", 10)] == [hit.id for hit in indexed.search("1", 10)]
+    assert indexed.search("1")[0].lineage.plan == "ivf"
+
+
+def test_the_picture_of_the_choice_lies_in_the_library_and_goes_with_the_collection(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_upkeep, "keep_report_plot", keep_report_plot)
+    assert report_plots(indexed._store, indexed.overview()) == {}
+    indexed.tune()
+    row = indexed._record.row()
+    path = report_plot(indexed._store, row.id, 1)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert report_plots(indexed._store, indexed.overview()) == {1: path}
+    indexed.delete()
+    assert not path.parent.exists()
+
+
+def test_a_rebuild_after_nearly_everything_was_removed_needs_no_index(indexed: Collection) -> None:
+    indexed.remove(where="id != 'd7' and id != 'd8'")
+    assert indexed.rebuild().mended == 0
+    hits = indexed.search("1", 5)
+    assert [hit.id for hit in hits] == nearest_by_force(1, 2, np.isin(np.arange(COUNT), [7, 8]))
+
+
+def test_compacting_under_an_index_changes_no_answer(indexed: Collection, open_table: OpenCollection) -> None:
+    indexed.remove(where="third = 0")
+    before = [(hit.id, hit.score) for hit in indexed.search("1", 50)]
+    indexed.compact()
+    assert [(hit.id, hit.score) for hit in indexed.search("1", 50)] == before
+    assert [(hit.id, hit.score) for hit in open_table().search("1", 50)] == before
+    assert [finding for finding in examine(indexed.library) if not finding.sound] == []
+
+
+def test_without_faiss_an_indexed_collection_is_searched_exactly_with_a_note(
+    indexed: Collection, open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "faiss_is_installed", lambda: False)
+    hits = open_table().search("1", 10)
+    assert hits.notes == (
+        "FAISS is not installed; searched exactly instead. Install it: pip install 'nearsay[cpu]'",
+    )
+    assert {hit.lineage.plan for hit in hits} == {"exact"}
+    assert [hit.id for hit in hits] == nearest_by_force(1, 10, LIVING)
+
+
+def test_without_faiss_no_index_is_built(open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_upkeep, "faiss_is_installed", lambda: False)
+    collection = open_table()
+    assert refresh(collection) == Plan()
+    assert segments(collection, SegmentKind.INDEX) == []
+    assert [hit.id for hit in collection.search("1", 10)] == nearest_by_force(1, 10, LIVING)
+
+
+def test_faiss_is_looked_for_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine.faiss_is_installed()
+    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda _: None)
+    assert not engine.faiss_is_installed()
+
+
+def test_many_queries_at_once_find_what_each_finds_alone(indexed: Collection) -> None:
+    indexed.add_rows(rows(COUNT, COUNT + 100))  # a tail that the index does not know
+    snapshot = indexed.snapshot()
+    queries = TABLE[[1, 2, COUNT + 5, COUNT + 500, 77]]
+    wide = np.flatnonzero(snapshot.alive)[::2]
+    for k, allowed in ((10, None), (10, wide), (7, np.array([5, 3050])), (COUNT, None), (600, wide)):
+        together = snapshot.nearest_many(queries, k, allowed)
+        for query, found in zip(queries, together, strict=True):
+            alone = snapshot.nearest(query, k, allowed)
+            assert found.ids.tolist() == alone.ids.tolist()
+            assert found.scores.tolist() == alone.scores.tolist()
+            may_be = snapshot.searchable if allowed is None else int(snapshot.alive[allowed].sum())
+            assert found.ids.size == min(k, may_be)
+    assert snapshot.device == "cpu"
+
+
+def test_a_generation_of_an_older_nearsay_is_searched_through_its_index(
+    indexed: Collection, open_table: OpenCollection
+) -> None:
+    plan = Plan.from_json(indexed._record.live().plan)
+    old = {"kind": "ivf", "lists": 128, "probes": 128, "recall_target": 0.95, "measured_at": 2700}
+    old |= {"report": [{"kind": "exact", "parameters": {}, "recall_at_10": 1.0, "milliseconds_a_query": 2.0}]}
+    assert plan.shape == {"lists": 128}
+    with indexed._store.database.writing() as connection:
+        generations.set_plan(connection, indexed._record.live(), old)
+    hits = open_table().search("1", 10)
+    assert (hits.notes, hits[0].lineage.plan) == ((), "ivf")
+    assert [hit.id for hit in hits] == nearest_by_force(1, 10, LIVING)
+
+
+def test_compacting_removes_the_pictures_of_collections_that_are_gone(indexed: Collection) -> None:
+    gone, kept = (indexed._store.reports(number) for number in (99, indexed._record.row().id))
+    for folder in (gone, kept):
+        folder.mkdir(parents=True)
+        (folder / "1.png").write_bytes(b"drawn")
+    indexed.compact()
+    assert not gone.exists()
+    assert (kept / "1.png").exists()

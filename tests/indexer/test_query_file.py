@@ -1,0 +1,39 @@
+"""A user's own queries, from a file."""
+
+from pathlib import Path
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.query_file import read_queries
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("asked.txt", "how to mend a kettle\n\nwhere do swifts sleep\n"),
+        (
+            "asked.jsonl",
+            '{"query": "how to mend a kettle", "text": ""}\n{"query": "where do swifts sleep"}\n',
+        ),
+        ("asked.jsonl", '{"text": "how to mend a kettle"}\n{"text": "where do swifts sleep"}\n'),
+    ],
+)
+def test_queries_are_read_a_line_each_or_by_their_field(tmp_path: Path, name: str, content: str) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    assert read_queries(path) == ["how to mend a kettle", "where do swifts sleep"]
+
+
+def test_a_row_that_is_no_query_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "asked.jsonl"
+    path.write_text('{"query": "where do swifts sleep"}\n{"query": \n', encoding="utf-8")
+    with pytest.raises(BadInputError, match=r"asked\.jsonl:2.*Mend the row"):
+        read_queries(path)
+
+
+def test_a_file_without_queries_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "asked.txt"
+    path.write_text("\n\n", encoding="utf-8")
+    with pytest.raises(BadInputError, match="holds no queries"):
+        read_queries(path)

@@ -1,0 +1,200 @@
+"""By meaning, by words, by both; judged once more, explained, several at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer import Collection, Fusion, Library, SearchMode
+from nearsay.indexer.catalogue.tables import collections as collection_table
+from nearsay.indexer.catalogue.tables import passages as passage_table
+from nearsay.indexer.hybrid.fusion import FLOOR, WEIGHT
+from nearsay.indexer.hybrid.lexical import lexical_candidates
+
+# To the words encoder "fox" and "hen" are the same: a word of three letters.
+ROWS: list[dict[str, object]] = [
+    {"id": "fox", "text": "one fox", "kind": "wild"},
+    {"id": "hen", "text": "one hen", "kind": "tame"},
+    {"id": "hens", "text": "hens hens", "kind": "tame"},
+    {"id": "long", "text": "mmmmmmm nnnnnnn", "kind": "none"},
+    {"id": "other", "text": "ooooooo ppppppp", "kind": "none"},
+]
+
+
+@pytest.fixture
+def yard(library: Library) -> Collection:
+    collection = library.collection("yard")
+    collection.add_rows(ROWS)
+    return collection
+
+
+def ids(hits: Sequence[object]) -> list[str]:
+    return [hit.id for hit in hits]
+
+
+def test_dense_search_goes_by_vectors_alone(yard: Collection) -> None:
+    hits = yard.search("hen", 2, mode="dense")
+    assert ids(hits) == ["fox", "hen"]
+    assert hits[0].score == hits[0].scores.dense == pytest.approx(1.0)
+    assert (hits[0].scores.lexical, hits[0].scores.fused, hits[0].scores.rerank) == (None, None, None)
+
+
+def test_lexical_search_goes_by_words_alone(yard: Collection) -> None:
+    hits = yard.search("hen", 5, mode=SearchMode.LEXICAL)
+    assert ids(hits) == ["hens", "hen"]
+    assert hits[0].score == hits[0].scores.lexical
+    assert hits[0].scores.dense is None
+    assert hits.notes == ("2 of the 5 asked for: only 2 passages have its words",)
+
+
+def test_hybrid_search_finds_by_meaning_and_prefers_the_words(yard: Collection) -> None:
+    assert ids(yard.search("hen", 2)) == ["hen", "fox"]
+    assert ids(yard.search("hen", 5))[2:] == ["hens", "long", "other"]
+
+
+def test_the_fused_score_is_the_cosine_and_what_the_words_add(yard: Collection) -> None:
+    fox, hen = sorted(yard.search("hen", 2, mode="hybrid"), key=lambda hit: hit.id)
+    assert fox.score == pytest.approx(fox.scores.dense)
+    with yard.library.store.database.reading() as connection:
+        full = lexical_candidates(connection, yard.snapshot().collection.id, "hen").full_score
+    added = WEIGHT * max(0.0, hen.scores.lexical / full - FLOOR) / (1 - FLOOR)
+    assert added > 0.1
+    assert hen.score == hen.scores.fused == pytest.approx(hen.scores.dense + added)
+
+
+def test_reciprocal_ranks_can_be_had(yard: Collection) -> None:
+    best = yard.search("hen", 1, fusion="rrf")[0]
+    assert best.id == "hens"
+    assert best.score == pytest.approx(1 / 61 + 1 / 63)  # first by words, third by meaning
+
+
+def test_words_find_a_passage_that_has_no_vector_yet(yard: Collection) -> None:
+    with yard._store.database.writing() as connection:
+        connection.execute(passage_table.update().where(passage_table.c.number == 2).values(number=50))
+        connection.exec_driver_sql(
+            "INSERT INTO lexical_1(lexical_1, rowid, words) VALUES ('delete', 2, 'one hen')"
+        )
+        connection.exec_driver_sql("INSERT INTO lexical_1(rowid, words) VALUES (50, 'one hen')")
+        connection.execute(collection_table.update().values(version=collection_table.c.version + 1))
+    hits = yard.search("hen", 5)
+    (hen,) = [hit for hit in hits if hit.id == "hen"]
+    assert (hen.scores.dense, hen.scores.lexical is None) == (None, False)
+    assert "hen" not in ids(yard.search("hen", 5, mode="dense"))
+
+
+@pytest.mark.parametrize("mode", list(SearchMode))
+def test_a_filter_holds_in_every_mode(yard: Collection, mode: SearchMode) -> None:
+    assert ids(yard.search("hen", 1, mode=mode, where="kind = 'tame'")) in (["hen"], ["hens"])
+    assert "hen" not in ids(yard.search("hen", 5, mode=mode, where="kind = 'wild'"))
+
+
+@pytest.mark.parametrize("mode", list(SearchMode))
+def test_what_is_removed_is_gone_in_every_mode(yard: Collection, mode: SearchMode) -> None:
+    assert "hen" in ids(yard.search("one hen", 3, mode=mode))
+    yard.remove(["hen"])
+    assert "hen" not in ids(yard.search("one hen", 5, mode=mode))
+
+
+def test_by_document_each_comes_once_by_words_too(library: Library) -> None:
+    collection = library.collection("books", chunking="sentences")
+    collection.add_rows(
+        [{"id": "a", "text": "Hens lay. Hens sit. Hens eat."}, {"id": "b", "text": "Hens fly."}]
+    )
+    assert sorted(ids(collection.search("hen", 3, mode="lexical", by_document=True))) == ["a", "b"]
+
+
+def test_lexical_search_loads_no_encoder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("bare") / "library"
+    with Library.open(folder, load_encoder=lambda _: WordsEncoder()) as library:
+        library.collection("yard").add_rows(ROWS)
+
+    def refuse(source: str) -> WordsEncoder:
+        raise NearsayError(f"{source} was loaded")
+
+    with Library.open(folder, load_encoder=refuse) as library:
+        assert ids(library.collection("yard").search("fox", mode="lexical")) == ["fox"]
+        with pytest.raises(NearsayError, match="was loaded"):
+            library.collection("yard").search("fox")
+
+
+@pytest.mark.parametrize(
+    ("query", "where", "note"),
+    [
+        ("zebra", None, "nothing found: no passage has a word of the query. Search by meaning: --mode dense"),
+        ("🙂", None, "nothing found: no passage has a word of the query. Search by meaning: --mode dense"),
+        ("fox", "kind = 'tame'", "nothing found: no passage that passes the filter has a word of the query"),
+    ],
+)
+def test_words_that_find_nothing_are_told(yard: Collection, query: str, where: str | None, note: str) -> None:
+    hits = yard.search(query, mode="lexical", where=where)
+    assert (len(hits), hits.notes) == (0, (note,))
+
+
+@pytest.mark.parametrize(("option", "value"), [("mode", "sparse"), ("fusion", "sum")])
+def test_an_unknown_choice_names_those_there_are(yard: Collection, option: str, value: str) -> None:
+    with pytest.raises(BadInputError, match=f"^'{value}' is not a {option}. Take one of: "):
+        yard.search("hen", **{option: value})
+
+
+class Shortest:
+    """Prefers short passages; remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[str, str]] = []
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        self.shown += pairs
+        return np.array([-len(passage) for _, passage in pairs], dtype=np.float32)
+
+
+def test_a_judge_ranks_the_candidates_anew(library: Library) -> None:
+    collection = library.collection("notes")
+    rows = [{"id": "long", "title": "A", "text": "fox fox"}, {"id": "short", "text": "bb"}]
+    collection.add_rows(rows)
+    judge = Shortest()
+    hits = collection.search("fox", 1, rerank=judge)
+    assert (ids(hits), hits[0].score, hits[0].scores.rerank) == (["short"], -2.0, -2.0)
+    assert sorted(judge.shown) == [("fox", "A fox fox"), ("fox", "bb")]
+    assert ids(collection.search("fox", 1)) == ["long"]
+
+
+def test_a_judge_sees_fifty_candidates_or_k(library: Library) -> None:
+    collection = library.collection("many")
+    collection.add_rows([{"id": f"d{i}", "text": f"fox {'x' * (i + 1)}"} for i in range(70)])
+    for k, seen in ((3, 50), (60, 60)):
+        judge = Shortest()
+        assert len(collection.search("fox", k, rerank=judge)) == k
+        assert len(judge.shown) == seen
+
+
+def test_several_queries_get_what_each_would_alone(yard: Collection) -> None:
+    queries = ["hen", "one fox", "mmmmmmm", "zebra"]
+    for mode in SearchMode:
+        for where in (None, "kind in ('wild', 'tame')"):
+            together = yard.search_many(queries, 3, mode=mode, where=where)
+            for query, hits in zip(queries, together, strict=True):
+                alone = yard.search(query, 3, mode=mode, where=where)
+                assert (ids(hits), hits.notes) == (ids(alone), alone.notes)
+                assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], abs=1e-6)
+    assert yard.search_many([], 3) == []
+
+
+def test_one_query_is_not_a_list_of_queries(yard: Collection) -> None:
+    with pytest.raises(BadInputError, match="'hen' is one query, not a list of queries"):
+        yard.search_many("hen")
+
+
+def test_hits_say_why_they_matched_if_asked(yard: Collection) -> None:
+    plain, told = yard.search("one hen", 1), yard.search("one hen", 1, explain=True)
+    assert (plain[0].explanation, "explanation" in plain[0].to_json()) == (None, False)
+    explanation = told[0].explanation
+    assert explanation is not None
+    assert explanation.matched == ("one", "hen")
+    assert explanation.score == told[0].scores.dense
+    assert told[0].to_json()["explanation"]["matched"] == ("one", "hen")
+
+
+def test_the_names_of_the_choices_are_their_values() -> None:
+    assert (list(SearchMode), list(Fusion)) == (["dense", "lexical", "hybrid"], ["weighted", "rrf"])

@@ -1,0 +1,89 @@
+import sys
+from itertools import pairwise
+from types import ModuleType
+
+import pytest
+import torch
+from torch.nn import functional
+
+from nearsay.training.sentence.runtime.attention import attend, attend_by_bounds, attend_by_groups
+from nearsay.training.sentence.runtime.packed_window import PackedBatch, pack
+
+HEADS, WIDTH = 2, 6
+
+
+def batch_of(lengths: list[int]) -> PackedBatch:
+    (batch,) = pack([[1] * length for length in lengths]).batches(1000)
+    return batch
+
+
+def mixed_of(batch: PackedBatch) -> torch.Tensor:
+    return torch.randn(len(batch.token_ids), 3 * WIDTH, generator=torch.Generator().manual_seed(0))
+
+
+def one_by_one(mixed: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
+    """The formula, softmax(q k' / sqrt(d)) v, for each text and head."""
+    result = torch.empty(len(mixed), WIDTH)
+    size = WIDTH // HEADS
+    bounds = batch.bounds.tolist()
+    for begin, end in pairwise(bounds):
+        for head in range(HEADS):
+            place = slice(head * size, (head + 1) * size)
+            query, key, value = (part[begin:end, place] for part in mixed.split(WIDTH, dim=1))
+            result[begin:end, place] = (query @ key.T / size**0.5).softmax(dim=1) @ value
+    return result
+
+
+def test_one_token_attends_to_itself_alone() -> None:
+    batch = batch_of([1, 1])
+    mixed = mixed_of(batch)
+    torch.testing.assert_close(attend(mixed, HEADS, batch), mixed[:, 2 * WIDTH :])
+
+
+@pytest.mark.parametrize("lengths", [[5], [4, 4, 4], [1, 7, 3, 7, 1, 2], list(range(1, 20))])
+def test_every_text_attends_to_its_own_tokens(lengths: list[int]) -> None:
+    batch = batch_of(lengths)
+    mixed = mixed_of(batch)
+    torch.testing.assert_close(attend_by_groups(mixed, HEADS, batch), one_by_one(mixed, batch))
+    torch.testing.assert_close(attend(mixed, HEADS, batch), one_by_one(mixed, batch))
+
+
+def test_the_gpus_kernel_is_given_the_same_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the kernel, by its documented arguments: what it is asked gives the groups' numbers."""
+
+    def varlen_attn(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        cu_seq_q: torch.Tensor,
+        cu_seq_k: torch.Tensor,
+        max_q: int,
+        max_k: int,
+    ) -> torch.Tensor:
+        assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+        assert query.shape == (len(value), HEADS, WIDTH // HEADS)
+        bounds = cu_seq_q.tolist()
+        assert cu_seq_k.tolist() == bounds
+        assert max_q == max_k == max(b - a for a, b in pairwise(bounds))
+        parts = [
+            functional.scaled_dot_product_attention(*(x[a:b].transpose(0, 1) for x in (query, key, value)))
+            for a, b in pairwise(bounds)
+        ]
+        return torch.cat([part.transpose(0, 1) for part in parts])
+
+    stand_in = ModuleType("torch.nn.attention.varlen")
+    stand_in.varlen_attn = varlen_attn  # type: ignore[attr-defined]  # a module is made here
+    monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", stand_in)
+    monkeypatch.setattr(torch.nn.attention, "varlen", stand_in, raising=False)
+    batch = batch_of([3, 9, 3, 1, 6])
+    mixed = mixed_of(batch)
+    torch.testing.assert_close(attend_by_bounds(mixed, HEADS, batch), attend_by_groups(mixed, HEADS, batch))
+
+
+def test_torchs_kernel_takes_the_arguments_that_it_is_given() -> None:
+    varlen = pytest.importorskip("torch.nn.attention.varlen")
+    batch = batch_of([3, 1])
+    query, key, value = mixed_of(batch).to("meta", torch.bfloat16).view(4, 3, HEADS, -1).unbind(1)
+    bounds = batch.bounds.to("meta")
+    given = varlen.varlen_attn(query, key, value, bounds, bounds, batch.longest, batch.longest)
+    assert given.shape == (4, HEADS, WIDTH // HEADS)

@@ -1,0 +1,63 @@
+"""The pass through an encoder that keeps each token's part of a text's vector."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from tokenizers import Encoding
+
+from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.forward import ForwardPass
+from nearsay.training.sentence.pooling_shares import pooling_shares
+from nearsay.training.sentence.tokens import TextTokenizer
+
+__all__ = ["ContributingPass"]
+
+
+class ContributingPass:
+    """Encodes a handful of texts token by token, for explanations."""
+
+    def __init__(self, model: SentenceTransformer, tokens: TextTokenizer, forward: ForwardPass) -> None:
+        """`tokens` and `forward`: those of the same encoder, so that its own numbers are explained."""
+        self._tokens = tokens
+        self._forward = forward
+        self._pooling = pooling_shares(model)
+
+    def run(
+        self, texts: Sequence[str], *, prompt: str = "", prompt_length: int = 0
+    ) -> list[TextContributions] | None:
+        """Give each text's vector token by token, or None when the model's vectors are no sum over tokens.
+
+        prompt:        put before each text
+        prompt_length: first tokens that are the prompt, special ones before it included
+        Raises BadInputError for broken Unicode.
+        """
+        if self._pooling is None:
+            return None
+        encodings = self._tokens.encodings(texts, prompt)
+        vectors = self._forward.token_vectors([encoding.ids for encoding in encodings])
+        contributions: list[TextContributions] = []
+        for encoding, own in zip(encodings, vectors, strict=True):
+            shares = self._pooling.shares(own.astype(np.float64), prompt_length=prompt_length)
+            contributions.append(
+                TextContributions(
+                    vectors=shares.tokens,
+                    constant=shares.constant,
+                    spans=_spans(encoding, len(prompt), len(own)),
+                    exact=self._pooling.exact,
+                    whole=not encoding.overflowing,
+                )
+            )
+        return contributions
+
+
+def _spans(encoding: Encoding, prompt_characters: int, count: int) -> NDArray[np.int64]:
+    """The tokens' spans (tokens, 2) in the text without its prompt; (0, 0) for those that are not of it.
+
+    count: of tokens; a text without any has one row all the same where a table of tokens is looked up
+    """
+    spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) - prompt_characters
+    spans[np.array(encoding.special_tokens_mask, dtype=bool)] = 0
+    spans = np.maximum(spans, 0)
+    return spans if len(spans) == count else np.zeros((count, 2), dtype=np.int64)

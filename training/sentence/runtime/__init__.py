@@ -1,0 +1,1 @@
+"""The fast ways through an encoder's model."""
