@@ -38,6 +38,7 @@ from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.hit import Hit, Hits
 from nearsay.indexer.hybrid.fusion import Fusion
+from nearsay.indexer.hybrid.lexical_check import refill
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.hybrid.reranking import PairJudge
 from nearsay.indexer.index_upkeep import refresh_index, tune_index
@@ -239,9 +240,9 @@ class Collection:
     ) -> RebuildReport:
         """Embed by another encoder beside the live generation, which goes on answering until `promote`.
 
-        Without an encoder the live generation is mended: damaged segments are made anew from the catalogue's
-        text, passages that wait are embedded, the index is built again. The same is done with the encoder
-        that the live generation was made by if it is named at a new place, which is remembered.
+        Without an encoder the live generation is mended: words and damaged segments are made anew from the
+        catalogue's text, passages that wait are embedded, the index is built again. The same is done with the
+        encoder that the live generation was made by if it is named at a new place, which is remembered.
         """
         row = self._record.row()
         with self._locked(row, "rebuild"):
@@ -255,10 +256,11 @@ class Collection:
                 return rebuild(self._store, row, loaded, progress, self._promise.of(generation.plan))
             with self._store.database.writing() as connection:
                 generations.register_encoder(connection, loaded)
+                refill(connection, row.id)
             mended, again = mend(self._store, row, generation, loaded, progress)
             embedded, truncated = catch_up(self._store, generation, loaded, progress)
             promise = self._promise.of(generation.plan)
-            refresh_index(self._store, row, generation, always=True, contract=promise)
+            refresh_index(self._store, row, generation, always=True, contract=promise, listener=progress)
             return RebuildReport(generation.number, generation.state, embedded + again, truncated, mended)
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
@@ -447,7 +449,8 @@ class Collection:
                     with contextlib.suppress(NearsayError):  # what went wrong first is what is told
                         self._record.forget_empty(row)
             merge_small(self._store, row, generation)
-            refresh_index(self._store, row, generation, contract=self._promise.of(generation.plan))
+            promise = self._promise.of(generation.plan)
+            refresh_index(self._store, row, generation, contract=promise, listener=progress)
             warning = check_contract(self._store, row, self.snapshot)
         return report if warning is None else replace(report, notes=(*report.notes, warning))
 
@@ -455,7 +458,7 @@ class Collection:
         encoder = self._encoder.loaded(generation)
         mend(self._store, row, generation, encoder, progress)
         catch_up(self._store, generation, encoder, progress)
-        refresh_index(self._store, row, generation)
+        refresh_index(self._store, row, generation, listener=progress)
 
     @contextlib.contextmanager
     def _locked(self, row: CollectionRow, what: str) -> Iterator[None]:

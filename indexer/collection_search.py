@@ -47,7 +47,7 @@ class CollectionSearch:
         self._store = store
         self._encoder = encoder
         self._snapshot = snapshot
-        self._judges = PairJudges()
+        self._judges = PairJudges(store.device)
 
     def search(self, queries: Sequence[str], k: int, options: SearchOptions) -> list[Hits]:
         """The hits of each query; BadInputError for a query, a k or a choice that makes no sense."""

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.filters.selection import LISTED, Selection, list_all, passing
+from nearsay.indexer.filters.selection import LISTED, Selection, list_all, listed_quickly, passing
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.vector_store import Candidates
@@ -22,6 +22,7 @@ _FIRST_DRAW = 4  # candidates drawn at first, as a multiple of what is wanted
 _LEAST_DRAWN = 64
 _WIDENING = 1.12  # probes for every doubling of how far away the neighbours lie that pass
 _MOST_DRAWN = 5_000  # candidates: beyond, listing all that pass costs less
+_MOST_DRAWN_WHERE_DECLARED = 1_000  # the same where declared fields alone say what passes
 
 
 def dense_candidates(
@@ -40,7 +41,8 @@ def dense_candidates(
     if selection.numbers is not None and selection.numbers.size <= LISTED:
         return snapshot.nearest(query, count, selection.numbers)
     drawn = max(_FIRST_DRAW * count, _LEAST_DRAWN)
-    most = max(_MOST_DRAWN, drawn)
+    quickly = listed_quickly(snapshot, selection, connection.dialect.name)
+    most = max(min(_MOST_DRAWN, _MOST_DRAWN_WHERE_DECLARED) if quickly else _MOST_DRAWN, drawn)
     while drawn <= most:
         found = _looking_further(snapshot, drawn / count).nearest(query, drawn)
         passed = passing(connection, snapshot, found.ids, selection)
@@ -49,8 +51,7 @@ def dense_candidates(
             return Candidates(found.ids[passed][:count], found.scores[passed][:count])
         drawn = max(2 * drawn, round(1.5 * count * drawn / max(enough, 1)))
     numbers = list_all(connection, snapshot, selection)
-    share = snapshot.searchable / max(numbers.size, 1)
-    return _looking_further(snapshot, share).nearest(query, count, numbers)
+    return _looking_at_as_many(snapshot, numbers.size).nearest(query, count, numbers)
 
 
 _FURTHER: "weakref.WeakKeyDictionary[CandidateIndex, dict[int, CandidateIndex]]" = weakref.WeakKeyDictionary()
@@ -61,12 +62,24 @@ def _looking_further(snapshot: Snapshot, depth: float) -> Snapshot:
 
     The neighbours that pass a filter lie as much further away, in lists that the usual search leaves out.
     """
+    return _probing(snapshot, _WIDENING ** max(0, int(np.ceil(np.log2(depth)))))
+
+
+def _looking_at_as_many(snapshot: Snapshot, passing: int) -> Snapshot:
+    """The snapshot with an index that looks at as many passages that pass as it does without a filter.
+
+    However far from the query they lie; those that do not pass are skipped by their bit.
+    """
+    share = snapshot.searchable / max(passing, 1)
+    return _probing(snapshot, 2.0 ** max(0, int(np.ceil(np.log2(share)))))
+
+
+def _probing(snapshot: Snapshot, factor: float) -> Snapshot:
     index = snapshot.index
-    if index is None or depth <= 1 or "probes" not in getattr(index, "parameters", {}):
+    if index is None or factor <= 1 or "probes" not in getattr(index, "parameters", {}):
         return snapshot
-    steps = int(np.ceil(np.log2(depth)))
+    probes = round(index.parameters["probes"] * factor)
     known = _FURTHER.setdefault(index, {})
-    if steps not in known:
-        probes = round(index.parameters["probes"] * _WIDENING**steps)
-        known[steps] = index.looking({**index.parameters, "probes": probes})
-    return replace(snapshot, index=known[steps])
+    if probes not in known:
+        known[probes] = index.looking({**index.parameters, "probes": probes})
+    return replace(snapshot, index=known[probes])

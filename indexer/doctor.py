@@ -1,4 +1,4 @@
-"""Whether each collection's rows, vectors and index say the same."""
+"""Whether each collection's rows, words, vectors and index say the same."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.hybrid.lexical_check import check_words
 from nearsay.indexer.library import Library
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans.engine import faiss_is_installed
@@ -33,7 +34,8 @@ _SEED = 20190827
 def examine(library: Library, *, prove: bool = False) -> list[Finding]:
     """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
 
-    prove: also encode a sample of passages again, and search for each by its own vector
+    prove: also split every text into words again, encode a sample of passages again, and search for each of
+           it by its own vector
     """
     findings: list[Finding] = []
     for collection in library.collections():
@@ -44,6 +46,7 @@ def examine(library: Library, *, prove: bool = False) -> list[Finding]:
             findings.append(Finding(collection.name, "empty", sound=True))
             continue
         of_it = [finding for generation in every for finding in _examine_generation(library, row, generation)]
+        of_it.append(_words(library, row, prove=prove))
         of_it.append(_orphans(library, row))
         if prove and all(finding.sound for finding in of_it):
             of_it += _prove(collection)
@@ -133,6 +136,18 @@ def _anew(name: str, generation: GenerationRow) -> str:
         f"Embed it anew: nearsay index rebuild {name} --encoder {generation.encoder.source}, "
         f"then nearsay index promote {name}"
     )
+
+
+def _words(library: Library, row: CollectionRow, *, prove: bool) -> Finding:
+    with library.store.database.reading() as connection:
+        count = passages.passage_numbers(connection, row.id).size
+        fault = check_words(connection, row.id, prove=prove)
+    subject = f"{row.name}, words"
+    if fault is not None:
+        detail = f"{fault}. Enter them anew: nearsay index rebuild {row.name}"
+        return Finding(subject, detail, sound=False)
+    compared = ", each word compared with the text" if prove else ""
+    return Finding(subject, f"those of {count:,} passages are there{compared}", sound=True)
 
 
 def _orphans(library: Library, row: CollectionRow) -> Finding:

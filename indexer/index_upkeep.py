@@ -9,6 +9,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.mapped_pages import give_back
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
@@ -24,6 +25,8 @@ from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["refresh_index", "tune_index"]
+
+_LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +60,14 @@ def refresh_index(
     exact_up_to: int = EXACT_UP_TO,
     always: bool = False,
     contract: RecallContract | None = None,
+    listener: ProgressListener = unheard,
 ) -> Plan:
     """Choose and build the index of a large generation that has none, or has outgrown it; its plan then.
 
     exact_up_to: so many passages are searched exactly, unless they have an index already
     always:      an index that is there is built anew, in the way that was chosen
     contract:    what the plan has to keep from now on; None for what it keeps already
+    listener:    hears of candidates when they are measured
 
     Without FAISS nothing is built and search stays exact; nor is anything built while a segment of vectors is
     in quarantine. The caller holds the writer lock.
@@ -84,7 +89,7 @@ def refresh_index(
         return plan
     if not outgrown:
         return _built_again(store, collection, generation, state)
-    return tune_index(store, collection, generation, plan.contract)
+    return tune_index(store, collection, generation, plan.contract, listener=listener)
 
 
 def tune_index(
@@ -145,7 +150,9 @@ def _opened(
     store: Store, collection: CollectionRow, generation: GenerationRow, state: _State
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
     """The vectors, which of their passages live, and the last of them."""
-    vectors = open_all(store, collection, generation, state.vectors)
+    opened = open_all(store, collection, generation, state.vectors)
+    large = 4 * len(opened) * opened.dimension > _LARGE
+    vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
     through = int(vectors.ids[-1]) if len(vectors) else 0
     alive = np.zeros(through + 1, dtype=np.bool_)
     alive[state.living[state.living <= through]] = True
@@ -165,7 +172,9 @@ def _keep(
     path, index = None, tuned.index
     if index is not None:
         folder, made_by = store.segments(collection.id), generation.encoder
-        path = write_index(folder, index.serialise(), len(index), made_by.dimension, made_by.fingerprint)
+        with index.serialised_in(folder) as serialised:
+            path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
+            give_back(serialised)
     with store.database.writing() as connection:
         for row in state.indexes:
             generations.remove_segment(connection, row)

@@ -13,6 +13,8 @@ class Progress:
 
     done: int  # passages that have their vectors by now
     total: int | None  # passages there will be, known or estimated from the share of the input that was read
+    doing: str = ""  # what is done where that is not what was asked for: "measuring kinds of index"
+    unit: str = ""  # what is counted then
 
 
 ProgressListener: TypeAlias = Callable[[Progress], None]

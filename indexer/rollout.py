@@ -95,7 +95,7 @@ def rebuild(
         collections.changed(connection, collection.id)
     mended, again = mend(store, collection, begun, encoder, listener)
     embedded, truncated = catch_up(store, begun, encoder, listener)
-    refresh_index(store, collection, begun, contract=contract)
+    refresh_index(store, collection, begun, contract=contract, listener=listener)
     with store.database.writing() as connection:
         generations.set_state(connection, begun, GenerationState.READY)
         collections.changed(connection, collection.id)

@@ -50,6 +50,7 @@ class Snapshot:
     waiting: int  # passages without a vector yet
     last_removal: int  # how far the removals are known
     notes: tuple[str, ...]
+    gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
 
     @property
     def searchable(self) -> int:
@@ -170,7 +171,9 @@ def take(
         alive,
         cpu=stored,
         plan=None if plan.gpu is None else plan.gpu.taken,
-        before=before.index if before is not None and same else None,
+        before=None if before is None else before.index,
+        same=same,
+        refused=() if before is None else before.gpu_notes,
     )
     notes = (*notes, *said)
     warning = plan.warning(collection.name)
@@ -187,6 +190,7 @@ def take(
         waiting=generations.unembedded(connection, generation),
         last_removal=last_removal,
         notes=notes,
+        gpu_notes=said,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
+from nearsay.indexer.mapped_pages import give_back
 from nearsay.indexer.segment import VectorSegment
 
 __all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "unit_length"]
@@ -33,10 +34,17 @@ class Candidates:
 class VectorStore:
     """All vectors segments of a generation, by rising passage number; immutable."""
 
-    def __init__(self, segments: Sequence[VectorSegment], dimension: int) -> None:
-        """`segments` in any order; their ranges of numbers do not overlap."""
+    def __init__(
+        self, segments: Sequence[VectorSegment], dimension: int, *, gives_back: bool = False
+    ) -> None:
+        """`segments` in any order; their ranges of numbers do not overlap.
+
+        gives_back: pages of the mapped files leave this process after every large read. They stay in the
+        system's cache, but the next read takes them in again: for work that goes through everything once.
+        """
         self.segments = tuple(sorted(segments, key=lambda segment: int(segment.ids[0])))
         self.dimension = dimension
+        self.gives_back = gives_back
         self.ids = (
             np.concatenate([segment.ids for segment in self.segments])
             if self.segments
@@ -67,7 +75,8 @@ class VectorStore:
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """The vectors (n, d) at rising positions."""
-        if len(self.segments) == 1:
+        large = self.gives_back and positions.size >= _GATHER
+        if len(self.segments) == 1 and not large:
             found: NDArray[np.float32] = self.segments[0].vectors.take(positions, axis=0)
             return found
         gathered = np.empty((positions.size, self.dimension), dtype=np.float32)
@@ -78,6 +87,8 @@ class VectorStore:
             self.segments[number].vectors.take(
                 positions[begin:end] - self.starts[number], axis=0, out=gathered[begin:end], mode="clip"
             )
+            if large:
+                give_back(self.segments[number].vectors)
         return gathered
 
     def nearest(
@@ -133,6 +144,8 @@ class VectorStore:
             for begin in range(first, segment.ids.size, _BLOCK):
                 end = begin + _BLOCK
                 yield int(start) + begin, segment.ids[begin:end], segment.vectors[begin:end]
+            if self.gives_back and first < segment.ids.size:
+                give_back(segment.vectors)
 
     def _decided(
         self,

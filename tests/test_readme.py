@@ -62,6 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "my-encoder" / "sentence_bert_config.json").write_text(
         '{"max_seq_length": 64, "do_lower_case": false}'
     )
+    (folder / "asked.txt").write_text("comparing sentences\nparsers for small languages\n")
     _training_files(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -9,6 +9,7 @@ from nearsay.app.cli.printing import print_table
 
 if TYPE_CHECKING:
     from nearsay.indexer.plan import Measured, Plan
+    from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
 
 __all__ = ["print_plan"]
 
@@ -20,6 +21,8 @@ def print_plan(plan: "Plan") -> None:
     print_table(
         ["candidate", "built", "searched", *_figures(plan), "verdict"], [_line(row) for row in last.values()]
     )
+    if plan.gpu is not None:
+        _print_gpu(plan.gpu, _figures(plan))
     if plan.check is not None:
         click.echo(
             f"looked at again at {plan.check.passages:,} passages: recall {plan.check.recall:.3f} "
@@ -29,12 +32,33 @@ def print_plan(plan: "Plan") -> None:
         click.echo(plan.note)
 
 
+def _print_gpu(report: "GpuReport", figures: list[str]) -> None:
+    """A line for each GPU plan at the setting that it was left at, or why nothing was measured."""
+    if report.reason:
+        click.echo(f"on GPUs: {report.reason}")
+        return
+    click.echo("on GPUs:")
+    last = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in report.rows}
+    print_table(
+        ["candidate", "on", "built and searched", *figures, "verdict"],
+        [
+            [str(row.plan.kind), row.device, _settings(row.plan.parameters), *_measured(row), row.verdict]
+            for row in last.values()
+        ],
+    )
+
+
 def _figures(plan: "Plan") -> list[str]:
     return [f"recall@{plan.contract.at}", "at least", "ms a query", "queries/s", "MB", "build s"]
 
 
 def _line(row: "Measured") -> list[object]:
-    figures = [
+    kind = f"{row.kind}, in its file" if row.mapped else str(row.kind)
+    return [kind, _settings(row.shape), _settings(row.parameters), *_measured(row), row.verdict]
+
+
+def _measured(row: "Measured | GpuMeasured") -> list[object]:
+    return [
         _number(row.recall, ".3f"),
         _number(row.recall_at_least, ".3f"),
         _number(row.milliseconds_a_query, ".2f"),
@@ -42,8 +66,6 @@ def _line(row: "Measured") -> list[object]:
         _number(None if row.bytes is None else row.bytes / 1e6, ",.1f"),
         _number(row.build_seconds, ",.1f"),
     ]
-    kind = f"{row.kind}, in its file" if row.mapped else str(row.kind)
-    return [kind, _settings(row.shape), _settings(row.parameters), *figures, row.verdict]
 
 
 def _number(value: float | None, form: str) -> str:

@@ -18,6 +18,7 @@ __all__ = ["print_hits", "print_json", "print_notes", "print_table", "visible"]
 
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _PREVIEW = 400  # characters of a passage shown to a person
+_LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
 
 
 def print_json(row: object) -> None:
@@ -34,31 +35,46 @@ def print_notes(notes: Iterable[str]) -> None:
         click.echo(visible(note), err=True)
 
 
-def print_hits(hits: "Hits", *, as_json: bool) -> None:
-    """The hits of a search, best first."""
+def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
+    """The hits of a search, best first.
+
+    by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
+    """
     for hit in hits:
         if as_json:
             print_json(hit.to_json())
             continue
         facts = "  ".join(f"{name}={_shown(value)}" for name, value in hit.metadata.items())
         head = click.style(visible(hit.title or hit.id), bold=True)
-        click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}{_parts(hit)}")
+        click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}{_parts(hit, by_ranks=by_ranks)}")
         click.echo(textwrap.indent(_body(hit), "     "))
         below = f"{hit.id}  {facts}".strip() if hit.title else facts  # without a title the id stands above
         if below:
             click.echo(click.style(f"     {visible(below)}", dim=True))
+    device = next((hit.lineage.device for hit in hits), "cpu")
+    if device != "cpu":
+        click.echo(f"searched on {device}", err=True)
     print_notes(hits.notes)
 
 
-def _parts(hit: "Hit") -> str:
-    """What a score was made of, where it was made of more than one thing."""
+def _parts(hit: "Hit", *, by_ranks: bool) -> str:
+    """What a score is or was made of; nothing where it is a plain cosine."""
     scores = hit.scores
-    alone = scores.fused is None or (scores.dense is not None and abs(scores.fused - scores.dense) < 0.0005)
-    if scores.rerank is None and alone:
-        return ""
-    named = {"meaning": scores.dense, "words": scores.lexical}
-    parts = [f"{name} {value:.3g}" for name, value in named.items() if value is not None]
-    return click.style(f"  ({', '.join(parts)})", dim=True) if parts else ""
+    cosine = "" if scores.dense is None else f"cosine {scores.dense:.3f}"
+    bm25 = "" if scores.lexical is None else f"BM25 {scores.lexical:.2f}"
+    both = ", ".join(part for part in (cosine, bm25) if part)
+    said = ""
+    if scores.rerank is not None:
+        said = f"judged; {both}" if both else "judged"
+    elif scores.fused is None:
+        said = "BM25" if bm25 else ""
+    elif by_ranks:
+        said = f"by ranks; {both}"
+    else:
+        of_words = scores.fused - (scores.dense or 0.0)
+        shown = f"words {of_words:.3f}" if of_words >= _LEAST_SHARE else ""
+        said = " + ".join(part for part in (cosine, shown) if part) if shown else ""
+    return click.style(f"  ({said})", dim=True) if said else ""
 
 
 def _body(hit: "Hit") -> str:

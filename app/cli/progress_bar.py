@@ -2,8 +2,10 @@
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -22,12 +24,12 @@ class ProgressBar:
         """`what`: the work, in a word; `unit`: what is counted. Nothing is drawn before the first is done."""
         from tqdm import tqdm
 
-        self._what = what
-        self._unit = unit
+        self._made_for = self._what, self._unit = what, unit
         self._terminal = sys.stderr.isatty()
-        self._bar = tqdm(
-            desc=what, unit=f" {unit}", dynamic_ncols=True, delay=0.5, disable=not self._terminal
+        self._make: Callable[..., Any] = partial(
+            tqdm, dynamic_ncols=True, delay=0.5, disable=not self._terminal
         )
+        self._bar = self._make(desc=what, unit=f" {unit}")
         self._begun = self._said = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -44,6 +46,9 @@ class ProgressBar:
 
     def __call__(self, progress: "Progress") -> None:
         """Show one look at the work."""
+        wanted = (progress.doing, progress.unit) if progress.doing else self._made_for
+        if wanted != (self._what, self._unit):
+            self._turn_to(*wanted)
         total = None if progress.total is None else max(progress.done, progress.total)
         if self._terminal:
             self._bar.total = total
@@ -52,12 +57,22 @@ class ProgressBar:
             self._said = time.monotonic()
             click.echo(self._line(progress.done, total), err=True)
 
+    def _turn_to(self, what: str, unit: str) -> None:
+        """From now on something else is done: said at once, since its first step may take long."""
+        self._what, self._unit = what, unit
+        self._bar.close()
+        self._bar = self._make(desc=what, unit=f" {unit}")
+        self._begun = self._said = time.monotonic()
+        if not self._terminal:
+            click.echo(f"{what} …", err=True)
+
     def _line(self, done: int, total: int | None) -> str:
         rate = done / (time.monotonic() - self._begun)
         if not total:
             return f"{self._what}: {done:,} {self._unit}, {rate:,.0f} a second"
         left = (total - done) / rate if rate else 0.0
+        pace = f"{1 / rate:,.1f} s each" if 0.0 < rate < 1.0 else f"{rate:,.0f} a second"
         return (
-            f"{self._what}: {done:,} of about {total:,} {self._unit}, {rate:,.0f} a second, "
+            f"{self._what}: {done:,} of about {total:,} {self._unit}, {pace}, "
             f"{int(left) // 60}:{int(left) % 60:02} left"
         )

@@ -54,6 +54,10 @@ def search(
 ) -> None:
     """Find passages of COLLECTION that answer QUERY, by meaning and by words.
 
+    A score is the cosine of the two vectors; hybrid adds a third where a passage has all the query's words,
+    more where it repeats them, nothing where it has few. Lexical scores are BM25, those of rrf sums of
+    reciprocal ranks, those of --rerank the cross-encoder's.
+
     \b
     Example:
         nearsay search papers "loss functions for sentence pairs" -k 5 --where "year >= 2019"
@@ -69,7 +73,7 @@ def search(
             rerank=rerank,
             explain=explain,
         )
-        print_hits(hits, as_json=as_json)
+        print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf")
 
 
 @click.command()

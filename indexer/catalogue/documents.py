@@ -198,9 +198,8 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
 
 def of_source(connection: sa.Connection, collection_id: int, source: str) -> Iterator[str]:
     """The ids of the documents that a source holds without naming them, to be read in the transaction."""
-    streamed = connection.execution_options(yield_per=10_000)
     statement = sa.select(documents.c.id).where(_unnamed_of(collection_id, source))
-    return iter(streamed.execute(statement).scalars())
+    return iter(connection.execute(statement.execution_options(yield_per=10_000)).scalars())
 
 
 def count_of_source(connection: sa.Connection, collection_id: int, source: str) -> int:

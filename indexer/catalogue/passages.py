@@ -80,7 +80,7 @@ def passage_numbers(
     statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
     if condition is not None:
         statement = statement.join(documents, same_document()).where(condition)
-    rows = connection.execution_options(yield_per=10_000).execute(statement.order_by(passages.c.number))
+    rows = connection.execute(statement.order_by(passages.c.number).execution_options(yield_per=10_000))
     return np.fromiter(rows.scalars(), dtype=np.int64)
 
 

@@ -33,8 +33,8 @@ def explain_passages(
     Where the encoder averages its tokens, the shares are exact: the cosine is a sum over tokens, worked out
     by the encoder's own runtime in its own precision. The stored vector came from another pass, in other
     company, and what the two scores differ by is `rounding`: under 0.000001 at float32, and in any precision
-    for BERT on processors with AVX512, where company changes nothing; else up to about 0.002 at a narrower
-    precision.
+    for BERT on processors with AVX512 and without AMX, where company changes nothing up to the pooling; else
+    up to about 0.002 at a narrower precision.
 
     For other encoders `exact` is False and a word's share is an approximation: where the pooling is a maximum
     or an activation comes after it, by a rule that shares the same sum out

@@ -7,13 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from nearsay.indexer.explain.explanation import MatchedWord
+from nearsay.indexer.hybrid.lexical_rows import TOKENIZER
+from nearsay.indexer.hybrid.query_words import MOST_WORDS
 
 __all__ = ["MatchedTerms", "matched_terms"]
 
-# The same folding and stemming as the lexical index has: case, accents, English endings.
-_TOKENIZER = "porter unicode61 remove_diacritics 2"
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
-_MOST_WORDS = 256  # of a query; FTS5 takes no deeper expression
 _OPEN, _CLOSE = "\x02", "\x03"
 _UNMARKED = str.maketrans({"\0": " ", _OPEN: " ", _CLOSE: " "})
 
@@ -33,11 +32,11 @@ def matched_terms(query: str, passages: Sequence[tuple[str, str]]) -> list[Match
     later edition of the same one, can differ in rare endings.
     """
     words = list({word.casefold(): word for word in reversed(_WORD.findall(query))}.values())[::-1]
-    words = words[:_MOST_WORDS]
+    words = words[:MOST_WORDS]
     if not words or not passages:
         return [MatchedTerms((), ()) for _ in passages]
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(f"CREATE VIRTUAL TABLE passage USING fts5(title, body, tokenize='{_TOKENIZER}')")
+        connection.execute(f"CREATE VIRTUAL TABLE passage USING fts5(title, body, tokenize='{TOKENIZER}')")
         connection.executemany(
             "INSERT INTO passage(rowid, title, body) VALUES (?, ?, ?)",
             [(i, *(part.translate(_UNMARKED) for part in passage)) for i, passage in enumerate(passages)],

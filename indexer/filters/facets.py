@@ -9,8 +9,10 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUMBER, ValueKind, value_rows
 from nearsay.indexer.catalogue.tables import documents, field_values
-from nearsay.indexer.filters.declared import Declared, metadata_path
+from nearsay.indexer.filters.declared import Declared, covered, metadata_path
 from nearsay.indexer.filters.expression import Expression, Path
+from nearsay.indexer.filters.known_counts import known_counts
+from nearsay.indexer.filters.known_selections import state_of
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.sql import condition
 
@@ -59,87 +61,132 @@ def facets(
     declared: Declared,
     limit: int,
 ) -> Facets:
-    """The `limit` commonest values of a field; quick for declared fields, else every document is read."""
+    """The `limit` commonest values of a field; quick for declared fields, else every document is read.
+
+    What was counted is remembered until something is committed to the collection.
+    """
     if not 1 <= limit <= _MOST:
         raise BadInputError(f"limit is {limit}. Ask for 1 to {_MOST} values")
-    chosen = _chosen(connection, collection_id, expression, declared)
-    groups = sa.union_all(*_groups(connection, collection_id, field, chosen, declared)).subquery()
-    summed = (
+    known = known_counts(connection)
+    state = state_of(connection, collection_id)
+    key = (state, field, repr(expression), limit)
+    found: Facets | None = known.get(key)
+    if found is None:
+        documents_key = (state, repr(expression))
+        chosen = _chosen(connection, collection_id, expression, declared)
+        total = known.get(documents_key)
+        if total is None:
+            there = chosen.subquery()
+            counted = sa.select(sa.func.count(sa.distinct(there.c.number)))
+            if expression is None:
+                counted = sa.select(sa.func.count()).where(documents.c.collection_id == collection_id)
+            total = connection.execute(counted).scalar_one()
+            known.put(documents_key, total)
+        narrowed = None if expression is None else chosen
+        parts = [
+            _commonest(connection, groups, limit)
+            for groups in _groups(connection, collection_id, field, narrowed, declared)
+        ]
+        found = _together(".".join(field), parts, int(total), limit)
+        known.put(key, found)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The commonest values of one kind, with what all of that kind add up to."""
+
+    values: list[tuple[str, str | None, float | None, int]]  # kind, text, number, documents
+    different: int
+    documents: int
+    present: int  # documents that have the value itself, not in a list
+
+
+def _commonest(connection: sa.Connection, groups: sa.Select[Any], limit: int) -> _Part:
+    """One evaluation: the first values, and beside each what all add up to."""
+    each = groups.subquery().c
+    is_value = each.kind != ValueKind.OTHER
+    statement = (
         sa.select(
-            groups.c.kind,
-            groups.c.text,
-            groups.c.number,
-            sa.func.sum(groups.c.documents).label("documents"),
-            sa.func.sum(groups.c.present).label("present"),
+            each.kind,
+            each.text,
+            each.number,
+            each.documents,
+            sa.func.count().filter(is_value).over(),
+            sa.func.sum(each.documents).filter(is_value).over(),
+            sa.func.sum(each.present).over(),
         )
-        .group_by(groups.c.kind, groups.c.text, groups.c.number)
-        .subquery()
-    )
-    is_value = summed.c.kind != ValueKind.OTHER
-    everything = connection.execute(
-        sa.select(
-            sa.func.count().filter(is_value),
-            sa.func.sum(summed.c.documents).filter(is_value),
-            sa.func.sum(summed.c.present),
-        )
-    ).one()
-    commonest = (
-        sa.select(summed.c.kind, summed.c.text, summed.c.number, summed.c.documents)
-        .where(is_value)
-        .order_by(summed.c.documents.desc(), summed.c.kind, summed.c.text, summed.c.number)
+        .order_by(is_value.desc(), each.documents.desc(), each.kind, each.text, each.number)
         .limit(limit)
     )
-    values = tuple(_value(*row) for row in connection.execute(commonest))
-    total = connection.execute(
-        sa.select(sa.func.count())
-        .select_from(documents)
-        .where(documents.c.collection_id == collection_id, *([] if chosen is None else [chosen]))
-    ).scalar_one()
+    rows = connection.execute(statement).all()
+    if not rows:
+        return _Part([], 0, 0, 0)
+    different, counted, present = rows[0][4:]
+    values = [(row[0], row[1], row[2], int(row[3])) for row in rows if row[0] != ValueKind.OTHER]
+    return _Part(values, int(different), int(counted or 0), int(present or 0))
+
+
+def _together(field: str, parts: list[_Part], total: int, limit: int) -> Facets:
+    """No two parts hold a value of one kind, and each is in order."""
+    every = sorted((row for part in parts for row in part.values), key=lambda row: (-row[3], row[0]))
+    values = tuple(_value(*row) for row in every[:limit])
     return Facets(
-        field=".".join(field),
+        field=field,
         values=values,
-        different=int(everything[0]),
-        other=int(everything[1] or 0) - sum(value.documents for value in values),
-        missing=total - int(everything[2] or 0),
+        different=sum(part.different for part in parts),
+        other=sum(part.documents for part in parts) - sum(value.documents for value in values),
+        missing=total - sum(part.present for part in parts),
         documents=total,
     )
 
 
 def _chosen(
     connection: sa.Connection, collection_id: int, expression: Expression | None, declared: Declared
-) -> ColumnElement[bool] | None:
+) -> sa.Select[Any]:
+    """The numbers of the documents that pass, some of them twice, from declared values where they tell."""
+    of_collection = documents.c.collection_id == collection_id
+    every = sa.select(documents.c.number).where(of_collection)
     if expression is None:
-        return None
+        return every
     dialect = connection.dialect.name
     narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
     if narrowed is None:
-        return condition(expression, dialect, declared)
-    among = documents.c.number.in_(narrowed.numbers())
+        return every.where(condition(expression, dialect, declared))
+    inside = narrowed.numbers().subquery()
+    (document,) = inside.c
     if narrowed.rest is None:
-        return among
-    return sa.and_(among, condition(narrowed.rest, dialect, declared))
+        return sa.select(document.label("number"))
+    if covered(narrowed.rest, dialect, declared):
+        passing = condition(narrowed.rest, dialect, declared, document)
+        return sa.select(document.label("number")).where(passing)
+    among = documents.c.number.in_(sa.select(document))
+    return every.where(among, condition(narrowed.rest, dialect, declared))
 
 
 def _groups(
     connection: sa.Connection,
     collection_id: int,
     field: Path,
-    chosen: ColumnElement[bool] | None,
+    chosen: sa.Select[Any] | None,
     declared: Declared,
 ) -> list[sa.Select[Any]]:
     """Selects of kind, text, number, documents that have it, and of these how many as the value itself."""
-    of_collection = documents.c.collection_id == collection_id
-    wanted = of_collection if chosen is None else sa.and_(of_collection, chosen)
     path = metadata_path(field)
+    number = None if path is None else declared.get(path)
+    if number is not None:
+        return _declared_groups(connection, number, chosen)
+    wanted = documents.c.collection_id == collection_id
+    if chosen is not None:
+        wanted = sa.and_(wanted, documents.c.number.in_(chosen))
     if path is None:
         column = documents.c[field[0]]
         text = sa.func.substr(column, 1, LONGEST)
         filled = sa.and_(wanted, column.is_not(None), column != "")
         return [_counted(sa.literal(ValueKind.TEXT.value), text, sa.null(), sa.literal(1), filled)]
-    number = declared.get(path)
-    if number is None:
-        parts = (rows.subquery() for rows in value_rows(path, connection.dialect.name, wanted))
-        return [
+    parts = (rows.subquery() for rows in value_rows(path, connection.dialect.name, wanted))
+    counted = sa.union_all(
+        *(
             _counted(
                 rows.c.kind,
                 rows.c.text,
@@ -148,26 +195,67 @@ def _groups(
                 sa.true(),
             )
             for rows in parts
-        ]
+        )
+    ).subquery()
+    groups = (counted.c.kind, counted.c.text, counted.c.number)
+    return [
+        sa.select(
+            *groups,
+            sa.func.sum(counted.c.documents).label("documents"),
+            sa.func.sum(counted.c.present).label("present"),
+        ).group_by(*groups)
+    ]
+
+
+def _declared_groups(
+    connection: sa.Connection, field: int, chosen: sa.Select[Any] | None
+) -> list[sa.Select[Any]]:
+    """Text, numbers and the rest, each in the order of its index, which SQL then counts without sorting."""
     values = field_values.c
-    of_field = values.field == number
-    if chosen is not None:
-        of_field = sa.and_(of_field, values.document.in_(sa.select(documents.c.number).where(wanted)))
+    of_field = values.field == field
+    listed = sa.select(sa.exists().where(of_field, values.element == sa.true(), values.text.is_not(None)))
+    others = sa.select(sa.exists().where(of_field, values.element == sa.true(), values.number.is_not(None)))
+    more = sa.select(sa.exists().where(of_field, values.element == sa.true(), NEITHER_TEXT_NOR_NUMBER))
     nothing = sa.null()
+    kinds = (
+        (listed, sa.literal(ValueKind.TEXT.value), values.text, nothing, values.text.is_not(None)),
+        (
+            others,
+            sa.literal(ValueKind.NUMBER.value),
+            nothing,
+            values.number,
+            sa.and_(values.number.is_not(None), values.kind == ValueKind.NUMBER),
+        ),
+        (more, values.kind, nothing, nothing, NEITHER_TEXT_NOR_NUMBER),
+    )
     selects = []
-    for element in (False, True):  # each in the order of an index
-        here = sa.and_(of_field, values.element == (sa.true() if element else sa.false()))
-        itself = sa.literal(0 if element else 1)
-        numbers = sa.and_(here, values.number.is_not(None), values.kind == ValueKind.NUMBER)
-        others = sa.and_(here, NEITHER_TEXT_NOR_NUMBER)
-        selects += [
-            _counted(
-                sa.literal(ValueKind.TEXT.value), values.text, nothing, itself, here, values.text.is_not(None)
-            ),
-            _counted(sa.literal(ValueKind.NUMBER.value), nothing, values.number, itself, numbers),
-            _counted(values.kind, nothing, nothing, itself, others),
+    for in_lists, kind, text, number, holds in kinds:
+        either = connection.execute(in_lists).scalar_one()
+        where = [
+            of_field,
+            values.element.in_([False, True]) if either else values.element == sa.false(),
+            holds,
         ]
+        if chosen is not None:
+            where.append(values.document.in_(chosen))
+        groups = [column for column in (text, number, kind) if isinstance(column, sa.Column)]
+        itself = sa.func.sum(sa.case((values.element, 0), else_=1)) if either else sa.func.count()
+        selects.append(
+            sa.select(
+                sa.cast(kind, sa.Text).label("kind"),
+                _typed(text, sa.Text()).label("text"),
+                _typed(number, sa.Numeric(asdecimal=False)).label("number"),
+                sa.func.count().label("documents"),
+                itself.label("present"),
+            )
+            .where(*where)
+            .group_by(*groups)
+        )
     return selects
+
+
+def _typed(column: ColumnElement[Any], type_: sa.types.TypeEngine[Any]) -> ColumnElement[Any]:
+    return sa.cast(column, type_) if isinstance(column, sa.Null) else column
 
 
 def _counted(
@@ -179,10 +267,8 @@ def _counted(
 ) -> sa.Select[Any]:
     rows = sa.select(
         sa.cast(kind, sa.Text).label("kind"),
-        sa.cast(text, sa.Text).label("text") if isinstance(text, sa.Null) else text.label("text"),
-        sa.cast(number, sa.Numeric(asdecimal=False)).label("number")
-        if isinstance(number, sa.Null)
-        else number.label("number"),
+        _typed(text, sa.Text()).label("text"),
+        _typed(number, sa.Numeric(asdecimal=False)).label("number"),
         itself.label("itself"),
     ).where(*where)
     found = rows.subquery()

@@ -11,18 +11,26 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.tables import collections
 
-__all__ = ["Key", "KnownSelections", "known_selections", "version_of"]
+__all__ = ["CollectionState", "Key", "KnownSelections", "known_selections", "state_of"]
 
 _BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
 _FILTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class CollectionState:
+    """A collection as a transaction sees it; anything that is committed to it makes another."""
+
+    collection_id: int
+    version: int  # grows with every committed change
+    compactions: int  # grows when removed passages are forgotten
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """A filter in one state of a collection."""
 
-    collection_id: int
-    version: int  # of the collection, as the transaction sees it
+    state: CollectionState
     filter: str  # tells true from 1, so not the expression itself
 
 
@@ -66,7 +74,8 @@ def known_selections(connection: sa.Connection) -> KnownSelections:
         return _KNOWN.setdefault(connection.engine, KnownSelections())
 
 
-def version_of(connection: sa.Connection, collection_id: int) -> int:
-    """The version of a collection that the transaction sees; it grows with every committed change."""
-    statement = sa.select(collections.c.version).where(collections.c.id == collection_id)
-    return connection.execute(statement).scalar_one_or_none() or 0
+def state_of(connection: sa.Connection, collection_id: int) -> CollectionState:
+    """The state of a collection that the transaction sees."""
+    columns = (collections.c.version, collections.c.compactions)
+    found = connection.execute(sa.select(*columns).where(collections.c.id == collection_id)).one_or_none()
+    return CollectionState(collection_id, *((0, 0) if found is None else found))

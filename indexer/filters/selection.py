@@ -13,15 +13,21 @@ from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.declared import Declared, covered
 from nearsay.indexer.filters.expression import Expression
-from nearsay.indexer.filters.known_selections import Key, known_selections, version_of
+from nearsay.indexer.filters.intersection import intersection
+from nearsay.indexer.filters.known_selections import CollectionState, Key, known_selections, state_of
 from nearsay.indexer.filters.narrowing import Narrowed, narrowest
+from nearsay.indexer.filters.number_lists import number_list
+from nearsay.indexer.filters.numbering import numbering
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.snapshot import Snapshot
 
-__all__ = ["LISTED", "Selection", "declared_of", "list_all", "passing", "select"]
+__all__ = ["LISTED", "Selection", "declared_of", "list_all", "listed_quickly", "passing", "select"]
 
 LISTED = 20_000  # passages: so few are listed and scored one by one
+_WORTH_NUMBERING = 500  # documents: joining fewer to their passages in SQL costs nothing
+_MOST_NUMBERED = 5_000_000  # passages: which document each belongs to is not kept in memory for more
+_SHARE_WORTH_LISTING = 0.2  # of the passages: comparisons that let more through are not intersected
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,12 @@ def select(
         return Selection(None, without, None)
     expression = parse(where)
     collection_id = snapshot.collection.id
-    key = Key(collection_id, version_of(connection, collection_id), repr(expression))
+    key = Key(state_of(connection, collection_id), repr(expression))
     declared = declared_of(connection, collection_id)
     known = known_selections(connection)
     is_known, numbers = known.get(key)
     if not is_known:
-        numbers = _few(connection, snapshot, expression, declared)
+        numbers = _few(connection, snapshot, expression, declared, key.state)
         known.put(key, numbers)
     chosen = condition(expression, dialect, declared)
     return Selection(chosen, without, _without(numbers, without), expression, declared, key)
@@ -74,10 +80,17 @@ def passing(
     if selection.expression is None or not ids.size:
         return passed
     if selection.numbers is not None:
-        return passed & np.isin(ids, selection.numbers)
+        return passed & _among(ids, selection.numbers)
     some = passages.c.number.in_(ids[passed].tolist())
     statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
     return passed & np.isin(ids, _numbers(connection, statement.where(some)))
+
+
+def listed_quickly(snapshot: Snapshot, selection: Selection, dialect: str) -> bool:
+    """Whether indexes alone tell everything that the selection lets through."""
+    if selection.expression is None or snapshot.searchable > _MOST_NUMBERED:
+        return False
+    return covered(selection.expression, dialect, selection.declared)
 
 
 def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection) -> NDArray[np.int64]:
@@ -90,9 +103,10 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
     if numbers is None:
         collection_id, declared = snapshot.collection.id, selection.declared
         narrowed = narrowest(connection, collection_id, selection.expression, declared, snapshot.searchable)
-        numbers = _numbers(
-            connection, _passages_among(connection, snapshot, selection.expression, declared, narrowed)
-        )
+        numbers = _by_document(connection, snapshot, declared, selection.key.state, narrowed)
+        if numbers is None:
+            statement = _passages_among(connection, snapshot, selection.expression, declared, narrowed)
+            numbers = _numbers(connection, statement)
         known.put(selection.key, numbers)
     return _set_aside(numbers, selection.without)
 
@@ -103,14 +117,60 @@ def declared_of(connection: sa.Connection, collection_id: int) -> dict[tuple[str
 
 
 def _few(
-    connection: sa.Connection, snapshot: Snapshot, expression: Expression, declared: Declared
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    expression: Expression,
+    declared: Declared,
+    state: CollectionState,
 ) -> NDArray[np.int64] | None:
     narrowed = narrowest(connection, snapshot.collection.id, expression, declared, LISTED)
     if narrowed is None and snapshot.searchable > LISTED:
-        return None
-    statement = _passages_among(connection, snapshot, expression, declared, narrowed)
-    numbers = _numbers(connection, statement.limit(LISTED + 1))
+        return _few_of_many(connection, snapshot, expression, declared, state)
+    numbers = _by_document(connection, snapshot, declared, state, narrowed)
+    if numbers is None:
+        statement = _passages_among(connection, snapshot, expression, declared, narrowed)
+        numbers = _numbers(connection, statement.limit(LISTED + 1))
     return numbers if numbers.size <= LISTED else None
+
+
+def _few_of_many(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    expression: Expression,
+    declared: Declared,
+    state: CollectionState,
+) -> NDArray[np.int64] | None:
+    if snapshot.searchable > _MOST_NUMBERED:
+        return None
+    most = int(_SHARE_WORTH_LISTING * snapshot.searchable)
+    found = intersection(connection, expression, declared, state, most)
+    known = None if found is None or found.size > LISTED else numbering(connection, state)
+    if known is None or found is None:
+        return None
+    numbers = known.passages_of(found)
+    return numbers if numbers.size <= LISTED else None
+
+
+def _by_document(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    declared: Declared,
+    state: CollectionState,
+    narrowed: Narrowed | None,
+) -> NDArray[np.int64] | None:
+    """The passages of the documents that declared values alone tell of; None where it does not pay."""
+    few = narrowed is None or narrowed.count < _WORTH_NUMBERING
+    if narrowed is None or few or snapshot.searchable > _MOST_NUMBERED:
+        return None
+    dialect = connection.dialect.name
+    (document,) = narrowed.numbers().subquery().c
+    statement = sa.select(document)
+    if narrowed.rest is not None:
+        if not covered(narrowed.rest, dialect, declared):
+            return None
+        statement = statement.where(condition(narrowed.rest, dialect, declared, document))
+    known = numbering(connection, state)
+    return None if known is None else known.passages_of(number_list(connection, statement))
 
 
 def _passages_among(
@@ -146,6 +206,14 @@ def _numbers(connection: sa.Connection, statement: sa.Select[tuple[int]]) -> NDA
     listed = [] if cursor is None else cursor.fetchall()
     rows.close()
     return np.sort(np.fromiter(chain.from_iterable(listed), dtype=np.int64, count=len(listed)))
+
+
+def _among(ids: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which ids are among rising numbers; numpy's isin would sort those anew."""
+    if not numbers.size:
+        return np.zeros(ids.size, dtype=np.bool_)
+    found: NDArray[np.bool_] = numbers[np.minimum(np.searchsorted(numbers, ids), numbers.size - 1)] == ids
+    return found
 
 
 def _without(numbers: NDArray[np.int64] | None, without: frozenset[int]) -> NDArray[np.int64] | None:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.catalogue.passages import passage_numbers
 from nearsay.indexer.hybrid.lexical_rows import create_table, drop_table, fill_table, table_name
 
 __all__ = ["LexicalFault", "check_words", "refill"]
@@ -28,32 +30,47 @@ class LexicalFault:
 
 
 def check_words(connection: sa.Connection, collection_id: int, *, prove: bool = False) -> LexicalFault | None:
-    """Compare the table with the passages; None if they agree.
+    """Compare the table with the passages; None if they agree. Nothing of the catalogue is written.
 
-    prove: make the table anew beside it and compare every word. It needs a writing transaction and as long
-           as entering all the text; what it made is gone when it returns
+    prove: make the table anew in a temporary one and compare every word. It takes as long as entering all
+           the text, and as much disk in the temporary folder as the words do in the catalogue
     """
-    name = table_name(collection_id)
-    sqlite = connection.dialect.name == "sqlite"
-    listed = f"SELECT id FROM {name}_docsize" if sqlite else f"SELECT passage FROM {name}"  # noqa: S608
-    there = set(connection.exec_driver_sql(listed).scalars())
-    numbers = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
-    wanted = set(connection.execute(numbers).scalars())
+    wanted = passage_numbers(connection, collection_id)
+    there = _numbers_there(connection, collection_id)
+    if there is None:
+        return LexicalFault(wanted.size, 0, 0) if wanted.size else None
     wrong = _wrong(connection, collection_id) if prove else 0
-    fault = LexicalFault(len(wanted - there), len(there - wanted), wrong)
+    fault = LexicalFault(np.setdiff1d(wanted, there).size, np.setdiff1d(there, wanted).size, wrong)
     return fault if fault.missing or fault.stray or fault.wrong else None
 
 
 def refill(connection: sa.Connection, collection_id: int) -> None:
     """Make the table anew from the catalogue's text, in a writing transaction."""
-    drop_table(connection, collection_id)
-    create_table(connection, collection_id)
+    if connection.dialect.name == "sqlite" or not _is_there(connection, collection_id):
+        drop_table(connection, collection_id)
+        create_table(connection, collection_id)
+    else:  # searches that are under way go on seeing the old rows, but not the rows of a table of before
+        connection.exec_driver_sql(f"DELETE FROM {table_name(collection_id)}")  # noqa: S608 - a name of ours
     fill_table(connection, collection_id)
+
+
+def _is_there(connection: sa.Connection, collection_id: int) -> bool:
+    return sa.inspect(connection).has_table(table_name(collection_id))
+
+
+def _numbers_there(connection: sa.Connection, collection_id: int) -> NDArray[np.int64] | None:
+    """The passages that the table has, rising; None without a table."""
+    if not _is_there(connection, collection_id):
+        return None
+    name = table_name(collection_id)
+    sqlite = connection.dialect.name == "sqlite"
+    listed = f"SELECT id FROM {name}_docsize" if sqlite else f"SELECT passage FROM {name}"  # noqa: S608
+    return np.sort(np.fromiter(connection.exec_driver_sql(listed).scalars(), dtype=np.int64))
 
 
 def _wrong(connection: sa.Connection, collection_id: int) -> int:
     kept, made = table_name(collection_id), table_name(_PROVING)
-    create_table(connection, _PROVING)
+    create_table(connection, _PROVING, temporary=True)
     try:
         fill_table(connection, collection_id, into=_PROVING)
         if connection.dialect.name == "sqlite":
@@ -68,9 +85,9 @@ def _wrong(connection: sa.Connection, collection_id: int) -> int:
 
 def _differing_words(connection: sa.Connection, kept: str, made: str) -> int:
     """Words that do not stand in the same places of the same passages in both tables of SQLite."""
-    for table in (kept, made):
+    for schema, table in (("main", kept), ("temp", made)):
         connection.exec_driver_sql(
-            f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab(main, {table}, instance)"
+            f"CREATE VIRTUAL TABLE temp.{table}_words USING fts5vocab({schema}, {table}, instance)"
         )
     try:
         columns = 'term, doc, "offset"'

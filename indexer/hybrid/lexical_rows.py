@@ -26,6 +26,7 @@ from nearsay.indexer.catalogue.tables import documents, passages
 
 __all__ = [
     "POSTGRES_CONFIGURATION",
+    "TOKENIZER",
     "create_configuration",
     "create_table",
     "delete_rows",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 POSTGRES_CONFIGURATION: Final = "nearsay_words"
-_TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
+TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
 _MOST_CHARACTERS: Final = 150_000  # of a passage, in PostgreSQL
 _LONGEST_WORD: Final = 500  # characters: PostgreSQL leaves words above 2,046 bytes out with a warning
 _SOME: Final = 2_000  # passages read at a time when a table is filled
@@ -80,16 +81,18 @@ def create_configuration(connection: sa.Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def create_table(connection: sa.Connection, collection_id: int) -> None:
-    """Make a new collection's lexical table."""
+def create_table(connection: sa.Connection, collection_id: int, *, temporary: bool = False) -> None:
+    """Make a new collection's lexical table, or one that this connection alone sees."""
     name = table_name(collection_id)
     if connection.dialect.name == "sqlite":
+        schema = "temp" if temporary else "main"
         connection.exec_driver_sql(
-            f"CREATE VIRTUAL TABLE {name} USING fts5(words, content='', tokenize='{_TOKENIZER}')"
+            f"CREATE VIRTUAL TABLE {schema}.{name} USING fts5(words, content='', tokenize='{TOKENIZER}')"
         )
         return
+    kind = "TEMPORARY TABLE" if temporary else "TABLE"
     connection.exec_driver_sql(
-        f"CREATE TABLE {name} (passage bigint CONSTRAINT pk_{name} PRIMARY KEY, "
+        f"CREATE {kind} {name} (passage bigint CONSTRAINT pk_{name} PRIMARY KEY, "
         "tokens integer NOT NULL, words tsvector NOT NULL)"
     )
     connection.exec_driver_sql(f"CREATE INDEX ix_{name}_words ON {name} USING gin (words)")

@@ -1,6 +1,7 @@
 """The lexical tables of PostgreSQL, read: https://www.postgresql.org/docs/current/textsearch.html."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -64,6 +65,6 @@ def scored(
     parameters: list[object] = [word.text for word in words]
     for word in words:
         parameters += [word.rarity, word.text]
-    pairs = np.array(connection.exec_driver_sql(statement, tuple(parameters)).all(), dtype=np.float64)
-    pairs = pairs.reshape(-1, 2)
+    rows = connection.exec_driver_sql(statement, tuple(parameters)).all()
+    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=2 * len(rows)).reshape(-1, 2)
     return pairs[:, 0].astype(np.int64), pairs[:, 1]

@@ -6,7 +6,7 @@ from typing import Final
 
 __all__ = ["BUDGET", "MOST_WORDS", "QueryWord", "affordable"]
 
-# Scoring takes about 1.5 microseconds a (word, passage) pair in SQLite: 45 milliseconds at the most.
+# Scoring takes 1.5 to 2 microseconds a (word, passage) pair in SQLite: about 50 milliseconds at the most.
 BUDGET: Final = 30_000
 MOST_WORDS: Final = 256  # of a query: the first; more say nothing about what is looked for
 

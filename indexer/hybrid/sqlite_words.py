@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import sqlalchemy as sa
@@ -46,5 +47,6 @@ def scored(
     match = " OR ".join(f'"{word.text}"' for word in words)
     statement = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? LIMIT {most}"  # noqa: S608
     rows = connection.exec_driver_sql(statement, (match,)).all()
-    pairs = np.array(rows, dtype=np.float64).reshape(-1, 2)
+    # Not np.array(rows): it asks each row what it is, which takes ten times as long as finding them.
+    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=2 * len(rows)).reshape(-1, 2)
     return pairs[:, 0].astype(np.int64), pairs[:, 1]

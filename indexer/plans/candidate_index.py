@@ -4,12 +4,16 @@ Candidates are scored again exactly, so a score is the same whichever way a pass
 Douze et al. 2024, https://arxiv.org/abs/2401.08281
 """
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
 from nearsay.indexer.vector_store import Candidates, VectorStore, exact_enough
@@ -17,6 +21,7 @@ from nearsay.indexer.vector_store import Candidates, VectorStore, exact_enough
 __all__ = ["CandidateIndex"]
 
 
+_WRITTEN_AT_ONCE = 4 << 20  # bytes
 _MOST_SEGMENTS = 32  # FAISS goes through all candidates once a segment; with more, numpy is quicker
 
 
@@ -84,6 +89,18 @@ class CandidateIndex:
         """FAISS's own serialisation."""
         serialised: NDArray[np.uint8] = faiss_module().serialize_index(self._index)
         return serialised
+
+    @contextmanager
+    def serialised_in(self, folder: Path) -> Iterator[NDArray[np.uint8]]:
+        """What `serialise` gives, as a mapped temporary file in the folder: memory holds no second index."""
+        path = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        faiss = faiss_module()
+        try:
+            with replacing(path) as stream:
+                faiss.write_index(self._index, faiss.PyCallbackIOWriter(stream.write, _WRITTEN_AT_ONCE))
+            yield np.memmap(path, dtype=np.uint8, mode="r")
+        finally:
+            path.unlink(missing_ok=True)
 
     def candidates(
         self, queries: NDArray[np.float32], count: int, alive: NDArray[np.bool_] | None = None

@@ -4,6 +4,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +14,26 @@ from nearsay.data.errors import MissingExtraError, NearsayError, first_line
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["ADD_BLOCK", "SEED", "Engine", "drawn", "faiss_is_installed", "faiss_module", "one_thread"]
+__all__ = [
+    "ADD_BLOCK",
+    "SEED",
+    "Engine",
+    "Shared",
+    "drawn",
+    "faiss_is_installed",
+    "faiss_module",
+    "one_thread",
+]
 
 SEED = 20190827
 ADD_BLOCK = 16_384  # vectors read and added at a time: 25 MB at 384 dimensions
+
+
+@dataclass(slots=True)
+class Shared:
+    """What indexes over the same passages, built under one seed, have in common."""
+
+    centres: dict[int, NDArray[np.float32]] = field(default_factory=dict)  # by how many: (lists, d)
 
 
 class Engine(ABC):
@@ -40,9 +57,17 @@ class Engine(ABC):
 
     @abstractmethod
     def build(
-        self, vectors: VectorStore, ids: NDArray[np.int64], shape: Mapping[str, int], seed: int = SEED
+        self,
+        vectors: VectorStore,
+        ids: NDArray[np.int64],
+        shape: Mapping[str, int],
+        seed: int = SEED,
+        shared: "Shared | None" = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """A FAISS index over the passages `ids` (rising), read in blocks; its ids are passage numbers."""
+        """A FAISS index over the passages `ids` (rising), read in blocks; its ids are passage numbers.
+
+        shared: what other indexes over the same passages under the same seed left to be used again
+        """
 
     @abstractmethod
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401

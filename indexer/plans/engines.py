@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.engine import SEED, Engine, faiss_module
+from nearsay.indexer.plans.engine import SEED, Engine, Shared, faiss_module
 from nearsay.indexer.plans.flat import HalfPrecisionFlat
 from nearsay.indexer.plans.graphs import ByteGraph, HalfPrecisionGraph
 from nearsay.indexer.plans.inverted_lists import (
@@ -44,15 +44,17 @@ def build(
     through: int,
     shape: Mapping[str, int] | None = None,
     seed: int = SEED,
+    shared: Shared | None = None,
 ) -> CandidateIndex:
     """An index over the passages `ids` (rising), read in blocks, the same under one seed.
 
-    shape: one of the engine's `shapes`; its first if left out.
+    shape: one of the engine's `shapes`; its first if left out; shared: kept between the kinds over the same
+    passages, it saves training the same centres again.
     """
     engine = engine_of(kind)
     if shape is None:
         shape = engine.shapes(ids.size, vectors.dimension)[0]
-    return CandidateIndex(engine, engine.build(vectors, ids, shape, seed), through)
+    return CandidateIndex(engine, engine.build(vectors, ids, shape, seed, shared), through)
 
 
 def open_index(

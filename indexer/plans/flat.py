@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.plan import PlanKind
-from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, faiss_module
+from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, Shared, faiss_module
 from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["HalfPrecisionFlat"]
@@ -38,6 +38,7 @@ class HalfPrecisionFlat(Engine):
         ids: NDArray[np.int64],
         shape: Mapping[str, int],  # noqa: ARG002
         seed: int = SEED,  # noqa: ARG002
+        shared: Shared | None = None,  # noqa: ARG002
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """Nothing is drawn, nothing trained."""
         faiss = faiss_module()

@@ -6,7 +6,6 @@ Johnson et al. 2019, https://arxiv.org/abs/1702.08734
 None of this has run on a GPU; everything but FAISS's own GPU functions is tested with a stand-in for them.
 """
 
-import importlib
 import logging
 import threading
 import weakref
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import plain_reason
+from nearsay.indexer.plans.engine import faiss_module
 from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.gpu_building import BuiltIndex
 from nearsay.indexer.plans.gpu_placement import Placed
@@ -69,10 +69,11 @@ class ExactProposer:
 class OnGpu:
     """One index on GPUs and who may use it: FAISS's GPU resources take one thread at a time."""
 
-    built: BuiltIndex | None  # None once it failed: its GPU memory is given back
+    built: BuiltIndex | None  # None once it failed or was given back: its GPU memory is free
     placed: Placed
     probes: int  # as last set
     note: str = ""  # why it failed
+    given_back: bool = False  # for another index to have its room
     turn: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -115,6 +116,17 @@ class GpuIndex(CandidateIndex):
     def notes(self) -> tuple[str, ...]:
         """What has to be said about its GPU, plain sentences."""
         return (self._on_gpu.note,) if self._on_gpu.note else ()
+
+    @property
+    def given_back(self) -> bool:
+        """Whether its GPU memory was freed on purpose, so that another index could have it."""
+        return self._on_gpu.given_back
+
+    def give_back(self) -> None:
+        """Free its GPU memory after the search that is under way; from then on the CPU answers."""
+        with self._on_gpu.turn:
+            self._on_gpu.built = None
+            self._on_gpu.given_back = True
 
     def __len__(self) -> int:
         return int(self._ids.size)
@@ -203,7 +215,7 @@ class GpuIndex(CandidateIndex):
     def _parameters(self) -> Any:  # noqa: ANN401 - FAISS has no types
         if self.plan.kind is not GpuKind.CAGRA:
             return None  # several GPUs take none
-        parameters = _faiss().SearchParametersCagra()
+        parameters = faiss_module().SearchParametersCagra()
         parameters.itopk_size = self.plan.width
         return parameters
 
@@ -240,7 +252,3 @@ def _living(found: NDArray[np.int64], alive: NDArray[np.bool_] | None, count: in
     if kept.shape[1] < count:
         kept = np.pad(kept, ((0, 0), (0, count - kept.shape[1])), constant_values=-1)
     return np.asarray(kept, dtype=np.int64)
-
-
-def _faiss() -> Any:  # noqa: ANN401 - FAISS has no types
-    return importlib.import_module("faiss")

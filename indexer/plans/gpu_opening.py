@@ -6,7 +6,6 @@ copied) when a library is opened for a GPU, and gone when the process ends.
 None of this has run on a GPU; everything but FAISS's own GPU functions is tested with a stand-in for them.
 """
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from nearsay.indexer.plan import EXACT_UP_TO
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import FaissGpus, Gpu, find_gpus, plain_reason, requested_gpus, wants_gpu
+from nearsay.indexer.plans.engine import faiss_module
 from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu, Proposer
 from nearsay.indexer.plans.gpu_building import build_from_vectors, can_be_copied, copy_from_cpu
 from nearsay.indexer.plans.gpu_placement import Placement, place
@@ -34,18 +34,27 @@ def answering(
     cpu: CandidateIndex | None,
     plan: GpuPlan | None,
     before: CandidateIndex | None = None,
+    same: bool = True,
+    refused: tuple[str, ...] = (),
 ) -> tuple[CandidateIndex | None, tuple[str, ...]]:
     """The index that answers under a library's device, and what has to be said; None: exact search.
 
-    before: what answered a moment ago in the same generation and numbering, None = nothing. A GPU index is
-    kept while the CPU index that stands by is the same and what is newer is little: that is searched exactly.
+    before:  what answered a moment ago, None = nothing. A GPU index is kept while the CPU index that stands
+             by is the same and what is newer is little: that is searched exactly. Else it is given back
+             before the next one is made, and whoever still searches with it is answered by the CPU.
+    same:    whether that was in the same generation and numbering
+    refused: what was said then if no GPU index could be made; in the same generation it is not tried again
     """
     if not wants_gpu(device):
         return cpu, ()
-    if isinstance(before, GpuIndex) and before.stored is cpu:
-        newer = int(np.count_nonzero(vectors.ids > before.through))
-        if newer <= max(EXACT_UP_TO, _NEWER_SHARE * len(before)):
-            return before, before.notes
+    if isinstance(before, GpuIndex):
+        if same and before.stored is cpu and not before.given_back:
+            newer = int(np.count_nonzero(vectors.ids > before.through))
+            if newer <= max(EXACT_UP_TO, _NEWER_SHARE * len(before)):
+                return before, before.notes
+        before.give_back()
+    elif same and refused:
+        return cpu, refused
     index, notes = open_on_gpu(device, vectors, alive, cpu=cpu, plan=plan)
     return (cpu if index is None else index), notes
 
@@ -101,14 +110,14 @@ def build_on_gpu(
     """
     if not ids.size:
         return None, "there are no passages"
-    if plan.kind is GpuKind.CAGRA and not hasattr(_faiss(), "GpuIndexCagra"):
+    if plan.kind is GpuKind.CAGRA and not hasattr(faiss_module(), "GpuIndexCagra"):
         return None, "this FAISS was built without NVIDIA's cuVS"
     needed = expected_bytes(plan, int(ids.size), vectors.dimension)
     placed, reason = place(needed, gpus, placement, divisible=plan.kind is not GpuKind.CAGRA)
     if placed is None:
         return None, reason
     try:
-        built = build_from_vectors(_faiss(), plan, placed, vectors, ids)
+        built = build_from_vectors(faiss_module(), plan, placed, vectors, ids)
     except (MemoryError, RuntimeError) as error:
         return None, plain_reason(error)
     on_gpu = OnGpu(built, placed, plan.probes)
@@ -120,7 +129,7 @@ def _copied(
     cpu: Any,  # noqa: ANN401 - as in `open_on_gpu`
     placement: Placement,
 ) -> tuple[GpuIndex | None, str]:
-    faiss = _faiss()
+    faiss = faiss_module()
     original = cpu.faiss_index
     if not can_be_copied(faiss, original):
         return None, f"FAISS cannot copy {type(original).__name__} to a GPU"
@@ -141,7 +150,3 @@ def _copied(
 
 def _copied_bytes(index: Any) -> int:  # noqa: ANN401 - FAISS has no types
     return int(index.ntotal) * (int(index.code_size) + 8) + int(index.nlist) * int(index.d) * 4
-
-
-def _faiss() -> Any:  # noqa: ANN401 - FAISS has no types
-    return importlib.import_module("faiss")

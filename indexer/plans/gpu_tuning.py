@@ -19,7 +19,7 @@ from nearsay.indexer.plans.devices import FaissGpus
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.gpu_placement import Placement
-from nearsay.indexer.plans.gpu_plan import expected_bytes, gpu_plans
+from nearsay.indexer.plans.gpu_plan import GpuPlan, expected_bytes, gpu_plans
 from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
 from nearsay.indexer.plans.speed import Stopwatch, stopwatch
 from nearsay.indexer.plans.trial_queries import TrialQueries, drawn, given, recall_at_least
@@ -74,18 +74,20 @@ def tune_on_gpu(
     cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
     parts = trial.part(0, cut), trial.part(cut, len(trial))
     ids = vectors.ids[alive[vectors.ids]]
-    rows: list[GpuMeasured] = []
-    for plan in gpu_plans(int(ids.size), vectors.dimension, cagra=there.cagra):
+
+    def measured(plan: GpuPlan) -> list[GpuMeasured]:
+        # In a function of its own: what it built is freed before the next is.
         row = GpuMeasured(plan, bytes=expected_bytes(plan, int(ids.size), vectors.dimension))
         begin = time.perf_counter()
         index, reason = build_on_gpu(plan, there.gpus, vectors, ids, placement=placement)
         if index is None:
-            rows.append(replace(row, verdict=f"not built: {reason}"))
-            continue
+            return [replace(row, verdict=f"not built: {reason}")]
         row = replace(row, device=index.device, build_seconds=round(time.perf_counter() - begin, 2))
         searcher = _Searching(vectors, alive, trial.asked, index)
-        rows += _climbed(searcher, row, contract.recall, parts, timed)
-    return _chosen(rows)
+        return _climbed(searcher, row, contract.recall, parts, timed)
+
+    plans = gpu_plans(int(ids.size), vectors.dimension, cagra=there.cagra)
+    return _chosen([row for plan in plans for row in measured(plan)])
 
 
 def _climbed(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.plan import PlanKind
-from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, drawn, faiss_module, one_thread
+from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, Shared, drawn, faiss_module, one_thread
 from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["ByteGraph", "Graph", "HalfPrecisionGraph"]
@@ -44,7 +44,12 @@ class Graph(Engine):
         return count * (dimension * self.number_bytes + 8 + links)
 
     def build(
-        self, vectors: VectorStore, ids: NDArray[np.int64], shape: Mapping[str, int], seed: int = SEED
+        self,
+        vectors: VectorStore,
+        ids: NDArray[np.int64],
+        shape: Mapping[str, int],
+        seed: int = SEED,
+        shared: Shared | None = None,  # noqa: ARG002
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """One passage after another on one thread: with several, their order by chance would show."""
         faiss = faiss_module()

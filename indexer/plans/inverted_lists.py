@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.plan import PlanKind
-from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, drawn, faiss_module
+from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, Shared, drawn, faiss_module
 from nearsay.indexer.vector_store import VectorStore
 
 __all__ = [
@@ -63,14 +63,24 @@ class InvertedLists(Engine):
         return count * (self.code_bytes(dimension, shape) + _ID_BYTES) + centres
 
     def build(
-        self, vectors: VectorStore, ids: NDArray[np.int64], shape: Mapping[str, int], seed: int = SEED
+        self,
+        vectors: VectorStore,
+        ids: NDArray[np.int64],
+        shape: Mapping[str, int],
+        seed: int = SEED,
+        shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
-        """Trained on a drawn sample, then filled in blocks."""
+        """Trained on a drawn sample, then filled in blocks; the centres are the same for every coding."""
         index = self.empty(vectors.dimension, shape)
+        known = None if shared is None else shared.centres.get(shape["lists"])
+        if known is not None:
+            index.quantizer.add(known)  # FAISS leaves a full quantiser as it is
         index.cp.seed = seed
         index.cp.niter = 10
         index.cp.min_points_per_centroid = 1  # few are enough where there are few: no warning
         index.train(drawn(vectors, ids, shape["lists"] * _TRAINING_VECTORS_A_LIST, seed))
+        if shared is not None and known is None:
+            shared.centres[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
         for begin in range(0, ids.size, ADD_BLOCK):
             some = ids[begin : begin + ADD_BLOCK]
             index.add_with_ids(vectors.rows(vectors.positions(some)), some)

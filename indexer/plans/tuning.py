@@ -25,10 +25,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.indexer.mapped_pages import trim
 from nearsay.indexer.plan import Measured, Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import memory_text
-from nearsay.indexer.plans.engine import SEED
+from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
 from nearsay.indexer.plans.speed import Speed, Stopwatch, stopwatch
 from nearsay.indexer.plans.trial_queries import drawn, given, held_out, recall_at_least
@@ -47,7 +48,10 @@ _TIE: Final = 0.1  # share of the time within which two candidates count as equa
 _ORDER: Final = tuple(PlanKind)
 _KEEPS: Final = "keeps the contract"
 _GRAPHS: Final = (PlanKind.HNSW_SQ8, PlanKind.HNSW)
+_LIKES: Final = (_GRAPHS, (PlanKind.IVF_SQ8, PlanKind.IVF))  # the second reads twice as much of the same
 _ALIKE: Final = 1.5  # how much slower one graph may be before the other is not built either
+_ALONE: Final = 10.0  # how much slower exact search must be for one in half precision not to be built
+_DOING: Final = "measuring kinds of index"
 _MAPPABLE: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # their codes can stay in the file, list after list
 
 
@@ -151,20 +155,21 @@ class _Tuning:
         self._proposing, self._deciding = trial.part(0, cut), trial.part(cut, len(trial))
         self._asked = trial.asked
         self._report: list[Measured] = []
+        self._shared = Shared()
 
     def run(self, listener: ProgressListener) -> Tuned:
         exact = _Exact(self._vectors, self._alive, self._asked)
         candidates = list(self._candidates()) if self._ids.size >= _FEWEST else []
         total = len(candidates) + 1
-        listener(Progress(0, total))
+        listener(Progress(0, total, _DOING, "candidates"))
         (speed,) = self._timed([exact], self._timing)
         best = _Trial(
             _with_speed(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), speed), exact
         )
         for done, candidate in enumerate(candidates, 1):
-            listener(Progress(done, total))
+            listener(Progress(done, total, _DOING, "candidates"))
             best = self._tried(candidate, best)
-        listener(Progress(total, total))
+        listener(Progress(total, total, _DOING, "candidates"))
         return self._chosen(best)
 
     @property
@@ -191,7 +196,10 @@ class _Tuning:
             self._report.append(replace(row, verdict=refusal))
             return best
         begin = time.perf_counter()
-        index = built = build(row.kind, self._vectors, self._indexed, self._through, row.shape, self._seed)
+        trim()  # what the one before left
+        index = built = build(
+            row.kind, self._vectors, self._indexed, self._through, row.shape, self._seed, self._shared
+        )
         row = replace(row, build_seconds=round(time.perf_counter() - begin, 2))
         if row.mapped:
             index = open_index(row.kind, index.serialise(), self._through, mapped=True)
@@ -205,15 +213,17 @@ class _Tuning:
             return f"not built: {best.row.kind} keeps the contract in memory"
         if limit is not None and (row.bytes or 0) > limit:
             return f"not built: takes more than {memory_text(limit)} of memory"
-        if row.kind not in _GRAPHS:
-            return ""
-        if self._ids.size > GRAPH_UP_TO:
+        if row.kind in _GRAPHS and self._ids.size > GRAPH_UP_TO:
             return f"not built: a graph over more than {GRAPH_UP_TO:,} vectors takes many minutes"
         soonest = best.row.milliseconds_a_query or 0.0
+        likes = next((some for some in _LIKES if row.kind in some), ())
         for other in self._report:
             mine = other.milliseconds_a_query or 0.0
-            if other.kind in _GRAPHS and other.verdict.startswith(_KEEPS) and mine > _ALIKE * soonest:
+            alike = other.kind in likes and other.mapped == row.mapped
+            if alike and other.verdict.startswith(_KEEPS) and mine > _ALIKE * soonest:
                 return f"not built: {other.kind}, its like, is {mine / soonest:.1f} times as slow as the best"
+            if row.kind is PlanKind.FLAT_FP16 and other.kind is PlanKind.EXACT and mine > _ALONE * soonest:
+                return f"not built: exact search, its like, is {mine / soonest:.0f} times as slow as the best"
         return ""
 
     def _climbed(self, index: CandidateIndex, built: CandidateIndex, row: Measured) -> _Trial | None:

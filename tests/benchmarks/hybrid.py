@@ -1,15 +1,16 @@
 """How good is each mode of search, by meaning, by words and by both, on judged sets?
 
 nDCG@10 of dense, lexical and hybrid as `Collection.search` gives them, with bm25s over the same texts in the
-same run (Robertson's BM25, k1 = 1.2, b = 0.75, English stop words, Porter's stemmer with PyStemmer),
-other ways of fusing the same candidates, 95 % intervals of hybrid's gain over the better of the two by paired
-bootstrap over the queries, and milliseconds a query.
+same run (Robertson's BM25, k1 = 1.2, b = 0.75, English stop words, without a stemmer and with Porter's, which
+SQLite's FTS5 uses too), other ways of fusing the same candidates, 95 % intervals of hybrid's gain over the
+better of the two by paired bootstrap over the queries, and milliseconds a query.
 
     python tests/benchmarks/hybrid.py --data FOLDER [--sets samples,xquad,…] [--queries 300] [--out FILE.json]
 
 FOLDER holds ir_scifact/ and ir_xquad_en/ in the BEIR layout and acl_abstracts/papers.jsonl.gz (id, title,
-abstract, split): titles are the queries for their abstracts. Every text is encoded anew, SciFact's 5,183
-abstracts for each of its two splits: about 15 minutes on two quiet cores.
+abstract, split): titles are the queries for their abstracts. Each corpus is encoded once, 7,900 texts in all,
+which takes most of the time; with --keep FOLDER
+the libraries stay there, and a second run encodes queries alone.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from statistics import median
 
 import bm25s
 import numpy as np
+import Stemmer
 from machine import commit, machine
 
 from nearsay.data import samples
@@ -68,9 +70,8 @@ def papers(data: Path, split: str) -> RetrievalSet:
     )
 
 
-def digest(judged: RetrievalSet) -> str:
-    text = json.dumps([judged.corpus, judged.queries, judged.judgements], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,9 @@ class Measured:
             for mode, times in spent.items()
         }
 
-    def bm25s(self) -> np.ndarray:
+    def bm25s(self, stemmer: object | None) -> np.ndarray:
         names = list(self.judged.corpus)
-        options = {"stopwords": "en", "stemmer": _stemmer(), "show_progress": False}
+        options = {"stopwords": "en", "stemmer": stemmer, "show_progress": False}
         index = bm25s.BM25(method="robertson", k1=1.2, b=0.75)
         index.index(bm25s.tokenize(list(self.judged.corpus.values()), **options), show_progress=False)
         asked = bm25s.tokenize(self.texts, **options)
@@ -192,25 +193,27 @@ def interval(gains: np.ndarray, draws: int = 10_000) -> list[float]:
     return [round(float(bound), 4) for bound in np.quantile(means, (0.025, 0.975))]
 
 
-def measured(name: str, judged: RetrievalSet, most: int | None) -> dict[str, object]:
-    with tempfile.TemporaryDirectory() as folder, Library.open(folder) as library:
+def measured(name: str, judged: RetrievalSet, most: int | None, kept: Path) -> dict[str, object]:
+    """One set's row; `kept` holds a library for each corpus, which sets may share."""
+    began = time.perf_counter()
+    with Library.open(kept / digest(judged.corpus)[:16]) as library:
         collection = library.collection("judged", chunking="none")
-        began = time.perf_counter()
-        collection.add_rows([{"id": id_, "text": text} for id_, text in judged.corpus.items()])
+        rows = [{"id": id_, "text": text} for id_, text in judged.corpus.items()]
+        added = collection.add_rows(rows)
         indexing = time.perf_counter() - began
         run = Measured(collection, judged, most)
         modes = {mode: run.mode(mode) for mode in MODES}
-        peer = run.bm25s()
+        peers = {"bm25s": run.bm25s(None), "bm25s, stemmed": run.bm25s(Stemmer.Stemmer("porter"))}
         better = max(("dense", "lexical"), key=lambda mode: float(modes[mode].mean()))
         gains = modes["hybrid"] - modes[better]
         row: dict[str, object] = {
             "set": name,
-            "data_sha256": digest(judged),
+            "data_sha256": digest([judged.corpus, judged.queries, judged.judgements]),
             "documents": len(judged.corpus),
             "queries": len(run.ids),
+            "embedded": added.embedded,
             "indexing_seconds": round(indexing, 1),
-            "ndcg_at_10": {mode: round(float(scores.mean()), 4) for mode, scores in modes.items()}
-            | {"bm25s": round(float(peer.mean()), 4)},
+            "ndcg_at_10": {way: round(float(scores.mean()), 4) for way, scores in (modes | peers).items()},
             "better_of_the_two": better,
             "hybrid_gain": round(float(gains.mean()), 4),
             "hybrid_gain_95": interval(gains),
@@ -218,16 +221,10 @@ def measured(name: str, judged: RetrievalSet, most: int | None) -> dict[str, obj
             "milliseconds": run.milliseconds(),
             "fusions_ndcg_at_10": run.variants(),
         }
-    sys.stderr.write(json.dumps({key: row[key] for key in ("set", "ndcg_at_10", "hybrid_gain_95")}) + "\n")
+    row["seconds"] = round(time.perf_counter() - began, 1)
+    shown = ("set", "ndcg_at_10", "hybrid_gain_95", "seconds")
+    sys.stderr.write(json.dumps({key: row[key] for key in shown}) + "\n")
     return row
-
-
-def _stemmer() -> object | None:
-    try:
-        import Stemmer
-    except ModuleNotFoundError:
-        return None
-    return Stemmer.Stemmer("porter")
 
 
 def main() -> None:
@@ -237,16 +234,26 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", default=",".join(SETS), help=f"of {', '.join(SETS)}")
     parser.add_argument("--queries", type=int, help="of each set, the first; all if left out")
+    parser.add_argument("--keep", type=Path, help="folder for the libraries; a temporary one if left out")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    rows = [measured(name, judged_set(name, chosen.data), chosen.queries) for name in chosen.sets.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        kept = chosen.keep or Path(folder)
+        rows = [
+            measured(name, judged_set(name, chosen.data), chosen.queries, kept)
+            for name in chosen.sets.split(",")
+        ]
     result = {
         "question": "nDCG@10 of searching by meaning, by words and by both",
         "commit": commit(),
         "machine": machine(),
         "seed": SEED,
-        "versions": {"bm25s": version("bm25s"), "sqlite": sqlite3.sqlite_version},
-        "peer": {"bm25s": "robertson, k1 1.2, b 0.75, English stop words", "stemmed": _stemmer() is not None},
+        "versions": {
+            "bm25s": version("bm25s"),
+            "PyStemmer": version("PyStemmer"),
+            "sqlite": sqlite3.sqlite_version,
+        },
+        "peer": {"bm25s": "robertson, k1 1.2, b 0.75, English stop words; stemmed: Porter's"},
         "fusion": {"weight": WEIGHT, "floor": FLOOR, "depth": DEPTH},
         "sets": rows,
     }

@@ -80,7 +80,106 @@ def training() -> list[str]:
     return table(("trained from the bundled encoder on", "figure", "before", "after"), *rows)
 
 
-TABLES: Mapping[str, Callable[[], list[str]]] = {"quality": quality, "training": training}
+_ENGINES = {
+    "nearsay": "nearsay",
+    "nearsay-float32": "nearsay, float32",
+    "st": "sentence-transformers, its defaults",
+    "st-bfloat16": "sentence-transformers, bfloat16",
+    "st-onnx": "sentence-transformers, ONNX",
+    "st-openvino": "sentence-transformers, OpenVINO",
+    "st-openvino-bfloat16": "sentence-transformers, OpenVINO, bfloat16",
+}
+
+
+def encoding() -> list[str]:
+    """Texts a second of one encoder by every way of running it."""
+    found = results("encode")
+    rows = [
+        (
+            name,
+            f"{row['texts_a_second']['median']:,.0f}",
+            f"{row['ratio_to_st']['median']:.1f}",
+            f"{row['cosine_to_st']['least']:.5f}",
+            f"{row['one_query_ms']['median']:.1f}",
+        )
+        for engine, name in _ENGINES.items()
+        if "texts_a_second" in (row := found["engines"].get(engine, {}))
+    ]
+    tokens, cores = found["tokens_a_text"]["mean"], found["machine"]["threads"]
+    what = f"{found['texts']:,} texts of {tokens:.0f} tokens, {cores} cores"
+    head = (what, "texts a second", "times the default", "least cosine to float32", "one query, ms")
+    return table(head, *rows)
+
+
+def search() -> list[str]:
+    """Queries a second at equal recall."""
+    found = results("search")
+    tables = []
+    for part in ("real", "million"):
+        if part not in found:
+            continue
+        rows = []
+        for name, row in found[part]["engines"].items():
+            shown = f"{name} ({row['plan']['kind']})" if name == "nearsay" else name
+            rows.append(
+                (
+                    shown,
+                    share(row["recall_at_10"]),
+                    f"{row['batched']['median']:,.0f}",
+                    f"{row['one_thread']['median']:,.0f}",
+                    f"{row['single_ms']['median']:.2f}",
+                    f"{row['build_seconds']:,.0f}",
+                    f"{row['index_bytes'] / 1e6:,.0f}",
+                )
+            )
+        vectors = f"{found[part]['vectors']:,} vectors of {found[part]['dimension']}"
+        columns = ("recall@10", "queries a second", "on one thread", "one query, ms", "built in s", "MB")
+        tables += [*table((vectors, *columns), *rows), ""]
+    return tables[:-1]
+
+
+def filters() -> list[str]:
+    """Searches under filters over declared fields."""
+    found = results("filter")
+    rows = [
+        (
+            row["filter"],
+            f"{100 * row['passing']:.2g} %",
+            share(row["recall_at_10"]),
+            f"{row['fresh_ms']['p50']:.0f}",
+            f"{row['fresh_ms']['p99']:.0f}",
+        )
+        for row in found["filters"]
+    ]
+    head = (f"{found['passages']:,} passages, filter", "passing", "recall@10", "median ms", "p99 ms")
+    return table(head, *rows)
+
+
+def modes() -> list[str]:
+    """nDCG@10 of each mode on each set."""
+    names = {
+        "samples": "the sample corpus",
+        "xquad": "XQuAD paragraphs",
+        "acl-test": "papers' titles to abstracts, test",
+        "scifact-test": "SciFact test",
+    }
+    found = {row["set"]: row["ndcg_at_10"] for row in results("hybrid")["sets"]}
+    rows = [
+        (name, *(share(found[key][mode]) for mode in ("dense", "lexical", "hybrid")))
+        for key, name in names.items()
+        if key in found
+    ]
+    return table(("nDCG@10", "dense", "lexical", "hybrid"), *rows)
+
+
+TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "encoding": encoding,
+    "filters": filters,
+    "modes": modes,
+    "quality": quality,
+    "search": search,
+    "training": training,
+}
 
 
 def filled(text: str) -> str:

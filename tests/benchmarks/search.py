@@ -33,14 +33,19 @@ from threadpoolctl import threadpool_limits
 SEED = 1
 K = 10
 RECALL = 0.95
+COLUMNS = ("batched", "one_thread")  # queries a second
+HOW_CHOSEN = (
+    "each peer, and each row of one kind of nearsay's, searches at the cheapest step of its ladder that "
+    "finds 0.95 of the ten nearest of the test queries themselves; the row nearsay at what tune chose from "
+    "stored vectors that it held out, before it saw a test query, by the time of a single query"
+)
 SINGLES = 300  # queries a round that are asked one at a time
 
 
 def child(arguments: list[str]) -> dict[str, float]:
     """This script in another process, and the JSON that it says last."""
-    ran = subprocess.run(
-        [sys.executable, __file__, *arguments], check=True, capture_output=True, text=True, env=os.environ
-    )
+    command = [sys.executable, __file__, *arguments]  # its errors are seen as they come
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
@@ -52,13 +57,13 @@ def built(number: int, vectors: Path, folder: Path, threads: int) -> dict[str, f
     return {"seconds": round(time.perf_counter() - begin, 1)}
 
 
-def opened(number: int, queries: Path, folder: Path) -> dict[str, float]:
-    """What this process grows by when peer `number` is opened and has answered the queries."""
+def opened(number: int, queries: Path, folder: Path, step: object) -> dict[str, float]:
+    """What this process grows by when peer `number` is opened and has answered the queries at a step."""
     asked = np.load(queries)
     before = resident_mb()
     peer = PEERS[number]
     peer.open(folder)
-    peer.look(peer.steps[len(peer.steps) // 2])
+    peer.look(step)
     peer.search(asked, K)
     after = resident_mb()
     return {name: round(after[name] - before[name], 1) for name in after}
@@ -87,6 +92,7 @@ def rounds(peers, queries: np.ndarray, count: int, threads: int) -> dict[str, di
     }
     generator = np.random.default_rng(SEED)
     for number in range(count + 1):  # the first warms up and is not counted
+        said(f"timing, round {number} of {count}")
         for at in generator.permutation(len(peers)):
             peer = peers[at]
             figures: dict[str, float] = {}
@@ -111,6 +117,11 @@ def rounds(peers, queries: np.ndarray, count: int, threads: int) -> dict[str, di
     return kept
 
 
+def said(what: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
+    sys.stderr.flush()
+
+
 def spread(values: list[float], digits: int) -> dict[str, float]:
     return {
         "median": round(statistics.median(values), digits),
@@ -131,13 +142,15 @@ def measured(vectors: np.ndarray, queries: np.ndarray, chosen: argparse.Namespac
             continue
         folder = home / str(number)
         folder.mkdir()
-        sys.stderr.write(f"{time.strftime('%H:%M:%S')} building {peer.name} over {len(vectors):,}\n")
+        said(f"building {peer.name} over {len(vectors):,}")
         arguments = [str(home / "vectors.npy"), str(folder), str(threads)]
         build = child(["--child-build", str(number), *arguments])
-        memory = child(["--child-open", str(number), str(home / "queries.npy"), str(folder)])
         peer.open(folder)
         peer.threads(threads)
         reached = cheapest(peer, queries, truth)
+        asked = [str(home / "queries.npy"), str(folder), json.dumps(peer.step)]
+        memory = child(["--child-open", str(number), *asked])
+        said(f"{peer.name}: built in {build['seconds']} s, recall {reached} at {peer.step}")
         peers.append(peer)
         rows[peer.name] = {
             **peer.described(),
@@ -152,14 +165,16 @@ def measured(vectors: np.ndarray, queries: np.ndarray, chosen: argparse.Namespac
     for name, figures in rounds(peers, queries, chosen.rounds, threads).items():
         for column, values in figures.items():
             rows[name][column] = spread(values, 4 if column.endswith("ms") else 1)
-    shares = {}
     others = [name for name in rows if not name.startswith("nearsay")]
-    if "nearsay" in rows and others:
-        for column in ("batched", "one_thread"):
-            best = max(rows[name][column]["median"] for name in others)
-            shares[column] = round(rows["nearsay"][column]["median"] / best, 3)
-        best = min(rows[name]["single_ms"]["median"] for name in others)
-        shares["single"] = round(best / rows["nearsay"]["single_ms"]["median"], 3)
+    shares: dict[str, dict[str, float]] = {}
+    for name in rows if others else ():
+        if name not in others:
+            best = {column: max(rows[n][column]["median"] for n in others) for column in COLUMNS}
+            shares[name] = {
+                column: round(rows[name][column]["median"] / best[column], 3) for column in COLUMNS
+            }
+            soonest = min(rows[n]["single_ms"]["median"] for n in others)
+            shares[name]["single"] = round(soonest / rows[name]["single_ms"]["median"], 3)
     return {
         "vectors": len(vectors),
         "dimension": vectors.shape[1],
@@ -180,12 +195,13 @@ def is_vectors(peer, name: str) -> bool:
 def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == "--child-build":
         number, vectors, folder, threads = sys.argv[2:]
-        said = built(int(number), Path(vectors), Path(folder), int(threads))
-        sys.stdout.write("\n" + json.dumps(said) + "\n")
+        took = built(int(number), Path(vectors), Path(folder), int(threads))
+        sys.stdout.write("\n" + json.dumps(took) + "\n")
         return
     if len(sys.argv) > 1 and sys.argv[1] == "--child-open":
-        number, queries, folder = sys.argv[2:]
-        sys.stdout.write("\n" + json.dumps(opened(int(number), Path(queries), Path(folder))) + "\n")
+        number, queries, folder, step = sys.argv[2:]
+        memory = opened(int(number), Path(queries), Path(folder), json.loads(step))
+        sys.stdout.write("\n" + json.dumps(memory) + "\n")
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -211,6 +227,7 @@ def main() -> None:
         "machine": machine() | {"search_threads": chosen.threads},
         "seed": SEED,
         "k": K,
+        "settings": HOW_CHOSEN,
         "rounds": chosen.rounds,
     }
     with tempfile.TemporaryDirectory() as home:

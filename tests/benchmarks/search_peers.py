@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from nearsay.indexer.plan import Plan, PlanKind
-from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.plans.engines import build, open_index
+from nearsay.indexer.plans.engines import ENGINES, build, open_index
 from nearsay.indexer.plans.tuning import tune
 from nearsay.indexer.segment import (
     SegmentHeader,
@@ -163,9 +162,9 @@ class Nearsay(Searched):
         self.kind = kind
         self.name = "nearsay" if kind is None else f"nearsay {kind}"
         self.settings = (
-            "the plan that `tune` chooses for recall 0.95@10"
+            "the plan that `tune` chooses for recall 0.95@10, on stored vectors that it holds out"
             if kind is None
-            else "cheapest step at this recall"
+            else "one kind; its step chosen as the peers' are"
         )
 
     def build(self, vectors, folder, threads):
@@ -184,15 +183,15 @@ class Nearsay(Searched):
             tuned = tune(store, alive, len(ids), Plan(contract=RecallContract(0.95, 10)))
             index, kept["plan"] = tuned.index, tuned.plan.to_json()
         else:
-            index = build(self.kind, store, ids, len(ids))
-            kept["plan"] = Plan(kind=self.kind).to_json()
+            shape = ENGINES[self.kind].shapes(*vectors.shape)[0]
+            index = build(self.kind, store, ids, len(ids), shape)
+            kept["plan"] = Plan(kind=self.kind, shape=shape, parameters=index.parameters).to_json()
         if index is not None:
             path = write_index(folder, index.serialise(), len(index), vectors.shape[1], "benchmark")
-            kept |= {"index": path.name, "ladder": [dict(step) for step in self.ladder(index, vectors)]}
+            kept["index"] = path.name
+            if self.kind is not None:
+                kept["ladder"] = [dict(step) for step in index.engine.ladder(len(vectors), shape)]
         (folder / "kept.json").write_text(json.dumps(kept))
-
-    def ladder(self, index: CandidateIndex, vectors: np.ndarray):
-        return index.engine.ladder(len(vectors), index.engine.shapes(*vectors.shape)[0])
 
     def store(self, names: Sequence[str], folder: Path, dimension: int) -> VectorStore:
         segments = []
@@ -216,7 +215,9 @@ class Nearsay(Searched):
             path = folder / kept["index"]
             header = SegmentHeader(SegmentKind.INDEX, "benchmark", kept["dimension"], len(self.vectors))
             serialised = open_index_bytes(path, path.name.split(".")[0], header)
-            self.index = open_index(self.plan.kind, serialised, 0, "", self.plan.parameters)
+            self.index = open_index(
+                self.plan.kind, serialised, 0, "", self.plan.parameters, mapped=self.plan.mapped
+            )
             if self.kind is not None:
                 self.steps = kept["ladder"]
 
@@ -241,7 +242,12 @@ class Nearsay(Searched):
         parameters = self.index.parameters if self.index is not None else {}
         return {
             "settings": self.settings,
-            "plan": {"kind": plan["kind"], "shape": plan["shape"], "parameters": parameters},
+            "plan": {
+                "kind": plan["kind"],
+                "shape": plan["shape"],
+                "parameters": parameters,
+                "mapped": plan["mapped"],
+            },
             "report": report,
         }
 
@@ -249,7 +255,9 @@ class Nearsay(Searched):
 PEERS: Sequence[Searched] = (
     Nearsay(),
     Nearsay(PlanKind.IVF_PQ),
+    Nearsay(PlanKind.IVF_SQ8),
     Nearsay(PlanKind.HNSW_SQ8),
+    Nearsay(PlanKind.HNSW),
     Hnswlib(),
     Usearch("f32"),
     Usearch("i8"),

@@ -13,6 +13,7 @@ from nearsay.indexer.catalogue import generations
 from nearsay.indexer.contract_check import check_contract, checked
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.plan import Plan
+from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.segment import SegmentKind
 
 OpenCollection = Callable[[], Collection]
@@ -51,6 +52,14 @@ def test_growth_by_a_tenth_is_looked_at_once(indexed: Collection) -> None:
     assert not any("no longer holds" in note for note in report.notes)
     indexed.add_rows(rows(COUNT + 300, COUNT + 350))
     assert plan_of(indexed).check == check
+
+
+def test_where_a_gpu_answers_the_kept_index_is_measured(indexed: Collection) -> None:
+    snapshot = indexed.snapshot()
+    assert snapshot.index is not None
+    on_gpu = GpuIndex.__new__(GpuIndex)  # without a GPU: whoever asks it anything fails
+    on_gpu.cpu = snapshot.index
+    assert checked(replace(snapshot, index=on_gpu), 0.2) == checked(snapshot, 0.2)
 
 
 def test_removals_are_looked_at_like_growth(indexed: Collection) -> None:

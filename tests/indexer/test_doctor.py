@@ -1,6 +1,7 @@
 """Whether rows, vectors and indexes say the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.tables import passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.hybrid.lexical_rows import delete_rows, drop_table, insert_rows
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.training.environment import Finding
 
@@ -56,6 +58,7 @@ def counts(passages: int, vectors: int, wait: int = 0, lack: int = 0, of_none: i
 def test_a_good_library_is_sound_throughout(collection: Collection) -> None:
     assert examine(collection.library) == [
         Finding(SUBJECT, counts(4, 4), sound=True),
+        Finding("texts, words", "those of 4 passages are there", sound=True),
         Finding("texts", "0 files that nothing points to", sound=True),
     ]
 
@@ -63,7 +66,10 @@ def test_a_good_library_is_sound_throughout(collection: Collection) -> None:
 def test_a_good_library_proves_itself(collection: Collection, words: WordsEncoder) -> None:
     words.encoded.clear()
     findings = examine(collection.library, prove=True)
-    assert findings[2:] == [
+    assert findings[1] == Finding(
+        "texts, words", "those of 4 passages are there, each word compared with the text", sound=True
+    )
+    assert findings[3:] == [
         Finding(
             "texts, proof", "4 passages encoded again: cosine to what is stored at least 1.00000", sound=True
         ),
@@ -207,11 +213,11 @@ def test_files_that_nothing_points_to_are_counted_and_sound(collection: Collecti
     (folder / "left.safetensors").write_bytes(b"x" * 150_000)
     (folder / ".writing-1").write_bytes(b"x" * 50_000)
     findings = examine(collection.library)
-    assert findings[1] == Finding(
+    assert findings[2] == Finding(
         "texts", "2 files that nothing points to (0.2 MB; nearsay index compact texts)", sound=True
     )
     collection.compact()
-    assert examine(collection.library)[1].detail == "0 files that nothing points to"
+    assert examine(collection.library)[2].detail == "0 files that nothing points to"
 
 
 def test_every_generation_is_examined(collection: Collection) -> None:
@@ -220,6 +226,7 @@ def test_every_generation_is_examined(collection: Collection) -> None:
     assert subjects == [
         "texts, generation 1 (live)",
         "texts, generation 2 (ready)",
+        "texts, words",
         "texts",
         "texts, proof",
         "texts, proof",
@@ -256,3 +263,63 @@ def test_an_encoder_that_has_changed_is_told_by_the_proof(
     ((subject, detail),) = unsound(examine(library, prove=True))
     assert subject == "texts, proof"
     assert "'words' has changed" in detail
+
+
+@pytest.fixture
+def either(catalogue_url: str, tmp_path: Path, words: WordsEncoder) -> Iterator[Collection]:
+    """Passages 1 to 3 in a library of either kind of database."""
+    url = catalogue_url if catalogue_url.startswith("postgresql") else None
+    with Library.open(tmp_path / "either", database=url, load_encoder=lambda _: words) as library:
+        collection = library.collection("texts", encoder=words)
+        collection.add_rows([{"id": f"d{i}", "text": "a " * i + "bb"} for i in range(3)])
+        yield collection
+
+
+ENTER = "Enter them anew: nearsay index rebuild texts"
+
+
+def test_words_that_are_missing_are_found_and_entered_anew(either: Collection) -> None:
+    with either.library.store.database.writing() as connection:
+        delete_rows(connection, 1, passages.c.number == 3)
+    said = f"1 passages lack their words, 0 words' passages are gone, 0 are wrong. {ENTER}"
+    assert unsound(examine(either.library)) == [("texts, words", said)]
+    assert [hit.id for hit in either.search("a", mode="lexical")] == ["d1"]
+    either.rebuild()
+    assert unsound(examine(either.library, prove=True)) == []
+    assert [hit.id for hit in either.search("a", mode="lexical")] == ["d2", "d1"]
+
+
+def test_words_of_no_passage_are_found_and_gone_after_a_rebuild(either: Collection) -> None:
+    with either.library.store.database.writing() as connection:
+        insert_rows(connection, 1, [99], ["stray"])
+    said = f"0 passages lack their words, 1 words' passages are gone, 0 are wrong. {ENTER}"
+    assert unsound(examine(either.library)) == [("texts, words", said)]
+    either.rebuild()
+    assert unsound(examine(either.library)) == []
+
+
+def test_words_that_are_not_the_texts_are_told_by_the_proof_alone(either: Collection) -> None:
+    with either.library.store.database.writing() as connection:
+        delete_rows(connection, 1, passages.c.number == 2)
+        insert_rows(connection, 1, [2], ["snow"])
+    assert unsound(examine(either.library)) == []
+    ((subject, detail),) = unsound(examine(either.library, prove=True))
+    assert subject == "texts, words"
+    assert detail.startswith("0 passages lack their words, 0 words' passages are gone, ")
+    assert detail.endswith(f" are wrong. {ENTER}")
+    either.rebuild()
+    assert unsound(examine(either.library, prove=True)) == []
+
+
+def test_a_table_of_words_that_is_gone_is_found_and_made_anew(either: Collection) -> None:
+    with either.library.store.database.writing() as connection:
+        drop_table(connection, 1)
+    ((subject, detail),) = unsound(examine(either.library, prove=True))
+    assert (subject, detail.split(",")[0]) == ("texts, words", "3 passages lack their words")
+    either.rebuild()
+    assert unsound(examine(either.library, prove=True)) == []
+
+
+def test_a_proof_of_the_words_keeps_no_writer_waiting(either: Collection) -> None:
+    with either.library.store.database.writing():
+        assert unsound(examine(either.library, prove=True)) == []

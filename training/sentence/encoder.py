@@ -131,9 +131,9 @@ class Encoder:
     ) -> Iterator[EncodedWindow]:
         """Give one `EncodedWindow` for each window, in order, tokenizing the next one while the model runs.
 
-        `windows` is read on the calling thread, one window ahead, and for a GPU a few. What it raises comes
-        out at once, before the window in hand is given. A single window starts no thread; closing the
-        generator ends the one that it has.
+        `windows` is read on the calling thread, one window ahead, and for a GPU a few. What reading or
+        tokenizing raises comes out after the windows that the model already has, before those in hand. A
+        single window starts no thread; closing the generator ends the one that it has.
         """
         source = iter(windows)
         read = list(islice(source, 1 + self._ahead))
@@ -144,15 +144,26 @@ class Encoder:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-tokenizer") as tokenizer:
             tokenized = deque(tokenizer.submit(self._tokenized, window, kind) for window in read)
             del read
+            failure: Exception | None = None
             while tokenized:
-                begun.append(self._begun(tokenized.popleft().result(), kind))
+                try:
+                    window = tokenized.popleft().result()
+                except Exception as error:  # noqa: BLE001 - raised below, after the windows before it
+                    failure = error
+                    break
+                begun.append(self._begun(window, kind))
                 if len(begun) > self._begun_ahead:
                     yield begun.popleft()()
-                tokenized.extend(
-                    tokenizer.submit(self._tokenized, window, kind) for window in islice(source, 1)
-                )
+                try:
+                    following = list(islice(source, 1))
+                except Exception as error:  # noqa: BLE001 - as above
+                    failure = error
+                    break
+                tokenized.extend(tokenizer.submit(self._tokenized, texts, kind) for texts in following)
             while begun:
                 yield begun.popleft()()
+            if failure is not None:
+                raise failure
 
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE

@@ -324,3 +324,15 @@ def test_two_processes_that_make_one_collection_share_it(
         make_again()
     with catalogue.reading() as connection:
         assert collections.find(connection, "papers") == papers
+
+
+def test_the_transaction_goes_on_after_numbers_and_ids_were_streamed(
+    catalogue: Database, papers: CollectionRow
+) -> None:
+    with catalogue.writing() as connection:
+        insert(connection, papers, pieces("one", source="file"), pieces("two", id_="e", source="file"))
+        assert passages.passage_numbers(connection, papers.id).tolist() == [1, 2]
+        list(documents.of_source(connection, papers.id, "file"))
+        # A connection that went on streaming would declare a cursor for this, which PostgreSQL refuses.
+        connection.exec_driver_sql("CREATE TABLE after_it (number integer)")
+        connection.exec_driver_sql("DROP TABLE after_it")

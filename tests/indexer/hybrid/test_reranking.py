@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+from words_encoder import WordsEncoder
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
-from nearsay.indexer.hybrid.reranking import PairJudges
+from nearsay.indexer.hybrid.reranking import PairJudge, PairJudges
+from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fox", "hen"]
 
@@ -44,6 +46,24 @@ def test_a_folder_is_loaded_once_and_its_scores_decide(library: Library, folder:
     expected = dict(zip(texts, judge.scores([("fox", text) for text in texts]).tolist(), strict=True))
     assert [hit.id for hit in hits] == sorted(texts, key=lambda text: -expected[text])[:3]
     assert [hit.score for hit in hits] == pytest.approx([expected[hit.id] for hit in hits], abs=1e-5)
+
+
+def test_it_runs_on_the_device_that_the_library_was_opened_with(
+    tmp_path: Path, words: WordsEncoder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = PairJudges("cpu").judge(str(folder))
+    asked: list[tuple[str, str | None]] = []
+
+    def load(named: str, *, device: str | None = None) -> PairJudge:
+        asked.append((named, device))
+        return judge
+
+    monkeypatch.setattr(CrossEncoderJudge, "load", load)
+    with Library.open(tmp_path / "library", device="cpu", load_encoder=lambda _: words) as library:
+        collection = library.collection("yard", encoder=words)
+        collection.add_rows(["fox", "hen"])
+        collection.search("fox", rerank="given")
+    assert asked == [("given", "cpu")]
 
 
 def test_a_folder_without_a_cross_encoder_is_refused(library: Library, tmp_path: Path) -> None:

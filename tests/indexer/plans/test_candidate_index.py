@@ -14,6 +14,7 @@ from nearsay.data.errors import MissingExtraError
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans import candidate_index
 from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
 from nearsay.indexer.segment import (
     SegmentHeader,
@@ -225,6 +226,27 @@ def test_the_same_vectors_give_the_same_index_and_another_seed_another(
     assert build(kind, vectors, ids, 3 * COUNT).serialise().tobytes() == serialised
     if kind is not PlanKind.FLAT_FP16:  # draws nothing
         assert build(kind, vectors, ids, 3 * COUNT, seed=7).serialise().tobytes() != serialised
+
+
+def test_kinds_that_share_their_centres_are_what_they_are_alone(
+    built: Mapping[PlanKind, CandidateIndex], vectors: VectorStore, alive: Alive
+) -> None:
+    ids, shared = vectors.ids[alive[vectors.ids]], Shared()
+    kinds = [kind for kind in KINDS if kind in (PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF)]
+    for kind in kinds:
+        alone = built[kind].serialise().tobytes()
+        assert build(kind, vectors, ids, 3 * COUNT, shared=shared).serialise().tobytes() == alone
+        assert len(shared.centres) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_is_serialised_into_a_file_that_goes_again(
+    built: Mapping[PlanKind, CandidateIndex], tmp_path: Path, kind: PlanKind
+) -> None:
+    with built[kind].serialised_in(tmp_path) as serialised:
+        assert serialised.tobytes() == built[kind].serialise().tobytes()
+        assert len(list(tmp_path.iterdir())) == 1
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("mapped", [False, True])

@@ -126,6 +126,17 @@ def test_a_graph_is_not_built_when_its_like_is_far_behind(everything: Tuned) -> 
     assert row.verdict == "not built: hnsw-sq8, its like, is 10.0 times as slow as the best"
 
 
+def test_lists_of_halves_and_a_flat_scan_are_not_built_when_their_likes_are_far_behind(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    slow = {PlanKind.IVF_SQ8: 3.0, PlanKind.IVF_PQ: 1.0, PlanKind.EXACT: 30.0}
+    verdicts = {row.kind: row.verdict for row in tuned(vectors, alive, slow).plan.report}
+    assert verdicts[PlanKind.IVF] == "not built: ivf-sq8, its like, is 3.0 times as slow as the best"
+    assert (
+        verdicts[PlanKind.FLAT_FP16] == "not built: exact search, its like, is 30 times as slow as the best"
+    )
+
+
 def test_a_graph_over_too_many_vectors_is_not_built(
     vectors: VectorStore, alive: NDArray[np.bool_], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,7 +264,7 @@ def test_progress_counts_candidates_and_what_the_listener_raises_ends_the_work(
 ) -> None:
     heard: list[Progress] = []
     tune(vectors, alive, THROUGH, Plan(), listener=heard.append, timed=by_kind({}))
-    assert heard == [Progress(0, 3), Progress(1, 3), Progress(2, 3), Progress(3, 3)]
+    assert heard == [Progress(done, 3, "measuring kinds of index", "candidates") for done in range(4)]
 
     def stop(progress: Progress) -> None:
         if progress.done == 2:

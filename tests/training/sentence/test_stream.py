@@ -90,20 +90,36 @@ def test_closing_early_ends_the_thread(tiny: Encoder) -> None:
     assert not tokenizer_threads()
 
 
-@pytest.mark.parametrize("good", [0, 1, 2, 3])
-def test_what_reading_raises_comes_out_and_ends_the_thread(good: int, tiny: Encoder) -> None:
+AHEAD = pytest.mark.parametrize("ahead", [(1, 0), (3, 1)], ids=["cpu", "gpu"])
+
+
+@AHEAD
+@pytest.mark.parametrize("good", [0, 1, 2, 3, 4, 5, 6])
+def test_what_reading_raises_comes_out_after_what_was_begun_and_ends_the_thread(
+    good: int, ahead: tuple[int, int], fresh: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = as_on_a_gpu(fresh, monkeypatch)
+    fresh._ahead, fresh._begun_ahead = ahead
+
     def windows() -> Iterator[list[str]]:
         for _ in range(good):
             yield ["the cat"]
         raise KeyError("the reader's own error")
 
+    given = 0
     with pytest.raises(KeyError, match="the reader's own error"):
-        list(tiny.stream(windows()))
+        for _ in fresh.stream(windows()):
+            given += 1
+    assert given == noted.count("begun") == max(good - ahead[0], 0)
     assert not tokenizer_threads()
 
 
-def test_what_tokenizing_raises_comes_out_after_the_windows_before(tiny: Encoder) -> None:
-    stream = tiny.stream([["a"], ["b"], [3]])  # type: ignore[list-item]  # the mistake under test
+@AHEAD
+def test_what_tokenizing_raises_comes_out_after_the_windows_before(
+    ahead: tuple[int, int], fresh: Encoder
+) -> None:
+    fresh._ahead, fresh._begun_ahead = ahead
+    stream = fresh.stream([["a"], ["b"], [3]])  # type: ignore[list-item]  # the mistake under test
     next(stream)
     next(stream)
     with pytest.raises(TypeError, match="not a string"):

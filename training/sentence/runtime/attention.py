@@ -7,21 +7,36 @@ from torch.nn import functional
 
 from nearsay.training.sentence.runtime.packed_window import PackedBatch
 
-__all__ = ["attend", "attend_by_bounds", "attend_by_groups"]
+__all__ = ["attend", "attend_by_bounds", "attend_by_groups", "takes_bounds"]
 
 
-def attend(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> torch.Tensor:
-    """Let each text's tokens attend to one another, in the way that suits the device.
+_LEAST_GPU = 8, 0  # compute capability that the kernel for texts of any lengths is built for: Ampere
+_HEAD_WIDTHS = 8  # it takes multiples of this
 
-    mixed:   (tokens, 3 * width) queries, keys and values side by side
-    returns: (tokens, width)
+
+def attend(mixed: torch.Tensor, heads: int, batch: PackedBatch, *, by_bounds: bool = False) -> torch.Tensor:
+    """Let each text's tokens attend to one another.
+
+    mixed:     (tokens, 3 * width) queries, keys and values side by side
+    by_bounds: what `takes_bounds` says
+    returns:   (tokens, width)
 
     Vaswani et al. 2017, section 3.2, https://arxiv.org/abs/1706.03762
     """
-    narrow = mixed.dtype in {torch.bfloat16, torch.float16}
-    if mixed.is_cuda and narrow and len(batch.groups) > 1 and find_spec("torch.nn.attention.varlen"):
+    if by_bounds and len(batch.groups) > 1:
         return attend_by_bounds(mixed, heads, batch)
     return attend_by_groups(mixed, heads, batch)
+
+
+def takes_bounds(device: str, dtype: torch.dtype, head_width: int) -> bool:
+    """Whether the device has a kernel for texts of any lengths, so that `attend_by_bounds` runs."""
+    return (
+        torch.device(device).type == "cuda"
+        and dtype in {torch.bfloat16, torch.float16}
+        and head_width % _HEAD_WIDTHS == 0
+        and find_spec("torch.nn.attention.varlen") is not None
+        and torch.cuda.get_device_capability(device) >= _LEAST_GPU
+    )
 
 
 def attend_by_groups(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> torch.Tensor:
@@ -37,7 +52,7 @@ def attend_by_groups(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> tor
 
 
 def attend_by_bounds(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> torch.Tensor:
-    """As `attend`, in one kernel for texts of any lengths; CUDA and 16-bit numbers only.
+    """As `attend`, in one kernel for texts of any lengths, where `takes_bounds` says so.
 
     https://docs.pytorch.org/docs/stable/nn.attention.varlen.html
     """

@@ -9,7 +9,7 @@ from transformers import BertModel
 from transformers.activations import GELUActivation
 from transformers.models.bert.modeling_bert import BertLayer
 
-from nearsay.training.sentence.runtime.attention import attend
+from nearsay.training.sentence.runtime.attention import attend, takes_bounds
 from nearsay.training.sentence.runtime.packed_window import PackedBatch
 from nearsay.training.sentence.runtime.product import Product
 
@@ -32,8 +32,10 @@ class PackedBert:
             embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
         ).detach()
         self._normalise = embeddings.LayerNorm
+        heads = model.config.num_attention_heads
+        by_bounds = takes_bounds(device, dtype, model.config.hidden_size // heads)
         self._layers = [
-            _Layer(layer, heads=model.config.num_attention_heads, dtype=dtype, device=device)
+            _Layer(layer, heads=heads, by_bounds=by_bounds, dtype=dtype, device=device)
             for layer in cast("Iterable[BertLayer]", model.encoder.layer)
         ]
 
@@ -63,11 +65,14 @@ class PackedBert:
 
 
 class _Layer:
-    def __init__(self, layer: BertLayer, *, heads: int, dtype: torch.dtype, device: str) -> None:
+    def __init__(
+        self, layer: BertLayer, *, heads: int, by_bounds: bool, dtype: torch.dtype, device: str
+    ) -> None:
         attention: Any = layer.attention
         activation = layer.intermediate.intermediate_act_fn
         exact_gelu = _is_exact_gelu(activation)
         self._heads = heads
+        self._by_bounds = by_bounds
         self._dtype = dtype
         own = attention.self
         self._mix = Product([own.query, own.key, own.value], dtype=dtype, device=device)
@@ -81,7 +86,7 @@ class _Layer:
     def __call__(self, states: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
         """`states`: (tokens, width) float32, which is used up; so is the result."""
         mixed = self._mix(states.to(self._dtype))
-        states += self._attended(attend(mixed, self._heads, batch))
+        states += self._attended(attend(mixed, self._heads, batch, by_bounds=self._by_bounds))
         states = self._normalise_attended(states)
         wide = self._widen(states.to(self._dtype))
         if self._activate is not None:

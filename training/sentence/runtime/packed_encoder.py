@@ -27,8 +27,9 @@ class PackedEncoder:
     """The same vectors as the encoder's own modules give, sooner.
 
     Each row of a product is computed alone and attention knows one text at a time, so the texts beside a text
-    do not change its vector: not in one bit on processors with AVX512, where texts of two tokens and more
-    were tried.
+    hardly change its vector: without AMX, up to the pooling, not in one bit on processors with AVX512, where
+    texts of two tokens and more were tried. AMX tiles and layers after the pooling may sum in another order
+    for another number of rows.
     """
 
     def __init__(self, model: SentenceTransformer, *, device: str, dtype: torch.dtype) -> None:
@@ -76,7 +77,7 @@ class PackedEncoder:
                 pooled[batch.first : batch.first + batch.texts] = vectors
 
         batches = list(window.batches(self._token_budget(int(window.lengths.sum()))))
-        if self._workers is None or self._workers.count == 1 or len(batches) == 1:
+        if self._workers is None or len(batches) == 1:
             for batch in batches:
                 encode(batch)
         else:
@@ -114,9 +115,11 @@ def _fetched(vectors: torch.Tensor, order: NDArray[np.int64]) -> Callable[[], ND
     """Begin to copy the vectors to the CPU; what is given back waits for the end and sorts them."""
     copied: torch.cuda.Event | None = None
     if vectors.is_cuda:
+        # The copy is queued on the vectors' own GPU, which need not be the current one.
+        stream = torch.cuda.current_stream(vectors.device)
         vectors = torch.empty(vectors.shape, pin_memory=True).copy_(vectors, non_blocking=True)
         copied = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch does not annotate it
-        copied.record()
+        copied.record(stream)
     else:
         vectors = vectors.cpu()
 

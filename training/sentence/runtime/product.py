@@ -9,9 +9,10 @@ from nearsay.training.sentence.processor import Processor
 
 __all__ = ["Product"]
 
-# torch's own compiler makes use of these two; a torch without them multiplies by plain weights.
+# torch's own compiler makes use of these; a torch without them multiplies by plain weights.
 _REORDER: Callable[..., torch.Tensor] | None = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 _MULTIPLY: Callable[..., torch.Tensor] | None = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+_TAKES_BFLOAT16: Callable[[], bool] | None = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
 _TYPICAL_ROWS = 2048  # the number of rows that the weight's order in memory is chosen for
 
 
@@ -31,7 +32,7 @@ class Product:
         self._bias = torch.cat([layer.bias.detach() for layer in layers]).to(device, dtype)
         self._gelu = gelu
         # oneDNN keeps such a weight in blocks as its kernels read it; F.linear would reorder it every time.
-        self._multiply = _MULTIPLY if torch.device(device).type == "cpu" and _has_blocks() else None
+        self._multiply = _MULTIPLY if torch.device(device).type == "cpu" and _has_blocks(dtype) else None
         self._weight = _REORDER(weight, _TYPICAL_ROWS) if self._multiply and _REORDER else weight
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
@@ -43,7 +44,16 @@ class Product:
         return functional.gelu(result) if self._gelu else result
 
 
-def _has_blocks() -> bool:
-    """Whether this torch has the operators, and the processor is one that they were measured on."""
+def _has_blocks(dtype: torch.dtype) -> bool:
+    """Whether this torch has the operators, and the processor is one that they were measured on.
+
+    For 16-bit numbers they raise on a processor without AVX512, where F.linear works all the same; oneDNN can
+    be told to make no use of AVX512 (ONEDNN_MAX_CPU_ISA), so it is asked as well.
+    """
     built = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch does not annotate it
-    return bool(built) and _REORDER is not None and _MULTIPLY is not None and Processor.detect().avx2
+    if not built or _REORDER is None or _MULTIPLY is None:
+        return False
+    processor = Processor.detect()
+    if dtype == torch.float32:
+        return processor.avx2
+    return dtype == torch.bfloat16 and processor.avx512 and bool(_TAKES_BFLOAT16 and _TAKES_BFLOAT16())

@@ -1,19 +1,22 @@
 """Threads that each run whole batches, one core each."""
 
+import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import TypeVar
 
 import torch
 
 __all__ = ["Workers"]
 
+logger = logging.getLogger("nearsay")
+
 _Item = TypeVar("_Item")
 
 
 class Workers:
-    """As many threads as torch would divide one product among.
+    """As many threads as torch would divide one product among; one caller at a time.
 
     Small products gain little from being divided: every one of them waits for its slowest part, and all
     processors wait while one is taken by another program. Whole batches side by side wait only at the end.
@@ -21,32 +24,70 @@ class Workers:
 
     def __init__(self) -> None:
         """No thread is started before the first `run`."""
-        self.count = torch.get_num_threads()
         self._pool: ThreadPoolExecutor | None = None
+        self._made_for = 0  # threads asked for when it was made; the system may have refused them
+
+    @property
+    def count(self) -> int:
+        """The threads that torch may use now: a program can limit it at any time."""
+        return _allowed()
 
     def run(self, work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
-        """Do the work on every item; raises what the first failing one raised."""
+        """Do the work on every item; raises what the first failing one raised.
+
+        On the calling thread, one item after another, where torch has one thread or no more can be started.
+        """
+        count = self.count
+        if count != self._made_for:
+            self.close()
+            self._pool = _single_core_threads(count) if count > 1 else None
+            self._made_for = count
         if self._pool is None:
-            self._pool = _single_core_threads(self.count)
+            for item in items:
+                work(item)
+            return
         for done in [self._pool.submit(work, item) for item in items]:
             done.result()
 
+    def close(self) -> None:
+        """End the threads; a later `run` starts others."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._pool, self._made_for = None, 0
 
-def _single_core_threads(count: int) -> ThreadPoolExecutor:
-    """Start all threads; the calling thread's and later threads' share of processors stays as it was."""
+
+def _allowed() -> int:
+    return torch.get_num_threads()
+
+
+def _single_core_threads(count: int) -> ThreadPoolExecutor | None:
+    """Start all threads, or none if the system refuses one.
+
+    The calling thread's and later threads' share of processors stays as it was.
+    """
     whole = torch.get_num_threads()
     ready = Barrier(count + 1)
 
     def prepare() -> None:
         torch.get_num_threads()  # torch sets a new thread's number once, at its first use: have that behind
         torch.set_num_threads(1)
-        ready.wait()
+        try:
+            ready.wait()
+        except BrokenBarrierError:
+            return  # another thread could not be started: this one is about to be ended
 
     pool = ThreadPoolExecutor(count, thread_name_prefix="nearsay-encoder", initializer=prepare)
-    for _ in range(count):
-        pool.submit(_nothing)
-    ready.wait()
-    torch.set_num_threads(whole)  # else threads that begin later would have one processor each
+    try:
+        for _ in range(count):
+            pool.submit(_nothing)
+        ready.wait()
+    except RuntimeError as error:  # "can't start new thread", and BrokenBarrierError is one too
+        ready.abort()
+        pool.shutdown(cancel_futures=True)
+        logger.warning("%s (%d wanted): texts are encoded on one", error, count)
+        return None
+    finally:
+        torch.set_num_threads(whole)  # else threads that begin later would have one processor each
     return pool
 
 

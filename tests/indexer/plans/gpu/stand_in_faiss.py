@@ -8,6 +8,7 @@ It says nothing about speed, about rounding inside a kernel, or about how much m
 
 import threading
 import types
+import weakref
 from collections.abc import Sequence
 from contextlib import contextmanager
 
@@ -67,6 +68,8 @@ class OnGpu:
             )
         self.faiss, self.resources, self.device, self.inner = faiss, resources, device, inner
         self._probes = 1
+        faiss.living.add(self)
+        faiss.most_living = max(faiss.most_living, len(faiss.living))
 
     ntotal = property(lambda self: self.inner.ntotal)
     d = property(lambda self: self.inner.d)
@@ -191,6 +194,8 @@ class StandInFaiss(types.ModuleType):
         self.count = count  # GPUs
         self.rows_that_fit = 10**9  # on one GPU index, before it is out of memory
         self.fails_at_search = ""  # what every search raises from now on
+        self.living = weakref.WeakSet()  # indexes on GPUs
+        self.most_living = 0  # of them at one time
         self.searches = []  # (device, queries, k) of each search on a GPU
         self.copied = []  # (options, devices) of each copy of a CPU index
         if cagra:

@@ -69,6 +69,20 @@ def test_without_a_usable_gpu_the_hits_say_why_and_come_all_the_same(gpu_faiss, 
     assert {(hit.lineage.device, hit.lineage.plan) for hit in hits} == {("cpu", "exact")}
 
 
+def test_a_gpu_index_that_cannot_be_made_is_tried_once_and_said_each_time(gpu_faiss, opened, tmp_path):
+    faiss = gpu_faiss(1)
+    faiss.rows_that_fit = 0
+    papers = opened("cuda").collection("papers")
+    said = papers.search("aaaa bb", k=3).notes
+    assert any(note.endswith("(the GPU has no room for it); the CPU searches") for note in said)
+    faiss.most_living = 0
+    file = tmp_path / "more.jsonl"
+    file.write_text(json.dumps({"id": "new", "text": "aaaa bb"}), "utf-8")
+    papers.add(file)
+    assert papers.search("aaaa bb", k=3).notes == said
+    assert faiss.most_living == 0
+
+
 def test_a_gpu_that_stops_while_searching_is_in_the_notes_and_the_lineage(gpu_faiss, opened):
     faiss = gpu_faiss(1)
     papers = opened("cuda").collection("papers")

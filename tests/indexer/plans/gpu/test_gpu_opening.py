@@ -220,3 +220,36 @@ def test_without_a_gpu_the_cpus_index_answers(clustered):
     vectors = clustered(300)
     cpu = cpu_lists(vectors)
     assert answering(None, vectors, everything(vectors), cpu=cpu, plan=LISTS) == (cpu, ())
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_gpu_index_makes_room_for_the_next_one(same, gpu_faiss, clustered, monkeypatch):
+    monkeypatch.setattr(gpu_opening, "EXACT_UP_TO", 10)
+    faiss, whole = gpu_faiss(1), clustered(900)
+    first = VectorStore(whole.segments[:1], 32)
+    index, _ = answering("cuda", first, everything(first), cpu=None, plan=LISTS)
+    vectors = whole if same else first  # too much is newer, or another generation
+    options = {"cpu": None, "plan": LISTS, "before": index, "same": same}
+    after, notes = answering("cuda", vectors, everything(vectors), **options)
+    assert (after.device, notes) == ("cuda:0", ())
+    assert faiss.most_living == 1
+    # Who still has the old one is answered, and rightly.
+    queries = first.rows(np.array([7, 8]))
+    assert (index.device, index.notes) == ("cpu", ())
+    assert index.candidates(queries, 1).ravel().tolist() == first.ids[[7, 8]].tolist()
+    again, _ = answering("cuda", first, everything(first), cpu=None, plan=LISTS, before=index)
+    assert again is not index
+    assert again.device == "cuda:0"
+
+
+def test_a_gpu_index_that_could_not_be_made_is_not_tried_again_in_its_generation(gpu_faiss, clustered):
+    faiss, vectors = gpu_faiss(1), clustered(900)
+    faiss.rows_that_fit = 500
+    index, said = answering("cuda", vectors, everything(vectors), cpu=None, plan=LISTS)
+    assert index is None
+    faiss.rows_that_fit, faiss.most_living = 10**9, 0
+    options = {"cpu": None, "plan": LISTS, "refused": said}
+    assert answering("cuda", vectors, everything(vectors), **options) == (None, said)
+    assert faiss.most_living == 0
+    anew, notes = answering("cuda", vectors, everything(vectors), same=False, **options)
+    assert (anew.device, notes) == ("cuda:0", ())

@@ -28,7 +28,8 @@ def tuned(gpu_faiss, clustered, monkeypatch):
     monkeypatch.setattr(gpu_tuning, "_DECIDING", 200)
 
     def run(contract=RecallContract(), change=lambda _faiss: None, there=THERE, **options):  # noqa: B008 - frozen
-        change(gpu_faiss(len(there.gpus)))
+        run.faiss = gpu_faiss(len(there.gpus))
+        change(run.faiss)
         vectors = clustered(700, 16)
         alive = np.zeros(int(vectors.ids[-1]) + 1, dtype=bool)
         alive[vectors.ids] = True
@@ -55,6 +56,12 @@ def test_steps_that_find_too_little_are_in_the_report_and_climbing_ends_at_the_f
     assert [row.plan.probes for row in steps] == [4 * 2**place for place in range(len(steps))]
     assert all(row.recall_at_least < 0.95 for row in steps[:-1])
     assert steps[-1].verdict == "taken"
+
+
+def test_one_index_at_a_time_is_on_the_gpu(tuned):
+    assert len({row.plan.kind for row in tuned().rows}) == 4
+    assert tuned.faiss.most_living == 1
+    assert len(tuned.faiss.living) == 0
 
 
 def test_what_has_no_room_is_in_the_report_with_its_reason(tuned):

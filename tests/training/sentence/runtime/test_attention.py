@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nearsay.training.sentence.runtime.attention import attend, attend_by_bounds, attend_by_groups
+from nearsay.training.sentence.runtime import attention as attention_module
+from nearsay.training.sentence.runtime.attention import (
+    attend,
+    attend_by_bounds,
+    attend_by_groups,
+    takes_bounds,
+)
 from nearsay.training.sentence.runtime.packed_window import PackedBatch, pack
 
 HEADS, WIDTH = 2, 6
@@ -77,7 +83,9 @@ def test_the_gpus_kernel_is_given_the_same_texts(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.nn.attention, "varlen", stand_in, raising=False)
     batch = batch_of([3, 9, 3, 1, 6])
     mixed = mixed_of(batch)
-    torch.testing.assert_close(attend_by_bounds(mixed, HEADS, batch), attend_by_groups(mixed, HEADS, batch))
+    expected = attend_by_groups(mixed, HEADS, batch)
+    torch.testing.assert_close(attend_by_bounds(mixed, HEADS, batch), expected)
+    torch.testing.assert_close(attend(mixed, HEADS, batch, by_bounds=True), expected)
 
 
 def test_torchs_kernel_takes_the_arguments_that_it_is_given() -> None:
@@ -87,3 +95,36 @@ def test_torchs_kernel_takes_the_arguments_that_it_is_given() -> None:
     bounds = batch.bounds.to("meta")
     given = varlen.varlen_attn(query, key, value, bounds, bounds, batch.longest, batch.longest)
     assert given.shape == (4, HEADS, WIDTH // HEADS)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "head_width", "capability", "module", "expected"),
+    [
+        ("cuda", torch.bfloat16, 32, (8, 0), True, True),
+        ("cuda:1", torch.float16, 64, (9, 0), True, True),
+        ("cuda", torch.bfloat16, 32, (7, 5), True, False),
+        ("cuda", torch.bfloat16, 12, (8, 0), True, False),
+        ("cuda", torch.float32, 32, (8, 0), True, False),
+        ("cuda", torch.bfloat16, 32, (8, 0), False, False),
+        ("cpu", torch.bfloat16, 32, (8, 0), True, False),
+    ],
+)
+def test_the_gpus_kernel_is_taken_where_it_runs(
+    device: str,
+    dtype: torch.dtype,
+    head_width: int,
+    capability: tuple[int, int],
+    module: bool,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def get_device_capability(device: str) -> tuple[int, int]:
+        asked.append(device)
+        return capability
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", get_device_capability)
+    monkeypatch.setattr(attention_module, "find_spec", lambda _name: object() if module else None)
+    assert takes_bounds(device, dtype, head_width) is expected
+    assert set(asked) <= {device}

@@ -23,6 +23,7 @@ from nearsay.training.sentence.forward import ForwardPass, padded
 from nearsay.training.sentence.precision import Precision
 from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.runtime import packed_encoder as packed_encoder_module
+from nearsay.training.sentence.runtime import workers as workers_module
 from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
 
 MODES = ["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", ("cls", "mean")]
@@ -202,7 +203,7 @@ def test_many_batches_side_by_side_give_the_same(
     expected = packed(model, texts)
     encoder = PackedEncoder(model, device="cpu", dtype=torch.float32)
     assert encoder._workers is not None
-    encoder._workers.count = 3
+    monkeypatch.setattr(workers_module, "_allowed", lambda: 3)
     monkeypatch.setattr(packed_encoder_module, "_CPU_BATCH_TOKENS", (1, 20))
     np.testing.assert_array_equal(encoder.start(texts, 0)(), expected)
     assert encoder._workers._pool is not None
@@ -256,3 +257,17 @@ def test_the_forward_pass_takes_the_packed_way_only_where_it_runs(
     np.testing.assert_allclose(quick.run(texts), by_modules(known, texts), atol=1e-5)
     with_an_empty_one = [*texts, []]
     np.testing.assert_allclose(quick.run(with_an_empty_one), by_modules(known, with_an_empty_one), atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.BFLOAT16])
+def test_a_text_without_tokens_changes_no_other_texts_vector(
+    precision: Precision, make_model: Callable[..., SentenceTransformer]
+) -> None:
+    model = make_model("cls")
+    encoder = ForwardPass(model, device="cpu", precision=precision)
+    texts = texts_of([5, 9, 3])
+    alone = encoder.run(texts)
+    together = encoder.run([[], texts[0], [], texts[1], texts[2]])
+    np.testing.assert_array_equal(together[[1, 3, 4]], alone)
+    np.testing.assert_allclose(together[[0, 2]], encoder.run([[], []]), atol=1e-6)
+    assert np.abs(together[0] - alone).max(axis=1).min() > 0.01

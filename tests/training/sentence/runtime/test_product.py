@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.runtime import product as product_module
 from nearsay.training.sentence.runtime.product import Product
 
@@ -82,3 +83,19 @@ def test_later_changes_of_the_layer_do_not_matter(layers: list[torch.nn.Linear],
         layers[0].weight.zero_()
         layers[0].bias.zero_()
         torch.testing.assert_close(product(rows), before, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("lacking", ["the processor", "oneDNN"])
+def test_without_avx512_narrow_weights_stay_plain(
+    lacking: str, layers: list[torch.nn.Linear], rows: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    avx512 = lacking == "oneDNN"
+    processor = Processor("some", avx2=True, avx512=avx512, avx512_bf16=False, amx_bf16=False)
+    monkeypatch.setattr(Processor, "detect", lambda: processor)
+    monkeypatch.setattr(product_module, "_TAKES_BFLOAT16", lambda: not avx512)
+    product = Product(layers, dtype=torch.bfloat16, device="cpu")
+    assert product._multiply is None
+    with torch.no_grad():
+        expected = torch.cat([layer(rows) for layer in layers], dim=1)
+        result = product(rows.to(torch.bfloat16))
+    torch.testing.assert_close(result.float(), expected, atol=0.05, rtol=0)

@@ -1,0 +1,47 @@
+"""What a person reads of a search."""
+
+import pytest
+
+from nearsay.app.cli.printing import print_hits
+from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
+
+LINEAGE = Lineage(encoder="words", fingerprint="f", generation=1, plan="exact", made_by=())
+
+
+def line(
+    capsys: pytest.CaptureFixture[str], score: float, scores: HitScores, *, by_ranks: bool = False
+) -> str:
+    """The first line that is printed of a hit, after its rank."""
+    hit = Hit(1, score, "d1", "Title", "text", {}, None, 0, 0, 4, LINEAGE, scores)
+    print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False, by_ranks=by_ranks)
+    return capsys.readouterr().out.splitlines()[0].removeprefix("  1. ")
+
+
+def test_a_plain_cosine_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert line(capsys, 0.5, HitScores(dense=0.5)) == "0.500  Title"
+    assert line(capsys, 0.5, HitScores(dense=0.5, lexical=1.2, fused=0.5)) == "0.500  Title"
+
+
+def test_a_fused_score_is_shown_as_the_sum_that_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    scores = HitScores(dense=0.75, lexical=9.0, fused=1.0625)
+    assert line(capsys, 1.0625, scores) == "1.062  Title  (cosine 0.750 + words 0.312)"
+    without_vector = HitScores(lexical=9.0, fused=0.25)
+    assert line(capsys, 0.25, without_vector) == "0.250  Title  (words 0.250)"
+
+
+def test_a_score_that_is_no_cosine_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert line(capsys, 9.0, HitScores(lexical=9.0)) == "9.000  Title  (BM25)"
+    both = HitScores(dense=0.5, lexical=9.0, fused=0.03)
+    assert line(capsys, 0.03, both, by_ranks=True) == "0.030  Title  (by ranks; cosine 0.500, BM25 9.00)"
+    judged = HitScores(dense=0.5, fused=0.5, rerank=-3.0)
+    assert line(capsys, -3.0, judged) == "-3.000  Title  (judged; cosine 0.500)"
+
+
+def test_where_was_searched_is_said_beside_the_hits_when_it_was_no_cpu(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for device, said in (("cpu", ""), ("cuda:1", "searched on cuda:1\n")):
+        lineage = Lineage("words", "f", 1, "exact", (), device)
+        hit = Hit(1, 0.5, "d1", "Title", "text", {}, None, 0, 0, 4, lineage, HitScores(dense=0.5))
+        print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False)
+        assert capsys.readouterr().err == said

@@ -1,0 +1,23 @@
+"""What is said of progress where no terminal is."""
+
+import pytest
+
+from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.indexer.progress import Progress
+
+
+def test_another_piece_of_work_is_said_at_once_and_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with ProgressBar("embedding") as bar:
+        bar(Progress(10, 20))
+        assert capsys.readouterr().err == ""
+        bar(Progress(0, 8, "measuring kinds of index", "candidates"))
+        bar(Progress(1, 8, "measuring kinds of index", "candidates"))
+        assert capsys.readouterr().err == "measuring kinds of index …\n"
+        now = 120.0
+        bar(Progress(2, 8, "measuring kinds of index", "candidates"))
+        line = capsys.readouterr().err
+        assert line == "measuring kinds of index: 2 of about 8 candidates, 10.0 s each, 1:00 left\n"
