@@ -38,10 +38,10 @@ from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.hit import Hit, Hits
 from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.lexical_check import refill
+from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.hybrid.reranking import PairJudge
-from nearsay.indexer.index_upkeep import refresh_index, tune_index
+from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
 from nearsay.indexer.ingest import AddReport, add, live_or_begin
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
@@ -254,30 +254,37 @@ class Collection:
             moved = moved and loaded.source != generation.encoder.source
             if encoder is not None and not moved:
                 return rebuild(self._store, row, loaded, progress, self._promise.of(generation.plan))
+            with self._store.database.reading() as connection:
+                fault = check_words(connection, row.id, prove=True)
             with self._store.database.writing() as connection:
                 generations.register_encoder(connection, loaded)
-                refill(connection, row.id)
+                if fault is not None:  # searches and writers of other collections need not wait otherwise
+                    refill(connection, row.id)
             mended, again = mend(self._store, row, generation, loaded, progress)
             embedded, truncated = catch_up(self._store, generation, loaded, progress)
             promise = self._promise.of(generation.plan)
-            refresh_index(self._store, row, generation, always=True, contract=promise, listener=progress)
-            return RebuildReport(generation.number, generation.state, embedded + again, truncated, mended)
+            plan = refresh_index(
+                self._store, row, generation, always=True, contract=promise, listener=progress
+            )
+            note = unmeasured(self.name, plan, promise)
+            notes = () if note is None else (note,)
+            return RebuildReport(
+                generation.number, generation.state, embedded + again, truncated, mended, notes
+            )
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
         row = self._record.row()
         with self._locked(row, "promote"):
             chosen = promotable(self._store, row, generation)
-            self._bring_up(row, chosen, progress)
-            return promote(self._store, row, chosen.number).number
+            return self._go_live(row, chosen, progress)
 
     def rollback(self, *, progress: ProgressListener = unheard) -> int:
         """Make the generation live again that was live before; its number."""
         row = self._record.row()
         with self._locked(row, "rollback"):
             before = last_retired(self._store, row)
-            self._bring_up(row, before, progress)
-            return promote(self._store, row, before.number).number
+            return self._go_live(row, before, progress)
 
     def compact(self, *, drop_retired: bool = False) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""
@@ -394,6 +401,11 @@ class Collection:
         """The collection's generations, oldest first."""
         return self._record.generations()
 
+    def warnings(self) -> tuple[str, ...]:
+        """What has to be said of the live generation while its contract does not hold."""
+        warning = Plan.from_json(self._record.live().plan).warning(self.name)
+        return () if warning is None else (warning,)
+
     def overview(self) -> CollectionOverview:
         """What the collection holds, by which encoder, in which segments."""
         return overview(self._store, self._record.row())
@@ -450,15 +462,18 @@ class Collection:
                         self._record.forget_empty(row)
             merge_small(self._store, row, generation)
             promise = self._promise.of(generation.plan)
-            refresh_index(self._store, row, generation, contract=promise, listener=progress)
-            warning = check_contract(self._store, row, self.snapshot)
-        return report if warning is None else replace(report, notes=(*report.notes, warning))
+            plan = refresh_index(self._store, row, generation, contract=promise, listener=progress)
+            said = unmeasured(self.name, plan, promise), check_contract(self._store, row, self.snapshot)
+        return replace(report, notes=(*report.notes, *(note for note in said if note is not None)))
 
-    def _bring_up(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> None:
+    def _go_live(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> int:
         encoder = self._encoder.loaded(generation)
         mend(self._store, row, generation, encoder, progress)
         catch_up(self._store, generation, encoder, progress)
         refresh_index(self._store, row, generation, listener=progress)
+        number = promote(self._store, row, generation.number).number
+        check_contract(self._store, row, self.snapshot)
+        return number
 
     @contextlib.contextmanager
     def _locked(self, row: CollectionRow, what: str) -> Iterator[None]:

@@ -13,15 +13,17 @@ from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.quarantine import open_all, remedy
+from nearsay.indexer.report_plot import report_plot
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["CompactReport", "compact", "merge_small"]
+__all__ = ["CompactReport", "compact", "merge_for_index", "merge_small"]
 
 _ROWS = 131_072  # passages in a merged segment
 _SMALL = 16_384  # passages: what one addition writes at once
 _MOST_SMALL = 32  # small segments at the end of a generation before they are merged
+_MOST_INDEXED = 8  # segments, beside twice as many as merged ones would be, that an index is built over
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = Fal
         before = len(generations.segments_of(connection, collection.id))
         for generation in generations.all_of(connection, collection.id):
             if drop_retired and generation.state is GenerationState.RETIRED:
+                # Before the number is free: the next generation that gets it has not this report.
+                report_plot(store, collection.id, generation.number).unlink(missing_ok=True)
                 generations.drop(connection, generation)
                 dropped += 1
         if dropped:
@@ -103,6 +107,34 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
         return
     vectors = open_all(store, collection, generation, small)
     _replace(store, collection, generation, small, vectors, np.arange(len(vectors)))
+    with store.database.reading() as connection:
+        named = generations.segments_of(connection, collection.id)
+    remove_orphans(store, collection.id, named)
+
+
+def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
+    """Merge the segments that one large addition leaves behind, before an index is built over them.
+
+    A million passages come in over sixty files, and each search gathers what the index proposes from all.
+    Large segments stay; each run of others beside each other is merged.
+    """
+    rows = _vector_rows(store, collection, generation)
+    if any(row.state is SegmentState.QUARANTINED for row in rows):
+        return
+    total = sum(row.count for row in rows)
+    if len(rows) <= max(_MOST_INDEXED, 2 * -(-total // _ROWS)):
+        return
+    runs: list[list[SegmentRow]] = [[]]
+    for row in rows:
+        if 2 * row.count > _ROWS:
+            runs.append([])
+        else:
+            runs[-1].append(row)
+    for run in runs:
+        if len(run) > 1:
+            opened = open_all(store, collection, generation, run)
+            vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
+            _replace(store, collection, generation, run, vectors, np.arange(len(vectors)))
     with store.database.reading() as connection:
         named = generations.segments_of(connection, collection.id)
     remove_orphans(store, collection.id, named)

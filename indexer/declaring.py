@@ -31,22 +31,24 @@ class DeclareReport:
 
 
 def declare_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> DeclareReport:
-    """Declare metadata fields in one transaction; the caller holds the writer lock.
+    """Declare metadata fields, a transaction each; the caller holds the writer lock.
 
-    BadInputError for the document's own columns, which need no declaring.
+    So other collections' writers wait for no more than one field. What stops it leaves the fields declared
+    that were done. BadInputError for the document's own columns, which need no declaring.
     """
     wanted = _wanted(names)
     begin = time.perf_counter()
-    with store.database.writing() as connection:
+    with store.database.reading() as connection:
         known = {field.path for field in field_values.declared(connection, row.id)}
-        fresh = [path for path in wanted if path not in known]
-        entered = {}
-        for path in fresh:
+    fresh = [path for path in wanted if path not in known]
+    entered: dict[Path, int] = {}
+    documents = 0
+    for path in fresh:
+        with store.database.writing() as connection:
             field = field_values.declare(connection, row.id, path, now())
             count = sa.select(sa.func.count()).where(value_table.c.field == field.id)
             entered[path] = connection.execute(count).scalar_one()
-        documents, _ = collections.size(connection, row.id) if fresh else (0, 0)
-        if fresh:
+            documents, _ = collections.size(connection, row.id)
             collections.changed(connection, row.id)
     return DeclareReport(
         declared=tuple(shown(path) for path in fresh),
@@ -59,12 +61,12 @@ def declare_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> De
 
 
 def forget_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> tuple[str, ...]:
-    """Take declared fields back; their names. Filters over them work on, more slowly.
+    """Take declared fields back, a transaction each; their names. Filters over them work on, more slowly.
 
-    BadInputError if one was not declared; then none is taken back.
+    BadInputError if one was not declared; then none is taken back. The caller holds the writer lock.
     """
     wanted = _wanted(names)
-    with store.database.writing() as connection:
+    with store.database.reading() as connection:
         known = {field.path: field for field in field_values.declared(connection, row.id)}
         strange = [shown(path) for path in wanted if path not in known]
         if strange:
@@ -73,8 +75,9 @@ def forget_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> tup
                 f"'{strange[0]}' is not a declared field of '{row.name}'; declared are: {there}. "
                 f"See them: nearsay index fields {row.name}"
             )
-        field_values.forget(connection, [known[path] for path in wanted])
-        if wanted:
+    for path in wanted:
+        with store.database.writing() as connection:
+            field_values.forget(connection, [known[path]])
             collections.changed(connection, row.id)
     return tuple(shown(path) for path in wanted)
 

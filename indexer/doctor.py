@@ -1,4 +1,4 @@
-"""Whether each collection's rows, words, vectors and index say the same."""
+"""Whether each collection's rows, words, declared fields, vectors and index say the same."""
 
 from collections.abc import Iterator
 
@@ -6,12 +6,13 @@ import numpy as np
 import sqlalchemy as sa
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue import collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.filters.field_check import check_fields
 from nearsay.indexer.hybrid.lexical_check import check_words
 from nearsay.indexer.library import Library
 from nearsay.indexer.plan import Plan
@@ -34,8 +35,8 @@ _SEED = 20190827
 def examine(library: Library, *, prove: bool = False) -> list[Finding]:
     """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
 
-    prove: also split every text into words again, encode a sample of passages again, and search for each of
-           it by its own vector
+    prove: also split every text into words and take every declared field's values out again, encode a sample
+           of passages again, and search for each of it by its own vector
     """
     findings: list[Finding] = []
     for collection in library.collections():
@@ -47,6 +48,8 @@ def examine(library: Library, *, prove: bool = False) -> list[Finding]:
             continue
         of_it = [finding for generation in every for finding in _examine_generation(library, row, generation)]
         of_it.append(_words(library, row, prove=prove))
+        if prove:
+            of_it += _fields(library, row)
         of_it.append(_orphans(library, row))
         if prove and all(finding.sound for finding in of_it):
             of_it += _prove(collection)
@@ -148,6 +151,17 @@ def _words(library: Library, row: CollectionRow, *, prove: bool) -> Finding:
         return Finding(subject, detail, sound=False)
     compared = ", each word compared with the text" if prove else ""
     return Finding(subject, f"those of {count:,} passages are there{compared}", sound=True)
+
+
+def _fields(library: Library, row: CollectionRow) -> Iterator[Finding]:
+    with library.store.database.reading() as connection:
+        count = len(field_values.declared(connection, row.id))
+        fault = check_fields(connection, row.id)
+    if fault is not None:
+        yield Finding(f"{row.name}, fields", fault, sound=False)
+    elif count:
+        detail = f"{count} declared, each value compared with the metadata"
+        yield Finding(f"{row.name}, fields", detail, sound=True)
 
 
 def _orphans(library: Library, row: CollectionRow) -> Finding:

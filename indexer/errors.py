@@ -12,6 +12,7 @@ __all__ = [
     "UnknownCollectionError",
     "UnknownDocumentError",
     "UnknownGenerationError",
+    "UnreadableWordsError",
 ]
 
 
@@ -49,3 +50,7 @@ class UnknownDocumentError(BadInputError):
 
 class UnknownGenerationError(BadInputError):
     """There is no generation of that number or in that state."""
+
+
+class UnreadableWordsError(NearsayError):
+    """A collection's lexical table is gone or damaged."""

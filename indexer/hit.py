@@ -17,7 +17,7 @@ class Lineage:
     encoder: str
     fingerprint: str
     generation: int
-    plan: str  # how the generation was searched: exact or an index's kind
+    plan: str  # how the vectors were searched: exact, an index's kind such as ivf, or a GPU's: gpu-flat-fp16
     made_by: tuple[str, ...]  # vocabulary, pretraining and fine-tuning runs, as far as the encoder says
     device: str = "cpu"  # where the vectors were searched
 
@@ -39,7 +39,7 @@ class Hit:
     """A passage that answers, with its document."""
 
     rank: int  # from 1
-    score: float  # what it was ranked by, higher is better: the cosine, BM25, fused or rerank score
+    score: float  # what it was ranked by, higher is better: the cosine, BM25, both fused, or a judge's score
     id: str  # of the document
     title: str
     text: str  # of the passage

@@ -1,14 +1,16 @@
 """When a generation gets an index, and when it gets a new one."""
 
+import logging
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.compaction import merge_for_index
 from nearsay.indexer.mapped_pages import give_back
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
 from nearsay.indexer.plans.contract import RecallContract
@@ -24,7 +26,9 @@ from nearsay.indexer.segment import SegmentKind, write_index
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["refresh_index", "tune_index"]
+__all__ = ["refresh_index", "tune_index", "unmeasured"]
+
+logger = logging.getLogger("nearsay")
 
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
 
@@ -36,11 +40,11 @@ class _State:
     plan: Plan
     vectors: list[SegmentRow]
     indexes: list[SegmentRow]
-    living: NDArray[np.int64]
 
     @property
-    def total(self) -> int:
-        return min(sum(row.count for row in self.vectors), self.living.size)
+    def stored(self) -> int:
+        """Vectors there are, those of removed passages included: no fewer than the living."""
+        return sum(row.count for row in self.vectors)
 
     @property
     def indexed(self) -> bool:
@@ -66,30 +70,49 @@ def refresh_index(
 
     exact_up_to: so many passages are searched exactly, unless they have an index already
     always:      an index that is there is built anew, in the way that was chosen
-    contract:    what the plan has to keep from now on; None for what it keeps already
+    contract:    what the plan has to keep from now on; None for what it keeps already. It is kept with
+                 what was measured for it, so that work that is stopped claims nothing; at once only where
+                 exact search answers and nothing was measured
     listener:    hears of candidates when they are measured
 
     Without FAISS nothing is built and search stays exact; nor is anything built while a segment of vectors is
-    in quarantine. The caller holds the writer lock.
+    in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`). The caller
+    holds the writer lock.
     """
     state = _state(store, collection, generation)
-    plan = state.plan
-    if contract is not None and contract != plan.contract:
+    plan, total = state.plan, state.stored
+    promised = contract is not None and contract != plan.contract
+    wanted = plan.kind is not PlanKind.EXACT
+    missing = wanted and (always or not state.indexed)
+    may_be = REBUILD_AT * plan.measured_at if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
+    if promised or missing or total > may_be:  # else the segments say that nothing is due
+        total = min(total, _living(store, collection).size)
+    outgrown = promised or total > REBUILD_AT * plan.measured_at
+    outgrown |= missing and total < plan.measured_at / 2  # by its index
+    small = not wanted and total <= exact_up_to
+    if contract is not None and promised and not wanted and (small or not plan.measured_at):
         plan = replace(plan, contract=contract)
         with store.database.writing() as connection:
             generations.set_plan(connection, generation, plan.to_json())
             collections.changed(connection, collection.id)
-    promised = plan.contract != state.plan.contract
-    wanted = plan.kind is not PlanKind.EXACT
-    missing = wanted and (always or not state.indexed)
-    outgrown = promised or state.total > REBUILD_AT * plan.measured_at
-    outgrown |= missing and state.total < plan.measured_at / 2  # by its index
-    small = not wanted and state.total <= exact_up_to
     if small or not (outgrown or missing) or not faiss_is_installed() or not state.whole:
         return plan
     if not outgrown:
-        return _built_again(store, collection, generation, state)
-    return tune_index(store, collection, generation, plan.contract, listener=listener)
+        return _built_again(store, collection, generation)
+    return tune_index(store, collection, generation, contract or plan.contract, listener=listener)
+
+
+def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
+    """What has to be said of a contract that `refresh_index` could not measure; None if the plan has it."""
+    if plan.contract == contract:
+        return None
+    reason, remedy = "FAISS is not installed", "Install it: pip install 'nearsay[cpu]'"
+    if faiss_is_installed():
+        reason, remedy = "a segment is in quarantine", f"Mend it: nearsay index rebuild {collection}"
+    return (
+        f"{contract} was not measured, {plan.contract} goes on: {reason}. {remedy}, and say it again: "
+        f"nearsay index tune {collection}"
+    )
 
 
 def tune_index(
@@ -103,9 +126,10 @@ def tune_index(
 ) -> Plan:
     """Measure the candidates, build the one that is taken, and keep it with its report; the plan.
 
-    queries: (n, d) unit length, or None for stored vectors. Until the last moment the old index answers. The
-    caller holds the writer lock.
+    queries: (n, d) unit length, or None for stored vectors. Until the last moment the old index answers. A
+    picture that cannot be drawn is only noted in the plan that is returned. The caller holds the writer lock.
     """
+    merge_for_index(store, collection, generation)
     state = _state(store, collection, generation)
     vectors, alive, through = _opened(store, collection, generation, state)
     if not alive.any():
@@ -121,11 +145,23 @@ def tune_index(
         report = tune_on_gpu(vectors, alive, contract, FaissGpus(gpus, reason, there.cagra), queries)
         tuned = replace(tuned, plan=replace(tuned.plan, gpu=report))
     _keep(store, collection, generation, state, tuned, (int(vectors.ids[0]), through))
-    keep_report_plot(store, collection, generation.number, tuned.plan)
-    return tuned.plan
+    return _drawn(store, collection, generation, tuned.plan)
 
 
-def _built_again(store: Store, collection: CollectionRow, generation: GenerationRow, state: _State) -> Plan:
+def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan) -> Plan:
+    """Keep the picture of the report; the plan, with a note if there is none: the index is kept already."""
+    try:
+        keep_report_plot(store, collection, generation.number, plan)
+    except (NearsayError, OSError) as error:
+        undrawn = f"the picture of the report was not drawn: {error}"
+        logger.warning("%s", undrawn)
+        return replace(plan, note="; ".join(said for said in (plan.note, undrawn) if said))
+    return plan
+
+
+def _built_again(store: Store, collection: CollectionRow, generation: GenerationRow) -> Plan:
+    merge_for_index(store, collection, generation)
+    state = _state(store, collection, generation)
     vectors, alive, through = _opened(store, collection, generation, state)
     plan = replace(state.plan, check=None)
     index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
@@ -137,13 +173,17 @@ def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
         every = {row.number: row for row in generations.all_of(connection, collection.id)}
-        living = passages.passage_numbers(connection, collection.id)
     return _State(
         plan=Plan.from_json(every[generation.number].plan),
         vectors=[row for row in rows if row.kind is SegmentKind.VECTORS and row.count],
         indexes=[row for row in rows if row.kind is SegmentKind.INDEX],
-        living=living,
     )
+
+
+def _living(store: Store, collection: CollectionRow) -> NDArray[np.int64]:
+    """Every passage's number: a long read where there are many."""
+    with store.database.reading() as connection:
+        return passages.passage_numbers(connection, collection.id)
 
 
 def _opened(
@@ -155,7 +195,8 @@ def _opened(
     vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
     through = int(vectors.ids[-1]) if len(vectors) else 0
     alive = np.zeros(through + 1, dtype=np.bool_)
-    alive[state.living[state.living <= through]] = True
+    living = _living(store, collection)
+    alive[living[living <= through]] = True
     alive.flags.writeable = False
     return vectors, alive, through
 

@@ -10,7 +10,7 @@ from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.errors import EncoderMismatchError, UnknownGenerationError
-from nearsay.indexer.index_upkeep import refresh_index
+from nearsay.indexer.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.ingest import awaiting_windows
 from nearsay.indexer.passage import PassageWindow
 from nearsay.indexer.plan import Plan
@@ -45,6 +45,7 @@ class RebuildReport:
     embedded: int  # passages
     truncated: int
     mended: int  # segments that were damaged and are made anew
+    notes: tuple[str, ...] = ()  # what could not be done
 
 
 def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncoder) -> None:
@@ -95,11 +96,13 @@ def rebuild(
         collections.changed(connection, collection.id)
     mended, again = mend(store, collection, begun, encoder, listener)
     embedded, truncated = catch_up(store, begun, encoder, listener)
-    refresh_index(store, collection, begun, contract=contract, listener=listener)
+    chosen = refresh_index(store, collection, begun, contract=contract, listener=listener)
+    note = None if contract is None else unmeasured(collection.name, chosen, contract)
     with store.database.writing() as connection:
         generations.set_state(connection, begun, GenerationState.READY)
         collections.changed(connection, collection.id)
-    return RebuildReport(begun.number, GenerationState.READY, embedded + again, truncated, mended)
+    notes = () if note is None else (note,)
+    return RebuildReport(begun.number, GenerationState.READY, embedded + again, truncated, mended, notes)
 
 
 def catch_up(

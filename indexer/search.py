@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue import passages
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer.catalogue import collections, passages
 from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.errors import UnknownCollectionError, UnreadableWordsError
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import Selection, select
+from nearsay.indexer.filters.selection import Selection, list_all, select
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.hybrid.fusion import Fusion
 from nearsay.indexer.hybrid.lexical import LexicalCandidates, lexical_candidates
@@ -65,19 +66,42 @@ def search(
 
     query:   (d,) unit length; None in lexical mode
     nearest: the query's nearest, if they were found already: `drawn` of them
+
+    UnknownCollectionError if the collection was deleted meanwhile and its words are looked for.
     """
+    try:
+        return _search(store, snapshot, query, request, nearest, drawn)
+    except UnreadableWordsError as error:
+        raise _without_words(store, snapshot) from error
+
+
+def _search(
+    store: Store,
+    snapshot: Snapshot,
+    query: NDArray[np.float32] | None,
+    request: SearchRequest,
+    nearest: Candidates | None,
+    drawn: int,
+) -> Hits:
     lexical: LexicalCandidates | None = None
     with store.database.reading() as connection:
         selection = select(connection, snapshot, request.where, request.without, store.database.dialect)
         if request.mode is not SearchMode.DENSE:
-            lexical = lexical_candidates(connection, snapshot.collection.id, request.text)
+            lexical = _by_words(connection, snapshot, request.text, selection.numbers)
         wanted = Wanted(request.mode, request.fusion, query, selection, nearest, drawn)
         found, ranking = _fetch(connection, snapshot, wanted, request, lexical)
+        unlisted = selection.condition is not None and selection.numbers is None
+        if lexical is not None and not lexical.complete and unlisted and len(found) < request.k:
+            # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
+            numbers = list_all(connection, snapshot, selection)
+            lexical = _by_words(connection, snapshot, request.text, numbers)
+            found, ranking = _fetch(connection, snapshot, wanted, request, lexical)
         notes = search_notes(
             connection,
             snapshot,
             request.where,
-            lexical if request.mode is SearchMode.LEXICAL else None,
+            lexical,
+            by_words_alone=request.mode is SearchMode.LEXICAL,
             found=min(len(found), request.k),
             asked=request.k,
             by_document=request.by_document,
@@ -88,14 +112,39 @@ def search(
     return Hits(_explained(snapshot, hits, request), request.k, _qualifying(snapshot, selection), notes)
 
 
+def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
+    """Why the words of a collection cannot be read: it was deleted, or they are damaged."""
+    name = snapshot.collection.name
+    with store.database.reading() as connection:
+        row = collections.find(connection, name)
+    if row is None or row.id != snapshot.collection.id:
+        return UnknownCollectionError(
+            f"collection '{name}' was deleted while it was searched. See which there are: nearsay index list"
+        )
+    return UnreadableWordsError(
+        f"the words of collection '{name}' are gone or damaged. Enter them anew: nearsay index rebuild {name}"
+    )
+
+
+def _by_words(
+    connection: sa.Connection, snapshot: Snapshot, text: str, allowed: NDArray[np.int64] | None
+) -> LexicalCandidates:
+    """Without passages that have no vector in the snapshot: no way of searching finds those."""
+    lexical = lexical_candidates(connection, snapshot.collection.id, text, allowed=allowed)
+    there = lexical.ids < snapshot.alive.size
+    there[there] = snapshot.alive[lexical.ids[there]]
+    return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
+
+
 def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
     if selection.numbers is not None:
         inside = selection.numbers[selection.numbers < snapshot.alive.size]
-        return int(snapshot.alive[inside].sum())
+        return int(np.count_nonzero(snapshot.alive[inside]))
     if selection.condition is not None:
         return None
     without = np.fromiter(selection.without, dtype=np.int64)
-    return snapshot.searchable - int(snapshot.alive[without[without < snapshot.alive.size]].sum())
+    inside = without[without < snapshot.alive.size]
+    return snapshot.searchable - int(np.count_nonzero(snapshot.alive[inside]))
 
 
 def _fetch(

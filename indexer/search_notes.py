@@ -20,24 +20,26 @@ def search_notes(
     where: Where | None,
     lexical: LexicalCandidates | None,
     *,
+    by_words_alone: bool,
     found: int,
     asked: int,
     by_document: bool,
 ) -> tuple[str, ...]:
     """Fewer than asked for and why, words that were not looked for, passages that wait for a vector.
 
-    lexical: what the words found, if only words were looked for
+    lexical: what the words found, if words were looked for
     """
     notes = list(snapshot.notes)
     if isinstance(snapshot.index, GpuIndex):  # it may have stopped since the snapshot was taken
         notes += [note for note in snapshot.index.notes if note not in notes]
     if found < asked:
-        notes.append(_shortfall(found, asked, by_document, where is not None, lexical))
+        sought = lexical if by_words_alone else None
+        notes.append(_shortfall(found, asked, by_document, where is not None, sought))
     if lexical is not None:
-        notes += _about_words(lexical)
+        notes += _about_words(lexical, by_words_alone=by_words_alone)
     if found == 0 and where is not None:
         notes += _unknown_fields(connection, snapshot, where)
-    if snapshot.waiting and lexical is None:
+    if snapshot.waiting:
         notes.append(
             f"{snapshot.waiting} passages have no vector yet and were not searched. "
             f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
@@ -53,6 +55,11 @@ def _shortfall(
         if not lexical.used and not lexical.common:
             return f"nothing found: no {what} has a word of the query. Search by meaning: --mode dense"
         passing = " that passes the filter" if filtered else ""
+        if not lexical.complete:  # there may be more among those that were not ranked
+            return (
+                f"{found} of the {asked} asked for: no other {what}{passing} is among the passages with its "
+                "words that were ranked"
+            )
         if found == 0:
             return f"nothing found: no {what}{passing} has a word of the query"
         several = found > 1
@@ -68,11 +75,14 @@ def _shortfall(
     return f"{found} of the {asked} asked for: {there}"
 
 
-def _about_words(lexical: LexicalCandidates) -> list[str]:
+def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[str]:
+    many = "every word of the query stands in very many passages"
+    if not lexical.complete and not by_words_alone:
+        return [f"{many}: words count for some of them alone, those added first. Add a rarer word"]
     if not lexical.complete:
-        note = "every word of the query stands in very many passages: the first that were added were ranked. "
+        note = f"{many}: not all of them were ranked, but those added first. "
         return [note + "Add a rarer word, or search by meaning: --mode dense"]
-    if not lexical.common:
+    if not lexical.common or not by_words_alone:
         return []
     named = ", ".join(f"'{word}'" for word in lexical.common[:_NAMED])
     more = f" and {len(lexical.common) - _NAMED} more" if lexical.common[_NAMED:] else ""

@@ -104,16 +104,15 @@ def open_index_bytes(path: Path, sha256: str, expected: SegmentHeader) -> NDArra
 def _open(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:
     try:
         found = file_sha256(path)
-    except FileNotFoundError:
+        described, arrays = _map(path) if found == sha256 else ({}, {})
+    except FileNotFoundError:  # before its hash, or after it: a compaction may be at work
         raise DamagedSegmentError(f"segment {path.name} is missing from {path.parent}") from None
     except OSError as error:
         raise DamagedSegmentError(f"segment {path.name} cannot be read ({error.strerror})") from error
-    if found != sha256:
-        raise DamagedSegmentError(f"segment {path.name} is damaged: its content hashes to {found[:12]}…")
-    try:
-        described, arrays = _map(path)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedSegmentError(f"segment {path.name} is no segment file ({error})") from error
+    if found != sha256:
+        raise DamagedSegmentError(f"segment {path.name} is damaged: its content hashes to {found[:12]}…")
     wanted = _metadata(expected)
     wrong = [
         f"{key} is {described.get(key)}, not {value}"

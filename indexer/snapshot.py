@@ -47,15 +47,11 @@ class Snapshot:
     opened: Mapping[int, VectorSegment]  # its segments by their number in the catalogue
     index: CandidateIndex | None
     alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
+    searchable: int  # passages that a search can find: how many are alive
     waiting: int  # passages without a vector yet
     last_removal: int  # how far the removals are known
     notes: tuple[str, ...]
     gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
-
-    @property
-    def searchable(self) -> int:
-        """Passages that a search can find."""
-        return int(self.alive.sum())
 
     @property
     def device(self) -> str:
@@ -187,6 +183,7 @@ def take(
         opened=opened,
         index=index,
         alive=alive,
+        searchable=int(np.count_nonzero(alive)),
         waiting=generations.unembedded(connection, generation),
         last_removal=last_removal,
         notes=notes,

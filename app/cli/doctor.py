@@ -12,14 +12,18 @@ __all__ = ["doctor"]
 
 
 @click.command()
-@click.option("--prove", is_flag=True, help="Also compare all words, and encode a sample again and find it.")
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Also compare all words and declared fields, and encode a sample again and find it.",
+)
 @json_option
 @library_options
 def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     """Check the machine, and every index against SQL.
 
-    Shows versions, devices and the precision in use, then each collection's rows, words, vectors and
-    index: hashes, counts, ids. Exits with 1 if anything is wrong.
+    Shows versions, devices and the precision in use, then each collection's rows, words, fields, vectors
+    and index: hashes, counts, ids. Exits with 1 if anything is wrong.
 
     \b
     Example:

@@ -148,6 +148,7 @@ def remove(
             click.echo(f"removed the collection '{collection}' with {count:,} documents", err=True)
             return
         click.echo(f"removed {target.remove(ids, where=where):,} documents", err=True)
+        print_notes(target.warnings())
 
 
 @index.command()
@@ -189,6 +190,7 @@ def rebuild(
         f"{report.truncated:,} cut, {report.mended} damaged segments mended",
         err=True,
     )
+    print_notes(report.notes)
     if state == "ready":
         click.echo(f"Make it live: nearsay index promote {collection}", err=True)
 
@@ -205,10 +207,12 @@ def promote(collection: str, generation: int | None, **place: Unpack[Place]) -> 
         nearsay index promote papers
     """
     with open_library(place) as library, ProgressBar("embedding") as bar:
-        number = library.collection(collection).promote(generation, progress=bar)
+        target = library.collection(collection)
+        number, warnings = target.promote(generation, progress=bar), target.warnings()
     click.echo(
         f"generation {number} of '{collection}' is live. Back: nearsay index rollback {collection}", err=True
     )
+    print_notes(warnings)
 
 
 @index.command()
@@ -222,8 +226,10 @@ def rollback(collection: str, **place: Unpack[Place]) -> None:
         nearsay index rollback papers
     """
     with open_library(place) as library, ProgressBar("embedding") as bar:
-        number = library.collection(collection).rollback(progress=bar)
+        target = library.collection(collection)
+        number, warnings = target.rollback(progress=bar), target.warnings()
     click.echo(f"generation {number} of '{collection}' is live again", err=True)
+    print_notes(warnings)
 
 
 @index.command()

@@ -24,7 +24,8 @@ def fields(
     """List, declare or take back the fields of COLLECTION that filters find quickly.
 
     A declared field has its values in an index of the catalogue: filters and counts over it stay quick in
-    collections of millions. Its room is about 60 bytes a document.
+    collections of millions. Its room is about 60 bytes a document. Fields are entered one after the
+    other, each as a whole or not at all; other writers wait for one, ten seconds or so in a million.
 
     \b
     Example:

@@ -153,6 +153,11 @@ def _translate(error: DBAPIError, url: str) -> NearsayError:
         return BusyError(
             f"the catalogue {_place(url)} is busy with another writer ({reason}). Wait a little and try again"
         )
+    if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB":
+        return CatalogueError(
+            f"the words of a collection in {_place(url)} are damaged ({reason}). "
+            "See of which, and how to enter them anew: nearsay doctor --prove"
+        )
     if "malformed" in lowered or "not a database" in lowered:
         return CatalogueError(
             f"the catalogue {_place(url)} is damaged ({reason}). Restore it from a backup, or begin a new "

@@ -30,7 +30,7 @@ from nearsay.indexer.filters.expression import (
     gathered,
 )
 
-__all__ = ["Declared", "DeclaredRows", "covered", "declared_rows", "metadata_path"]
+__all__ = ["Declared", "DeclaredRows", "covered", "declared_rows", "metadata_path", "unindexed"]
 
 Declared: TypeAlias = Mapping[Path, int]  # the path inside the metadata, and the declared field's number
 
@@ -81,7 +81,7 @@ class _Columns:
     @classmethod
     def kept_from_indexes(cls) -> "_Columns":
         plain = cls()
-        return cls(*(_plus(column) for column in (plain.text, plain.number, plain.kind, plain.element)))
+        return cls(*(unindexed(column) for column in (plain.text, plain.number, plain.kind, plain.element)))
 
     def hold(self, held: Test) -> Condition:
         if held.kind is Kind.TEXT:
@@ -125,7 +125,8 @@ def _holds(leaf: Leaf, dialect: str, columns: _Columns) -> Condition:
     return sa.and_(either if equal_to else columns.element == sa.false(), *held)
 
 
-def _plus(column: ColumnElement[Any]) -> ColumnElement[Any]:
+def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The column as SQLite does not look it up in an index: `+column`."""
     return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
 
 

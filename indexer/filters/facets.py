@@ -9,7 +9,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUMBER, ValueKind, value_rows
 from nearsay.indexer.catalogue.tables import documents, field_values
-from nearsay.indexer.filters.declared import Declared, covered, metadata_path
+from nearsay.indexer.filters.declared import Declared, covered, metadata_path, unindexed
 from nearsay.indexer.filters.expression import Expression, Path
 from nearsay.indexer.filters.known_counts import known_counts
 from nearsay.indexer.filters.known_selections import state_of
@@ -73,7 +73,7 @@ def facets(
     found: Facets | None = known.get(key)
     if found is None:
         documents_key = (state, repr(expression))
-        chosen = _chosen(connection, collection_id, expression, declared)
+        chosen, few = _chosen(connection, collection_id, expression, declared)
         total = known.get(documents_key)
         if total is None:
             there = chosen.subquery()
@@ -82,14 +82,22 @@ def facets(
                 counted = sa.select(sa.func.count()).where(documents.c.collection_id == collection_id)
             total = connection.execute(counted).scalar_one()
             known.put(documents_key, total)
-        narrowed = None if expression is None else chosen
+        among = None if expression is None else _Chosen(chosen, few)
         parts = [
             _commonest(connection, groups, limit)
-            for groups in _groups(connection, collection_id, field, narrowed, declared)
+            for groups in _groups(connection, collection_id, field, among, declared)
         ]
         found = _together(".".join(field), parts, int(total), limit)
         known.put(key, found)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The documents that pass a filter."""
+
+    numbers: sa.Select[Any]  # some of them twice
+    few: bool  # so that each is looked up, rather than every value
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,32 +151,32 @@ def _together(field: str, parts: list[_Part], total: int, limit: int) -> Facets:
 
 def _chosen(
     connection: sa.Connection, collection_id: int, expression: Expression | None, declared: Declared
-) -> sa.Select[Any]:
-    """The numbers of the documents that pass, some of them twice, from declared values where they tell."""
+) -> tuple[sa.Select[Any], bool]:
+    """The numbers of the documents that pass, some twice, and whether declared values leave few."""
     of_collection = documents.c.collection_id == collection_id
     every = sa.select(documents.c.number).where(of_collection)
     if expression is None:
-        return every
+        return every, False
     dialect = connection.dialect.name
     narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
     if narrowed is None:
-        return every.where(condition(expression, dialect, declared))
+        return every.where(condition(expression, dialect, declared)), False
     inside = narrowed.numbers().subquery()
     (document,) = inside.c
     if narrowed.rest is None:
-        return sa.select(document.label("number"))
+        return sa.select(document.label("number")), True
     if covered(narrowed.rest, dialect, declared):
         passing = condition(narrowed.rest, dialect, declared, document)
-        return sa.select(document.label("number")).where(passing)
+        return sa.select(document.label("number")).where(passing), True
     among = documents.c.number.in_(sa.select(document))
-    return every.where(among, condition(narrowed.rest, dialect, declared))
+    return every.where(among, condition(narrowed.rest, dialect, declared)), True
 
 
 def _groups(
     connection: sa.Connection,
     collection_id: int,
     field: Path,
-    chosen: sa.Select[Any] | None,
+    chosen: _Chosen | None,
     declared: Declared,
 ) -> list[sa.Select[Any]]:
     """Selects of kind, text, number, documents that have it, and of these how many as the value itself."""
@@ -178,7 +186,7 @@ def _groups(
         return _declared_groups(connection, number, chosen)
     wanted = documents.c.collection_id == collection_id
     if chosen is not None:
-        wanted = sa.and_(wanted, documents.c.number.in_(chosen))
+        wanted = sa.and_(wanted, documents.c.number.in_(chosen.numbers))
     if path is None:
         column = documents.c[field[0]]
         text = sa.func.substr(column, 1, LONGEST)
@@ -207,37 +215,43 @@ def _groups(
     ]
 
 
-def _declared_groups(
-    connection: sa.Connection, field: int, chosen: sa.Select[Any] | None
-) -> list[sa.Select[Any]]:
-    """Text, numbers and the rest, each in the order of its index, which SQL then counts without sorting."""
+def _declared_groups(connection: sa.Connection, field: int, chosen: _Chosen | None) -> list[sa.Select[Any]]:
+    """Text, numbers and the rest, each in the order of its index, which SQL then counts without sorting.
+
+    Under a filter that few pass, their values are looked up by document instead: SQLite, which has no
+    statistics, would walk the index.
+    """
     values = field_values.c
+    by_document = chosen is not None and chosen.few and connection.dialect.name == "sqlite"
     of_field = values.field == field
-    listed = sa.select(sa.exists().where(of_field, values.element == sa.true(), values.text.is_not(None)))
-    others = sa.select(sa.exists().where(of_field, values.element == sa.true(), values.number.is_not(None)))
-    more = sa.select(sa.exists().where(of_field, values.element == sa.true(), NEITHER_TEXT_NOR_NUMBER))
+    in_list = sa.select(values.document).where(of_field, values.element == sa.true())  # all in each index
+    listed = sa.select(sa.exists(in_list.where(values.text.is_not(None))))
+    others = sa.select(sa.exists(in_list.where(values.number.is_not(None))))
+    more = sa.select(sa.exists(in_list.where(NEITHER_TEXT_NOR_NUMBER)))
     nothing = sa.null()
+    is_text, is_number = values.text.is_not(None), values.number.is_not(None)
+    is_neither: ColumnElement[bool] | sa.TextClause = NEITHER_TEXT_NOR_NUMBER
+    if by_document:
+        is_text, is_number = unindexed(values.text).is_not(None), unindexed(values.number).is_not(None)
+        is_neither = unindexed(values.kind).in_([ValueKind.TRUE, ValueKind.FALSE, ValueKind.OTHER])
     kinds = (
-        (listed, sa.literal(ValueKind.TEXT.value), values.text, nothing, values.text.is_not(None)),
+        (listed, sa.literal(ValueKind.TEXT.value), values.text, nothing, is_text),
         (
             others,
             sa.literal(ValueKind.NUMBER.value),
             nothing,
             values.number,
-            sa.and_(values.number.is_not(None), values.kind == ValueKind.NUMBER),
+            sa.and_(is_number, values.kind == ValueKind.NUMBER),
         ),
-        (more, values.kind, nothing, nothing, NEITHER_TEXT_NOR_NUMBER),
+        (more, values.kind, nothing, nothing, is_neither),
     )
     selects = []
     for in_lists, kind, text, number, holds in kinds:
         either = connection.execute(in_lists).scalar_one()
-        where = [
-            of_field,
-            values.element.in_([False, True]) if either else values.element == sa.false(),
-            holds,
-        ]
+        element: ColumnElement[bool] = unindexed(values.element) if by_document else values.element
+        where = sa.and_(of_field, element.in_([False, True]) if either else element == sa.false(), holds)
         if chosen is not None:
-            where.append(values.document.in_(chosen))
+            where = sa.and_(where, values.document.in_(chosen.numbers))
         groups = [column for column in (text, number, kind) if isinstance(column, sa.Column)]
         itself = sa.func.sum(sa.case((values.element, 0), else_=1)) if either else sa.func.count()
         selects.append(
@@ -248,7 +262,7 @@ def _declared_groups(
                 sa.func.count().label("documents"),
                 itself.label("present"),
             )
-            .where(*where)
+            .where(where)
             .group_by(*groups)
         )
     return selects

@@ -51,7 +51,9 @@ class KnownSelections:
             return True, self._kept[key]
 
     def put(self, key: Key, numbers: NDArray[np.int64] | None) -> None:
-        """Keep what was worked out; the array must not be changed afterwards."""
+        """Keep what was worked out, unless it would drive out half of the others; it must not be changed."""
+        if numbers is not None and 2 * numbers.nbytes > _BYTES:
+            return
         with self._lock:
             self._forget(key)
             self._kept[key] = numbers

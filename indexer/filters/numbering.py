@@ -2,17 +2,21 @@
 
 import threading
 import weakref
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.tables import passages, removed_passages
+from nearsay.indexer.catalogue.tables import collections, passages, removed_passages
 from nearsay.indexer.filters.known_selections import CollectionState
 from nearsay.indexer.filters.number_lists import number_lists
 
-__all__ = ["Numbering", "numbering", "rising"]
+__all__ = ["KnownNumberings", "Numbering", "known_numberings", "numbering", "rising"]
+
+_BYTES = 256 * 2**20  # of numberings that are kept for a catalogue: some sixteen million passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,11 @@ class Numbering:
     passages: NDArray[np.int64]  # their numbers, by document
     through: int  # the last passage number that was read
     last_removal: int  # the last removal that was read
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.starts.nbytes + self.passages.nbytes
 
     def passages_of(self, documents: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the documents' passages, rising; documents in any order, some of them twice."""
@@ -45,8 +54,50 @@ def rising(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     return different
 
 
-_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, dict[int, Numbering]]" = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
+@dataclass(slots=True)
+class KnownNumberings:
+    """The numberings of the collections that were filtered last; safe to share between threads."""
+
+    _kept: OrderedDict[int, Numbering] = field(default_factory=OrderedDict)
+    _made_by: dict[int, threading.Lock] = field(default_factory=dict)  # held while one collection is read
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, collection_id: int) -> Numbering | None:
+        """The latest that is known of a collection."""
+        with self._lock:
+            if collection_id in self._kept:
+                self._kept.move_to_end(collection_id)
+            return self._kept.get(collection_id)
+
+    def put(self, found: Numbering) -> None:
+        """Keep it in place of the collection's last; those that were not asked for longest give way."""
+        with self._lock:
+            self._kept[found.state.collection_id] = found
+            self._kept.move_to_end(found.state.collection_id)
+            while sum(each.nbytes for each in self._kept.values()) > _BYTES:
+                self._kept.popitem(last=False)
+
+    def keep_only(self, there: Iterable[int]) -> None:
+        """Forget the collections that are no more."""
+        with self._lock:
+            for gone in {*self._kept, *self._made_by} - {*there}:
+                self._kept.pop(gone, None)
+                self._made_by.pop(gone, None)
+
+    def lock_of(self, collection_id: int) -> threading.Lock:
+        """Held by the thread that works out the collection's numbering."""
+        with self._lock:
+            return self._made_by.setdefault(collection_id, threading.Lock())
+
+
+_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownNumberings]" = weakref.WeakKeyDictionary()
+_KNOWN_LOCK = threading.Lock()
+
+
+def known_numberings(connection: sa.Connection) -> KnownNumberings:
+    """What is known of the catalogue that the connection is to."""
+    with _KNOWN_LOCK:
+        return _KNOWN.setdefault(connection.engine, KnownNumberings())
 
 
 def numbering(connection: sa.Connection, state: CollectionState) -> Numbering | None:
@@ -54,8 +105,12 @@ def numbering(connection: sa.Connection, state: CollectionState) -> Numbering | 
 
     The first time all of them are read, a second for four million; then what was added and removed.
     """
-    with _LOCK:
-        known = _KNOWN.setdefault(connection.engine, {})
+    known = known_numberings(connection)
+    last = known.get(state.collection_id)
+    if last is not None and last.state == state:
+        return last
+    known.keep_only([*connection.execute(sa.select(collections.c.id)).scalars(), state.collection_id])
+    with known.lock_of(state.collection_id):
         last = known.get(state.collection_id)
         if last is not None and last.state == state:
             return last
@@ -63,8 +118,9 @@ def numbering(connection: sa.Connection, state: CollectionState) -> Numbering | 
             return None
         if last is None or last.state.compactions != state.compactions:
             last = Numbering(state, np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64), 0, 0)
-        known[state.collection_id] = _brought_up(connection, state, last)
-        return known[state.collection_id]
+        found = _brought_up(connection, state, last)
+        known.put(found)
+        return found
 
 
 def _brought_up(connection: sa.Connection, state: CollectionState, before: Numbering) -> Numbering:

@@ -22,11 +22,21 @@ from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.snapshot import Snapshot
 
-__all__ = ["LISTED", "Selection", "declared_of", "list_all", "listed_quickly", "passing", "select"]
+__all__ = [
+    "LISTED",
+    "Selection",
+    "declared_of",
+    "list_again",
+    "list_all",
+    "listed_quickly",
+    "passing",
+    "select",
+]
 
 LISTED = 20_000  # passages: so few are listed and scored one by one
 _WORTH_NUMBERING = 500  # documents: joining fewer to their passages in SQL costs nothing
 _MOST_NUMBERED = 5_000_000  # passages: which document each belongs to is not kept in memory for more
+_ASKED_AT_ONCE = 5_000  # passages: SQLite takes 32,766 parameters, PostgreSQL 65,535
 _SHARE_WORTH_LISTING = 0.2  # of the passages: comparisons that let more through are not intersected
 
 
@@ -40,6 +50,7 @@ class Selection:
     expression: Expression | None = None  # what the condition was made of
     declared: Declared = field(default_factory=dict)  # the collection's declared fields
     key: Key | None = None  # of the filter alone, among those that are known
+    repeated: bool = False  # whether the filter was asked before in this state
 
     @property
     def everything(self) -> bool:
@@ -67,7 +78,7 @@ def select(
         numbers = _few(connection, snapshot, expression, declared, key.state)
         known.put(key, numbers)
     chosen = condition(expression, dialect, declared)
-    return Selection(chosen, without, _without(numbers, without), expression, declared, key)
+    return Selection(chosen, without, _without(numbers, without), expression, declared, key, is_known)
 
 
 def passing(
@@ -81,9 +92,13 @@ def passing(
         return passed
     if selection.numbers is not None:
         return passed & _among(ids, selection.numbers)
-    some = passages.c.number.in_(ids[passed].tolist())
+    wanted = np.sort(ids[passed])  # so that those of one slice stand together in the table
     statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
-    return passed & np.isin(ids, _numbers(connection, statement.where(some)))
+    found = [
+        _numbers(connection, statement.where(passages.c.number.in_(some.tolist())))
+        for some in np.split(wanted, range(_ASKED_AT_ONCE, wanted.size, _ASKED_AT_ONCE))
+    ]
+    return passed & _among(ids, np.concatenate(found))
 
 
 def listed_quickly(snapshot: Snapshot, selection: Selection, dialect: str) -> bool:
@@ -109,6 +124,34 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
             numbers = _numbers(connection, statement)
         known.put(selection.key, numbers)
     return _set_aside(numbers, selection.without)
+
+
+def list_again(
+    connection: sa.Connection, snapshot: Snapshot, selection: Selection
+) -> NDArray[np.int64] | None:
+    """Every passage that a filter lets through which is asked again; None where it is not worth it.
+
+    It is where indexes alone tell, of no more than a fifth of the collection. That takes as long as drawing
+    candidates twice, and then the filter costs next to nothing.
+    """
+    if selection.numbers is not None:
+        return selection.numbers
+    dialect = connection.dialect.name
+    expression, key = selection.expression, selection.key
+    if not selection.repeated or not listed_quickly(snapshot, selection, dialect):
+        return None
+    if expression is None or key is None:
+        return None
+    known = known_selections(connection)
+    refused = Key(key.state, f"too many to list of {key.filter}")
+    if known.get(refused)[0]:
+        return None
+    most = int(_SHARE_WORTH_LISTING * snapshot.searchable)
+    narrowed = narrowest(connection, snapshot.collection.id, expression, selection.declared, most)
+    if narrowed is None:
+        known.put(refused, None)
+        return None
+    return list_all(connection, snapshot, selection)
 
 
 def declared_of(connection: sa.Connection, collection_id: int) -> dict[tuple[str, ...], int]:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
+from sqlalchemy.exc import DBAPIError
 
 from nearsay.indexer.catalogue.passages import passage_numbers
+from nearsay.indexer.hybrid.lexical_errors import is_damaged
 from nearsay.indexer.hybrid.lexical_rows import create_table, drop_table, fill_table, table_name
 
 __all__ = ["LexicalFault", "check_words", "refill"]
@@ -21,8 +23,11 @@ class LexicalFault:
     missing: int  # passages that it lacks
     stray: int  # rows without a passage
     wrong: int  # words, or in PostgreSQL passages, whose places differ from the text; 0 unless proved
+    damaged: bool = False  # SQLite cannot read it, so that nothing was counted
 
     def __str__(self) -> str:
+        if self.damaged:
+            return "the table of the words is damaged"
         return (
             f"{self.missing} passages lack their words, {self.stray} words' passages are gone, "
             f"{self.wrong} are wrong"
@@ -35,6 +40,15 @@ def check_words(connection: sa.Connection, collection_id: int, *, prove: bool = 
     prove: make the table anew in a temporary one and compare every word. It takes as long as entering all
            the text, and as much disk in the temporary folder as the words do in the catalogue
     """
+    try:
+        return _fault(connection, collection_id, prove=prove)
+    except DBAPIError as error:
+        if not is_damaged(error):
+            raise
+        return LexicalFault(0, 0, 0, damaged=True)
+
+
+def _fault(connection: sa.Connection, collection_id: int, *, prove: bool) -> LexicalFault | None:
     wanted = passage_numbers(connection, collection_id)
     there = _numbers_there(connection, collection_id)
     if there is None:

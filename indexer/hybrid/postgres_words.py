@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nearsay.indexer.hybrid.lexical_rows import POSTGRES_CONFIGURATION, plain_words
 from nearsay.indexer.hybrid.query_words import MOST_WORDS, QueryWord
 
-__all__ = ["passage_counts", "scored", "words_of"]
+__all__ = ["numbers_with", "passage_counts", "scored", "words_of"]
 
 _AT_ONCE = 64  # words counted in one statement
 _MEASURED = 1_000  # passages that the average length is taken from: the first
@@ -43,11 +43,29 @@ def passage_counts(
     return passages, counts
 
 
-def scored(
-    connection: sa.Connection, table: str, words: Sequence[QueryWord], most: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The passages with any of the words and their BM25, by rising number, the first `most`."""
+def numbers_with(connection: sa.Connection, table: str, words: Sequence[QueryWord]) -> NDArray[np.int64]:
+    """Every passage with any of the words, rising, unscored."""
     any_of_them = " || ".join([_QUERY] * len(words))
+    statement = f"SELECT passage FROM {table} WHERE words @@ ({any_of_them}) ORDER BY passage"  # noqa: S608
+    rows = connection.exec_driver_sql(statement, tuple(word.text for word in words))
+    return np.fromiter(rows.scalars(), dtype=np.int64)
+
+
+def scored(
+    connection: sa.Connection,
+    table: str,
+    words: Sequence[QueryWord],
+    most: int,
+    allowed: NDArray[np.int64] | None = None,
+    *,
+    every_word: bool = False,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The passages with any of the words, or every one, and their BM25, by rising number, the first `most`.
+
+    allowed: the passages that may come, None = all
+    """
+    wanted = (" && " if every_word else " || ").join([_QUERY] * len(words))
+    among = "" if allowed is None else "AND passage = ANY(%s::bigint[])"
     # Each word's BM25 from how often it stands in the passage: 0 times gives 0.
     times = f"width_bucket(ts_rank('{{1,1,1,1}}', words, {_QUERY})::float8, ARRAY[{_BORDERS}]::float8[])"
     length = "1.2 * (0.25 + 0.75 * tokens / average)"
@@ -57,12 +75,14 @@ def scored(
             SELECT greatest(avg(tokens), 1)::float8 AS average
             FROM (SELECT tokens FROM {table} ORDER BY passage LIMIT {_MEASURED}) AS first
         ), found AS (
-            SELECT passage, tokens, words FROM {table} WHERE words @@ ({any_of_them})
+            SELECT passage, tokens, words FROM {table} WHERE words @@ ({wanted}) {among}
             ORDER BY passage LIMIT {most}
         )
         SELECT passage, {" + ".join([part] * len(words))} FROM found, measured
     """  # noqa: S608 - names of ours; every word is a parameter
     parameters: list[object] = [word.text for word in words]
+    if allowed is not None:
+        parameters.append(allowed.tolist())
     for word in words:
         parameters += [word.rarity, word.text]
     rows = connection.exec_driver_sql(statement, tuple(parameters)).all()

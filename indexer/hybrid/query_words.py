@@ -20,18 +20,22 @@ class QueryWord:
     rarity: float  # inverse document frequency
 
 
-def affordable(words: Sequence[QueryWord], budget: int) -> tuple[list[QueryWord], list[QueryWord]]:
+def affordable(
+    words: Sequence[QueryWord], budget: int, among: int | None = None
+) -> tuple[list[QueryWord], list[QueryWord]]:
     """The words that can be scored within the budget, rarest first, and those that cannot.
 
     The rarest word is always taken, however common it is; of equally common ones the first in the query.
+    among: so many passages may be found at all, None = any
     """
     used: list[QueryWord] = []
     common: list[QueryWord] = []
     spent = 0
     for word in sorted(words, key=lambda word: word.passages):
-        if used and spent + word.passages > budget:
+        pairs = word.passages if among is None else min(word.passages, among)
+        if used and spent + pairs > budget:
             common.append(word)
         else:
             used.append(word)
-            spent += word.passages
+            spent += pairs
     return used, common

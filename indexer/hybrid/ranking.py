@@ -69,17 +69,55 @@ def candidates(
         return Ranking(by_words.tolist(), bm25.tolist(), by_words.size < depth, words=words)
     near = _dense(connection, snapshot, wanted, depth)
     exhausted = near.ids.size < depth and by_words.size < depth
-    every = np.union1d(near.ids, by_words)
-    cosines = _cosines(snapshot, wanted.vector, every, near)
+    full = near.ids.size == depth
+    words |= _of_these(lexical, near.ids)
     if wanted.fusion is Fusion.RECIPROCAL_RANK:
         ranked, fused = reciprocal_rank_fusion([near.ids, by_words])
-    else:
-        known = np.array([words.get(number, 0.0) for number in every.tolist()])
-        shares = word_shares(known, lexical.full_score)
-        fused = weighted_fusion(np.array([cosines.get(number, 0.0) for number in every.tolist()]), shares)
-        order = np.lexsort((every, -fused))
-        ranked, fused = every[order], fused[order]
-    return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
+        cosines = _cosines(snapshot, wanted.vector, ranked, near)
+        return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
+    every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
+    reach = _reach(lexical, float(near.scores[-1]) if full else 0.0, fused[:count])
+    if reach > by_words.size:
+        by_words, bm25 = _first_passing(lexical, reach, passes)
+        words |= dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
+        every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
+    return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words)
+
+
+def _weighted(
+    snapshot: Snapshot,
+    vector: NDArray[np.float32],
+    near: Candidates,
+    by_words: NDArray[np.int64],
+    words: dict[int, float],
+    full_score: float,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[int, float]]:
+    """The candidates of either kind by falling fused score, ties by rising number, and their cosines."""
+    every = np.union1d(near.ids, by_words)
+    cosines = _cosines(snapshot, vector, every, near)
+    shares = word_shares(np.array([words.get(number, 0.0) for number in every.tolist()]), full_score)
+    fused = weighted_fusion(np.array([cosines.get(number, 0.0) for number in every.tolist()]), shares)
+    order = np.lexsort((every, -fused))
+    return every[order], fused[order], cosines
+
+
+def _of_these(lexical: LexicalCandidates, ids: NDArray[np.int64]) -> dict[int, float]:
+    """The BM25 of those of the passages that have any, however far down the ranking by words they stand."""
+    there = np.isin(lexical.ids, ids)
+    return dict(zip(lexical.ids[there].tolist(), lexical.scores[there].tolist(), strict=True))
+
+
+def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64]) -> int:
+    """How many lexical candidates, best first, could stand among the `best` if their cosine were `farthest`.
+
+    What has not been seen yet is no nearer than the farthest that was, so that with these the best are
+    certain, however many candidates were drawn.
+    """
+    if not best.size:
+        return 0
+    cosines = np.full(lexical.ids.size, max(farthest, 0.0))  # 0 without a vector
+    at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score))
+    return int(np.count_nonzero((at_best >= best[-1]) & (at_best > cosines)))
 
 
 def _dense(connection: sa.Connection, snapshot: Snapshot, wanted: Wanted, count: int) -> Candidates:

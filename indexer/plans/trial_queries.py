@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -10,10 +11,19 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.vector_store import Candidates, VectorStore
 
-__all__ = ["LEAST_QUERIES", "TrialQueries", "drawn", "given", "held_out", "recall_at_least"]
+__all__ = [
+    "LEAST_QUERIES",
+    "TrialQueries",
+    "drawn",
+    "given",
+    "held_out",
+    "queries_to_show",
+    "recall_at_least",
+]
 
-LEAST_QUERIES: Final = 10  # of the user's own: fewer say nothing about a share of 0.95
+LEAST_QUERIES: Final = 10  # of the user's own; `queries_to_show` says how many a recall needs
 _ONE_SIDED_95: Final = 1.645  # standard deviations
+_MISSES: Final = _ONE_SIDED_95**2  # queries that find nothing, as which the unasked count
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +138,19 @@ def _answered(
 def recall_at_least(recalls: NDArray[np.float64]) -> float:
     """The recall that the queries vouch for: the lower end of the mean's one-sided 95 % interval.
 
-    recalls: (n,), each query's share; by the normal approximation, mean - 1.645 s / sqrt(n); one query
-    vouches for nothing.
+    recalls: (n,), each query's share; one query vouches for nothing. The smaller of the normal approximation,
+    mean - 1.645 s / sqrt(n), and mean / (1 + 1.645^2 / n): where few queries find the same their spread is
+    nothing, which says little of the others. Of queries that all find everything the second is Wilson's lower
+    bound of a share (1927, https://doi.org/10.1080/01621459.1927.10502953); Wilson's bound of other means
+    takes shares for zeros and ones, which spread more than shares of ten neighbours do.
     """
     if recalls.size < 2:
         return 0.0
+    mean = float(recalls.mean())
     spread = float(recalls.std(ddof=1)) / float(np.sqrt(recalls.size))
-    return max(0.0, float(recalls.mean()) - _ONE_SIDED_95 * spread)
+    return max(0.0, min(mean - _ONE_SIDED_95 * spread, mean / (1 + _MISSES / recalls.size)))
+
+
+def queries_to_show(recall: float) -> int | None:
+    """How many queries vouch for a recall if each finds everything; None if no number does."""
+    return None if recall >= 1 else max(2, ceil(_MISSES * recall / (1 - recall)))

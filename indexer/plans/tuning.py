@@ -20,11 +20,13 @@ and how it is searched follows from the seed; clocks only decide among those tha
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.errors import BadInputError
 from nearsay.indexer.mapped_pages import trim
 from nearsay.indexer.plan import Measured, Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
@@ -32,7 +34,14 @@ from nearsay.indexer.plans.contract import memory_text
 from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
 from nearsay.indexer.plans.speed import Speed, Stopwatch, stopwatch
-from nearsay.indexer.plans.trial_queries import drawn, given, held_out, recall_at_least
+from nearsay.indexer.plans.trial_queries import (
+    TrialQueries,
+    drawn,
+    given,
+    held_out,
+    queries_to_show,
+    recall_at_least,
+)
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vector_store import Candidates, VectorStore
 
@@ -142,6 +151,7 @@ class _Tuning:
         at = self._contract.at
         if queries is not None:
             trial = given(vectors, alive, queries, at, generator)
+            self._refuse_few(trial)
             self._described = f"{len(trial):,} given queries"
         elif self._ids.size < _FEWEST:
             trial = drawn(vectors, alive, _TIMED, at, generator)
@@ -159,7 +169,7 @@ class _Tuning:
 
     def run(self, listener: ProgressListener) -> Tuned:
         exact = _Exact(self._vectors, self._alive, self._asked)
-        candidates = list(self._candidates()) if self._ids.size >= _FEWEST else []
+        candidates = list(self._candidates()) if self._ids.size >= _FEWEST and self._can_be_shown else []
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
         (speed,) = self._timed([exact], self._timing)
@@ -171,6 +181,23 @@ class _Tuning:
             best = self._tried(candidate, best)
         listener(Progress(total, total, _DOING, "candidates"))
         return self._chosen(best)
+
+    def _refuse_few(self, trial: TrialQueries) -> None:
+        """BadInputError if so few queries of the user's cannot show the recall, whatever they find."""
+        deciding = queries_to_show(self._contract.recall)
+        if deciding is None or self._ids.size < _FEWEST:
+            return  # exact search is taken anyway
+        least = ceil(deciding * (_PROPOSING + _DECIDING) / _DECIDING)
+        if len(trial) < least:
+            raise BadInputError(
+                f"{len(trial)} queries cannot show {self._contract}, even if all found everything. "
+                f"Give {least:,} or more, or none: then stored vectors are taken"
+            )
+
+    @property
+    def _can_be_shown(self) -> bool:
+        least = queries_to_show(self._contract.recall)
+        return least is not None and least <= len(self._deciding)
 
     @property
     def _timing(self) -> NDArray[np.float32]:
@@ -289,6 +316,8 @@ class _Tuning:
             return "" if not row.mapped else "within the memory limit by leaving the index in its file"
         if self._ids.size < _FEWEST:
             return f"{self._ids.size:,} passages need no index: searched exactly"
+        if not self._can_be_shown:
+            return f"{len(self._deciding):,} queries cannot show {self._contract}: searched exactly"
         if any(other.verdict.startswith(_KEEPS) for other in report):
             return "no index is faster here: searched exactly"
         return f"no index keeps {self._contract}: searched exactly, from the mapped vectors"

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
+from nearsay.indexer.plan import Check, Plan
 
 Run = Callable[..., Result]
 
@@ -60,6 +61,24 @@ def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -
     assert plan["report"][0]["verdict"] == "taken"
     (row,) = json.loads(run("index", "show", "notes", "--json").stdout)["generations"]
     assert row["plan"] == plan
+
+
+def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
+    run: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("index", "add", "notes", str(notes))
+    removed = run("index", "remove", "notes", "--where", "number < 0")
+    assert removed.stderr == "removed 0 documents\n"
+    check = Check(recall=0.9, queries=200, passages=12, churn=0.2, kept=False)
+    monkeypatch.setattr(Plan, "from_json", lambda _kept: Plan(check=check))
+    removed = run("index", "remove", "notes", "--where", "number < 0")
+    assert removed.exit_code == 0, removed.output
+    first, second = removed.stderr.splitlines()
+    assert first == "removed 0 documents"
+    assert second.startswith(
+        "recall 0.95@10 no longer holds: 0.900 of the 10 nearest were found at 12 passages"
+    )
+    assert second.endswith("Choose the index anew: nearsay index tune notes")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ nearsay's `Encoder.encode` beside `SentenceTransformer.encode` with the same wei
 same run: at sentence-transformers' defaults (float32, batches of 32), in bfloat16 (its weights converted,
 batches of 128), and on its ONNX and OpenVINO backends (their exports of the weights, batches of 32; OpenVINO
 also in bfloat16). Each engine is a process of its own and they work one at a time. The texts are cut into
-slices; every engine encodes every slice, the first engine another one each time. Quality beside speed: cosine
-of every vector to sentence-transformers' float32 one, and the rank correlation on STS-B's test pairs.
+slices; every engine encodes every slice, beginning with the next engine each time. Quality beside speed:
+cosine of every vector to sentence-transformers' float32 one, and the rank correlation on STS-B's test pairs.
 
 The ONNX and OpenVINO backends may need other versions of packages than nearsay runs with, so they can be
 given a Python of their own, for instance
@@ -13,7 +13,7 @@ given a Python of their own, for instance
     python -m venv /tmp/peers && /tmp/peers/bin/pip install "sentence-transformers[onnx,openvino]<6"
     python tests/benchmarks/encode.py --texts FILE --sts FILE --peer-python /tmp/peers/bin/python
 
-A row that cannot be measured says why.
+A row that cannot be measured, or whose engine fails on the way, says why.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from encode_engine import ENGINES, EngineProcess, EngineUnavailableError
@@ -37,6 +38,8 @@ from nearsay.training.sentence.bundled import bundled_folder
 
 SEED = 1
 PEER = "st"  # the engine that ratios and cosines are taken to
+
+Row: TypeAlias = dict[str, object]
 
 
 def read_texts(file: Path | None, limit: int | None) -> list[str]:
@@ -90,26 +93,58 @@ def correlation(engine: EngineProcess, sts: tuple[list[float], list[str], list[s
     return round(100 * float(spearmanr(cosines(first, second), scores).statistic), 3)
 
 
+def turned(names: list[str], number: int) -> list[str]:
+    """The names in turn from another one each time, so that every one is first about equally often."""
+    begin = number % len(names)
+    return names[begin:] + names[:begin]
+
+
+def dropped(engines: dict[str, EngineProcess], rows: dict[str, Row], name: str, why: Exception) -> None:
+    """Go on without an engine; its row keeps the reason alone."""
+    engines.pop(name, None)
+    rows[name] = {"settings": ENGINES[name].settings, "missing": str(why)}
+    sys.stderr.write(f"{name}: {why}\n")
+
+
 def measured_slices(
-    engines: dict[str, EngineProcess], slices: list[list[str]], warmup: list[str]
+    engines: dict[str, EngineProcess], rows: dict[str, Row], slices: list[list[str]], warmup: list[str]
 ) -> tuple[dict[str, list[float]], dict[str, NDArray[np.float64]]]:
     """Texts a second of each engine on each slice, and all cosines to the peer's vectors."""
-    rates: dict[str, list[float]] = {name: [] for name in engines}
-    cosine: dict[str, list[NDArray[np.float64]]] = {name: [] for name in engines}
-    for engine in engines.values():
-        engine.encode(warmup)
+    order = list(engines)
+    rates: dict[str, list[float]] = {name: [] for name in order}
+    cosine: dict[str, list[NDArray[np.float64]]] = {name: [] for name in order}
+    for name in order:
+        try:
+            engines[name].encode(warmup)
+        except EngineUnavailableError as error:
+            dropped(engines, rows, name, error)
     for number, texts in enumerate(slices):
-        names = list(engines)
-        turned = names[number % len(names) :] + names[: number % len(names)]
         vectors = {}
-        for name in turned if number % 2 == 0 else turned[::-1]:
-            seconds, vectors[name] = engines[name].encode(texts)
+        for name in turned(order, number):
+            if name not in engines:
+                continue
+            try:
+                seconds, vectors[name] = engines[name].encode(texts)
+            except EngineUnavailableError as error:
+                dropped(engines, rows, name, error)
+                continue
             rates[name].append(len(texts) / seconds)
             sys.stderr.write(f"slice {number + 1} of {len(slices)}, {name}: {rates[name][-1]:.1f} texts/s\n")
         if PEER in vectors:
-            for name in engines:
-                cosine[name].append(cosines(vectors[name], vectors[PEER]))
-    return rates, {name: np.concatenate(parts) for name, parts in cosine.items() if parts}
+            for name, own in vectors.items():
+                cosine[name].append(cosines(own, vectors[PEER]))
+    whole = {name: np.concatenate(parts) for name, parts in cosine.items() if parts}
+    return {name: rates[name] for name in engines}, whole
+
+
+def fill(
+    row: Row, engine: EngineProcess, texts: list[str], sts: tuple[list[float], list[str], list[str]] | None
+) -> None:
+    """What is asked of an engine after the slices."""
+    row["peak_memory_mb"] = engine.peak_memory_mb()
+    if sts:
+        row["stsb_test_spearman"] = correlation(engine, sts)
+    row["one_query_ms"] = spread(engine.one_by_one(texts), 2)
 
 
 def parsed() -> argparse.Namespace:
@@ -131,7 +166,7 @@ def main() -> None:
     chosen = parsed()
     texts = read_texts(chosen.texts, chosen.limit)
     sts = read_sts(chosen.sts) if chosen.sts else None
-    rows: dict[str, dict[str, object]] = {}
+    rows: dict[str, Row] = {}
     engines: dict[str, EngineProcess] = {}
     with tempfile.TemporaryDirectory() as home:
         for name in chosen.engines:
@@ -140,13 +175,11 @@ def main() -> None:
                 engines[name] = EngineProcess(name, python, bundled_folder(), Path(home))
                 rows[name] = {"settings": ENGINES[name].settings, **engines[name].about}
             except EngineUnavailableError as error:
-                rows[name] = {"settings": ENGINES[name].settings, "missing": str(error)}
-                sys.stderr.write(f"{name}: {error}\n")
+                dropped(engines, rows, name, error)
         slices = [texts[number :: chosen.slices] for number in range(chosen.slices)]
-        rates, cosine = measured_slices(engines, slices, texts[:64])
-        for name, engine in engines.items():
+        rates, cosine = measured_slices(engines, rows, slices, texts[:64])
+        for name, engine in list(engines.items()):
             row = rows[name]
-            row["peak_memory_mb"] = engine.peak_memory_mb()
             row["texts_a_second"] = spread(rates[name])
             if PEER in rates:
                 pairs = zip(rates[name], rates[PEER], strict=True)
@@ -155,9 +188,10 @@ def main() -> None:
                     "mean": round(float(cosine[name].mean()), 7),
                     "least": round(float(cosine[name].min()), 7),
                 }
-            if sts:
-                row["stsb_test_spearman"] = correlation(engine, sts)
-            row["one_query_ms"] = spread(engine.one_by_one(texts[: chosen.queries]), 2)
+            try:
+                fill(row, engine, texts[: chosen.queries], sts)
+            except EngineUnavailableError as error:
+                dropped(engines, rows, name, error)
         for engine in engines.values():
             engine.close()
     result = {

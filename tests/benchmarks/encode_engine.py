@@ -1,7 +1,9 @@
 """One engine of `encode.py` in a process of its own, which may be another Python's.
 
 The process reads a JSON request a line on its standard input and answers with one on the descriptor that its
-standard output had; vectors go through a file. It imports nothing of nearsay unless it is nearsay's row.
+standard output had; vectors go through a file. It imports nothing of nearsay unless it is nearsay's row. An
+engine that fails answers with the reason and ends; what it wrote on its standard error is kept for that of a
+process that ended without a word.
 """
 
 import json
@@ -59,7 +61,7 @@ ENGINES = {
 
 
 class EngineUnavailableError(Exception):
-    """The engine could not be started; the text says why."""
+    """The engine could not be started, or failed at its work; the text says why."""
 
 
 class EngineProcess:
@@ -67,13 +69,15 @@ class EngineProcess:
 
     def __init__(self, name: str, python: str, folder: Path, home: Path) -> None:
         self._file = home / f"{name}.npy"
-        self._process = subprocess.Popen(
-            [python, "-W", "ignore", __file__, name, str(folder), str(self._file)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._said = home / f"{name}.txt"
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                [python, "-W", "ignore", __file__, name, str(folder), str(self._file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            )
         self.about: dict[str, Any] = self._answer()
 
     def encode(self, texts: list[str]) -> tuple[float, np.ndarray]:
@@ -94,19 +98,27 @@ class EngineProcess:
 
     def _ask(self, what: str, texts: list[str]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([what, texts]) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps([what, texts]) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended: `_answer` says how
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "the process ended"}
+        answer: dict[str, Any] = json.loads(line) if line else {"error": self._last_words()}
         if "error" in answer:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
             raise EngineUnavailableError(answer["error"])
         return answer
+
+    def _last_words(self) -> str:
+        ended = f"the process ended with status {self._process.wait()}"
+        lines = self._said.read_text("utf-8", errors="replace").strip().splitlines()
+        return f"{ended}: {lines[-1]}" if lines else ended
 
 
 def load(engine: Engine, folder: str) -> Any:
@@ -161,16 +173,24 @@ def serve(name: str, folder: str, file: str) -> None:
         encode = load(ENGINES[name], folder)
         reply: dict[str, Any] = {"versions": versions()}
     except Exception as error:  # noqa: BLE001 - whatever it is, the reason becomes the row's text
-        lines = str(error).strip().splitlines() or [""]
-        reply = {"error": f"{type(error).__name__}: {lines[0]}"}
+        reply = failure(error)
     answers.write(json.dumps(reply) + "\n")
     answers.flush()
     if "error" in reply:
         return
     for line in sys.stdin:
         what, texts = json.loads(line)
-        answers.write(json.dumps(answer(encode, what, texts, file)) + "\n")
+        try:
+            reply = answer(encode, what, texts, file)
+        except Exception as error:  # noqa: BLE001 - as above: the other engines' rows must not be lost by it
+            reply = failure(error)
+        answers.write(json.dumps(reply) + "\n")
         answers.flush()
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    lines = str(error).strip().splitlines() or [""]
+    return {"error": f"{type(error).__name__}: {lines[0]}"}
 
 
 if __name__ == "__main__":

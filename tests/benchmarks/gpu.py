@@ -13,11 +13,10 @@ Unattended in under ten minutes: what there is no time left for is left out, and
 a GPU where there is none is left out with the reason. `--dry` runs every part at a small size, on a stand-in
 for FAISS's GPU functions where there is no GPU: its figures say nothing, only that the script runs.
 
-    python tests/benchmarks/gpu.py [--parts environment,search] [--vectors 10000000] [--out FILE.json]
+    python tests/benchmarks/gpu.py [--parts environment search] [--vectors 10000000] [--out FILE.json]
 """
 
 import argparse
-import importlib
 import importlib.util
 import json
 import platform
@@ -38,6 +37,7 @@ from machine import commit, machine
 
 from nearsay.indexer.plans import devices
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus
+from nearsay.indexer.plans.engine import faiss_module
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
 
@@ -66,7 +66,7 @@ def environment(there: FaissGpus) -> dict[str, object]:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
-    faiss = importlib.import_module("faiss")
+    faiss = faiss_module()
     return {
         **found,
         "faiss_options": faiss.get_compile_options().split(),
@@ -98,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="all if left out")
     parser.add_argument("--vectors", type=int, default=10_000_000, help="vectors that are searched")
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--queries", type=int, default=10_000, help="queries of a batch")
@@ -155,7 +155,7 @@ def main() -> None:
     }
     for part in PARTS:
         possible, reason, run = work[part]
-        if part not in chosen.parts.split(","):
+        if part not in chosen.parts:
             continue
         if not possible:
             result[part] = {"skipped": reason}

@@ -1,6 +1,5 @@
 """Whether GPU plans answer rightly, and how fast, beside the CPU's."""
 
-import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from gpu_vectors import HOW_MADE, made, store_of, truth
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import FaissGpus, Gpu
+from nearsay.indexer.plans.engine import Shared, faiss_module
 from nearsay.indexer.plans.engines import build, engine_of
 from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu
 from nearsay.indexer.plans.gpu_building import build_from_vectors, copy_from_cpu
@@ -26,6 +26,8 @@ K = 10
 TARGET = 0.95
 JUDGED = 1000  # queries that recall is measured with
 SINGLES = 200  # queries that are asked one at a time
+CPU_QUERIES = 2000  # a CPU's batch needs no more to be steady
+CPU_BUILD_SECONDS = 150  # to be left when an index of ten million is built on the CPU
 
 
 def recall(found: np.ndarray, expected: np.ndarray) -> float:
@@ -69,7 +71,7 @@ def _checked(
 ) -> dict[str, object]:
     row: dict[str, object] = {"kind": str(plan.kind), "placed": name, "device": placed.device}
     try:
-        built = build_from_vectors(importlib.import_module("faiss"), plan, placed, store, store.ids)
+        built = build_from_vectors(faiss_module(), plan, placed, store, store.ids)
     except (MemoryError, RuntimeError) as error:
         return {**row, "failed": str(error)[:500]}
     index = GpuIndex(OnGpu(built, placed, plan.probes), plan, store.ids, len(store), ExactProposer(store))
@@ -105,7 +107,7 @@ def _copied(
     store: VectorStore, queries: np.ndarray, places: dict[str, Placed], expected: np.ndarray
 ) -> dict[str, object]:
     """The CPU's inverted lists copied: the same candidates, but for ties and rounding."""
-    faiss = importlib.import_module("faiss")
+    faiss = faiss_module()
     plan = gpu_plans(len(store), store.dimension)[2]
     cpu = engine_of(PlanKind.IVF).build(store, store.ids, {"lists": plan.lists})
     probes = min(16, plan.lists)
@@ -170,6 +172,7 @@ def speed(
             queries,
             expected,
             rounds,
+            left,
         )
         row["device"] = index.device
         row["notes"] = list(index.notes)
@@ -188,11 +191,12 @@ def _measured(
     queries: np.ndarray,
     expected: np.ndarray,
     rounds: int,
+    left: Callable[[], float],
 ) -> dict[str, object]:
     reached, step = 0.0, index
     for step in steps:
         reached = recall(nearest(step, store, queries[:JUDGED]), expected)
-        if reached >= TARGET:
+        if reached >= TARGET or left() < 40:
             break
     wanted = K * (step.plan.factor if isinstance(step, GpuIndex) else step.parameters["factor"])
     whole, proposed, single = [], [], []
@@ -213,6 +217,8 @@ def _measured(
         "parameters": dict(step.plan.parameters if isinstance(step, GpuIndex) else step.parameters),
         "recall": reached,
         "keeps_the_target": reached >= TARGET,
+        "queries": len(queries),
+        "queries_asked_one_at_a_time": min(len(queries), SINGLES),
         "queries_a_second": {
             "rescored": _rate(len(queries), whole),
             "proposed_only": _rate(len(queries), proposed),
@@ -248,30 +254,39 @@ def _back_on_cpu(index: GpuIndex, count: int) -> CandidateIndex | None:
     built = index._on_gpu.built
     if built is None:
         return None
-    inverted = importlib.import_module("faiss").index_gpu_to_cpu(built.leaves[0])
+    inverted = faiss_module().index_gpu_to_cpu(built.leaves[0])
     return CandidateIndex(engine_of(PlanKind.IVF), inverted, count) if inverted.ntotal == count else None
 
 
 def _on_cpu(
-    cpu: CandidateIndex | None,
+    copied: CandidateIndex | None,
     store: VectorStore,
     queries: np.ndarray,
     expected: np.ndarray,
     rounds: int,
     left: Callable[[], float],
-) -> dict[str, object]:
-    row: dict[str, object] = {"kind": str(PlanKind.IVF)}
-    if left() < 60:
-        return {**row, "skipped": "the time was up"}
-    begin = time.perf_counter()
-    if cpu is None:
-        cpu = build(PlanKind.IVF, store, store.ids, len(store))
-        row["build_seconds"] = round(time.perf_counter() - begin, 1)
-    else:
-        row["built"] = "on the GPU, and copied back"
-    engine = engine_of(PlanKind.IVF)
-    ladder = engine.ladder(len(store), {"lists": int(gpu_plans(len(store), store.dimension)[1].lists)})
-    steps = [cpu.looking(step) for step in ladder]
-    some = min(len(queries), 2000)  # a CPU's batch needs no more to be steady
-    measured = _measured(cpu, steps, store, queries[:some], expected, rounds)
-    return {**row, **measured, "device": "cpu"}
+) -> list[dict[str, object]]:
+    """The CPU's inverted lists by kind, all around the same centres; `copied`: the first, from the GPU."""
+    lists = int(gpu_plans(len(store), store.dimension)[1].lists)
+    shared = Shared()
+    some = min(len(queries), CPU_QUERIES)
+    rows: list[dict[str, object]] = []
+    for kind in (PlanKind.IVF, PlanKind.IVF_PQ, PlanKind.IVF_SQ8):
+        engine = engine_of(kind)
+        row: dict[str, object] = {"kind": str(kind), "device": "cpu"}
+        rows.append(row)
+        cpu = copied if kind is PlanKind.IVF else None
+        if left() < (60 if cpu is not None else CPU_BUILD_SECONDS):
+            row["skipped"] = "the time was up"
+            continue
+        shape = {**engine.shapes(len(store), store.dimension)[0], "lists": lists}
+        begin = time.perf_counter()
+        if cpu is None:
+            cpu = build(kind, store, store.ids, len(store), shape, shared=shared)
+            row["build_seconds"] = round(time.perf_counter() - begin, 1)
+        else:
+            row["built"] = "on the GPU, and copied back"
+            shared.centres[lists] = cpu.faiss_index.quantizer.reconstruct_n(0, lists)
+        steps = [cpu.looking(step) for step in engine.ladder(len(store), shape)]
+        row |= _measured(cpu, steps, store, queries[:some], expected, rounds, left)
+    return rows

@@ -124,16 +124,18 @@ def search() -> list[str]:
             rows.append(
                 (
                     shown,
-                    share(row["recall_at_10"]),
+                    share(row["recall_at_10"]) + (" (too little)" if row["recall_at_10"] < 0.95 else ""),
                     f"{row['batched']['median']:,.0f}",
                     f"{row['one_thread']['median']:,.0f}",
                     f"{row['single_ms']['median']:.2f}",
                     f"{row['build_seconds']:,.0f}",
-                    f"{row['index_bytes'] / 1e6:,.0f}",
+                    f"{sum(row['resident_mb'].values()):,.0f}",
+                    f"{row['file_bytes'] / 1e6:,.0f}",
                 )
             )
         vectors = f"{found[part]['vectors']:,} vectors of {found[part]['dimension']}"
-        columns = ("recall@10", "queries a second", "on one thread", "one query, ms", "built in s", "MB")
+        speeds = ("recall@10", "queries a second", "on one thread", "one query, ms", "built in s")
+        columns = (*speeds, "MB resident", "MB on disk")
         tables += [*table((vectors, *columns), *rows), ""]
     return tables[:-1]
 

@@ -108,6 +108,11 @@ def overhead(vectors: np.ndarray, queries: np.ndarray) -> dict[str, object]:
             }
             for name, values in kept.items()
         },
-        "added": "search less index less encode; of which snapshot: is the view still the newest; the rest: "
-        "fetching rows, making hits",
+        "added": (
+            "search less index less encode. search: the whole of Collection.search in dense mode. index: "
+            "Snapshot.nearest_many, which finds the passages and scores them by their stored vectors, here "
+            "exactly, as so few have no index. encode: the encoder's encode, here a look-up. What is left: "
+            "the look whether the view is still the newest (snapshot, timed in its own call), the "
+            "query's length, the reading transaction, fetching rows and making hits"
+        ),
     }

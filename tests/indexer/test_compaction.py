@@ -12,6 +12,7 @@ from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.report_plot import report_plot, report_plots
 from nearsay.indexer.snapshot import take
 
 _WORDS = ["a", "of", "the", "cats", "birds", "parrot", "whistle", "melodies"]
@@ -189,6 +190,21 @@ def test_a_generation_begun_after_a_dropped_one_has_a_number_of_its_own(pets: Co
     pets.promote()
     pets.compact(drop_retired=True)
     assert pets.rebuild(WordsEncoder("third", dimension=5)).generation == 3
+
+
+def test_the_picture_of_a_dropped_generation_is_not_shown_for_the_next_one(
+    pets: Collection,
+) -> None:
+    pets.rebuild(WordsEncoder("letters", dimension=4))
+    pets.promote()
+    pets.rollback()  # the newest is retired: its number is free once it is dropped
+    kept, dropped = (report_plot(pets._store, 1, number) for number in (1, 2))
+    kept.parent.mkdir(parents=True)
+    for path in (kept, dropped):
+        path.write_bytes(b"drawn")
+    assert pets.compact(drop_retired=True).generations_dropped == 1
+    assert pets.rebuild(WordsEncoder("third", dimension=5)).generation == 2
+    assert report_plots(pets._store, pets.overview()) == {1: kept}
 
 
 def test_generations_that_share_a_file_do_not_lose_it(pets: Collection, words: WordsEncoder) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 import pytest
-from table_collection import COUNT, flip_last_byte, path_of, rows, segments
+import sqlalchemy as sa
+from table_collection import COUNT, any_encoder, flip_last_byte, path_of, rows, segments
 
 from nearsay.indexer import Collection, contract_check
 from nearsay.indexer.catalogue import generations
@@ -60,6 +61,37 @@ def test_where_a_gpu_answers_the_kept_index_is_measured(indexed: Collection) -> 
     on_gpu = GpuIndex.__new__(GpuIndex)  # without a GPU: whoever asks it anything fails
     on_gpu.cpu = snapshot.index
     assert checked(replace(snapshot, index=on_gpu), 0.2) == checked(snapshot, 0.2)
+
+
+def test_while_segments_say_that_little_changed_passages_are_not_counted(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conditions: list[str] = []
+    count = contract_check._count
+
+    def counted(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
+        conditions.append(str(condition))
+        return count(connection, table, condition)
+
+    monkeypatch.setattr(contract_check, "_count", counted)
+    indexed.remove(["d1"])
+    assert len(conditions) == 2
+    assert not any("passages.number <=" in condition for condition in conditions)
+    indexed.remove(f"d{i}" for i in range(2, 400) if i % 10)
+    assert any("passages.number <=" in condition for condition in conditions)
+
+
+def test_a_generation_that_goes_live_again_is_looked_at(indexed: Collection) -> None:
+    search_worse(indexed)
+    other = any_encoder("")
+    other.name = "other"
+    indexed.promote(indexed.rebuild(other).generation)
+    indexed.add_rows(rows(COUNT, COUNT + 300))
+    assert indexed.warnings() == ()
+    assert indexed.rollback() == 1
+    (warning,) = indexed.warnings()
+    assert re.search(WARNING, warning)
+    assert warning in indexed.search("1").notes
 
 
 def test_removals_are_looked_at_like_growth(indexed: Collection) -> None:

@@ -66,9 +66,9 @@ def test_a_damaged_index_is_left_out_with_a_note_and_a_rebuild_mends_it(
 def test_an_index_damaged_before_anyone_searched_is_mended_by_a_rebuild(indexed: Collection) -> None:
     (row,) = segments(indexed, SegmentKind.INDEX)
     flip_last_byte(path_of(indexed, row))
-    assert [finding.sound for finding in examine(indexed.library)] == [False, True, True]
+    assert [finding.sound for finding in examine(indexed.library)].count(False) == 1
     assert indexed.rebuild().mended == 1
-    assert [finding.sound for finding in examine(indexed.library)] == [True, True, True]
+    assert all(finding.sound for finding in examine(indexed.library))
 
 
 def test_adding_replaces_an_index_in_quarantine(indexed: Collection, open_table: OpenCollection) -> None:
@@ -110,7 +110,7 @@ def test_an_index_is_not_built_over_vectors_that_turn_out_damaged(open_table: Op
 
 def test_the_doctor_proves_a_good_index(indexed: Collection) -> None:
     findings = examine(indexed.library, prove=True)
-    assert [finding.sound for finding in findings] == [True] * 5
+    assert all(finding.sound for finding in findings)
     assert findings[1].detail == "index of 2,700 vectors; 0 unknown, 0 lacking"
     assert findings[-1].detail == "50 of 50 found themselves first"
 

@@ -184,3 +184,24 @@ def test_sqlite_looks_a_comparison_up_in_an_index(
     looked_up = [step for step in steps if "field_values" in step]
     assert looked_up
     assert all(f"SEARCH field_values USING COVERING INDEX ix_field_values_{index}" in s for s in looked_up)
+
+
+def test_a_field_that_fails_leaves_those_before_it_declared(
+    papers: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare = field_values.declare
+
+    def failing(connection: sa.Connection, collection_id: int, path: tuple[str, ...], moment: str) -> object:
+        found = declare(connection, collection_id, path, moment)
+        if path == ("tags",):
+            raise RuntimeError("stopped")
+        return found
+
+    monkeypatch.setattr(field_values, "declare", failing)
+    with pytest.raises(RuntimeError, match="stopped"):
+        papers.declare_fields(["year", "tags", "open"])
+    assert papers.declared_fields() == ("year",)
+    assert set(kept(papers)) == {"year"}
+    monkeypatch.undo()
+    report = papers.declare_fields(["year", "tags"])
+    assert (report.declared, report.already) == (("tags",), ("year",))

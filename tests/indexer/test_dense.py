@@ -1,5 +1,7 @@
 """Candidates under a filter: few that pass, many, and many that lie far from the query."""
 
+import sqlite3
+
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -130,3 +132,34 @@ def test_the_selection_has_the_condition_for_other_statements(indexed: Collectio
     chosen = found(indexed, 1, "rare = true")[1]
     assert isinstance(chosen.condition, sa.ColumnElement)
     assert found(indexed, 1, None)[1].everything
+
+
+def test_more_candidates_are_checked_than_a_database_takes_parameters(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "_ASKED_AT_ONCE", 50)
+    for module in (selection, dense):
+        monkeypatch.setattr(module, "LISTED", 0)
+
+    def few_parameters(connection: sqlite3.Connection, *_: object) -> None:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 100)
+
+    event.listen(indexed.library.store.database.engine, "checkout", few_parameters)
+    among = LIVING & (THIRD == 1)
+    ids, chosen = found(indexed, 1, "third = 1", 120)
+    assert chosen.numbers is None
+    assert len({*ids} & {*nearest_by_force(1, 120, among)}) >= 114
+
+
+def test_a_filter_that_comes_again_is_listed_where_indexes_tell_quickly(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (selection, dense):
+        monkeypatch.setattr(module, "LISTED", 100)
+    monkeypatch.setattr(selection, "_SHARE_WORTH_LISTING", 0.4)
+    indexed.declare_fields(["third"])
+    assert [found(indexed, 1, "third = 1")[1].numbers is None for _ in range(3)] == [True, True, False]
+    among = LIVING & (THIRD == 1)
+    assert recall(indexed, "third = 1", among) >= 0.95
+    assert [found(indexed, 1, "third != 1")[1].numbers for _ in range(3)] == [None] * 3  # too many
+    assert [found(indexed, 1, "rare = false")[1].numbers for _ in range(3)] == [None] * 3  # not declared

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
+from nearsay.indexer import collection as collection_module
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import SegmentState
-from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.catalogue.tables import field_values, passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.errors import CatalogueError, UnreadableWordsError
 from nearsay.indexer.hybrid.lexical_rows import delete_rows, drop_table, insert_rows
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.training.environment import Finding
@@ -323,3 +325,55 @@ def test_a_table_of_words_that_is_gone_is_found_and_made_anew(either: Collection
 def test_a_proof_of_the_words_keeps_no_writer_waiting(either: Collection) -> None:
     with either.library.store.database.writing():
         assert unsound(examine(either.library, prove=True)) == []
+
+
+def test_sound_words_are_not_entered_anew_by_a_rebuild(
+    either: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refilled: list[int] = []
+    monkeypatch.setattr(collection_module, "refill", lambda _, key: refilled.append(key))
+    either.rebuild()
+    assert refilled == []
+    with either.library.store.database.writing() as connection:
+        delete_rows(connection, 1, passages.c.number == 3)
+    either.rebuild()
+    assert refilled == [1]
+
+
+def damage_words(collection: Collection) -> None:
+    """Lose what FTS5 keeps of the words; the rest of the catalogue stays as it is."""
+    with collection.library.store.database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM lexical_1_data WHERE id > 10")
+
+
+def test_a_damaged_table_of_words_is_not_a_damaged_catalogue(collection: Collection) -> None:
+    damage_words(collection)
+    said = "the table of the words is damaged. Enter them anew: nearsay index rebuild texts"
+    assert unsound(examine(collection.library, prove=True)) == [("texts, words", said)]
+    with pytest.raises(UnreadableWordsError, match=r"gone or damaged\. .* nearsay index rebuild texts"):
+        collection.search("a", mode="lexical")
+    database = collection.library.store.database
+    with (
+        pytest.raises(CatalogueError, match=r"words of a collection .* nearsay doctor --prove"),
+        database.reading() as connection,
+    ):
+        connection.exec_driver_sql("SELECT rowid FROM lexical_1 WHERE lexical_1 MATCH 'a'").all()
+    collection.rebuild()
+    assert unsound(examine(collection.library, prove=True)) == []
+    assert len(collection.search("a", 3, mode="lexical")) == 3
+
+
+def test_declared_fields_are_proved_on_demand(library: Library) -> None:
+    collection = library.collection("texts")
+    collection.add_rows([{"id": f"d{i}", "text": "a bb", "year": 2000 + i} for i in range(3)])
+    collection.declare_fields(["year"])
+    sound = Finding("texts, fields", "1 declared, each value compared with the metadata", sound=True)
+    assert sound in examine(library, prove=True)
+    with library.store.database.writing() as connection:
+        connection.execute(field_values.delete().where(field_values.c.number == 2001))
+    assert unsound(examine(library)) == []
+    ((subject, detail),) = unsound(examine(library, prove=True))
+    assert (subject, detail.split(".")[0]) == (
+        "texts, fields",
+        "values of 'year': 1 lacking, 0 that no document has",
+    )

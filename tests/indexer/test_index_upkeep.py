@@ -1,6 +1,8 @@
 """A large collection with its index: built, searched, outgrown, dropped."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -18,8 +20,9 @@ from table_collection import (
 )
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection, index_upkeep, snapshot
+from nearsay.indexer import Collection, compaction, index_upkeep, snapshot
 from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import UnknownCollectionError
 from nearsay.indexer.index_upkeep import refresh_index
@@ -174,8 +177,8 @@ def test_a_new_generation_inherits_the_contract(indexed: Collection) -> None:
 
 def test_the_users_own_queries_are_encoded_as_queries(indexed: Collection) -> None:
     before = len(encoded(indexed))
-    plan = indexed.tune(queries=[str(number) for number in range(COUNT, COUNT + 40)])
-    assert plan.queries == "40 given queries"
+    plan = indexed.tune(queries=[str(number) for number in range(COUNT, COUNT + 80)])
+    assert plan.queries == "80 given queries"
     assert len(encoded(indexed)) == before  # the encoder keeps what it encodes as passages
     with pytest.raises(BadInputError, match=r"3 queries are too few.*Give 10 or more"):
         indexed.tune(queries=["1", "2", "3"])
@@ -194,6 +197,103 @@ def test_tuning_that_is_stopped_leaves_the_old_index_and_plan(indexed: Collectio
     assert indexed._record.live().plan == plan
     assert segments(indexed, SegmentKind.INDEX) == before
     assert indexed.tune().contract == RecallContract()
+
+
+def stop_measuring(progress: Progress) -> None:
+    if progress.doing and progress.done == 1:
+        raise KeyboardInterrupt
+
+
+def test_an_addition_that_is_stopped_while_measuring_claims_nothing_and_goes_on_when_repeated(
+    indexed: Collection,
+) -> None:
+    before = indexed._record.live().plan
+    promising = indexed.library.collection("table", recall="0.8@5")
+    with pytest.raises(KeyboardInterrupt):
+        promising.add_rows(rows(COUNT, COUNT + 1), progress=stop_measuring)
+    assert indexed._record.live().plan == before
+    assert promising.add_rows(rows(COUNT, COUNT + 1)).unchanged == 1
+    plan = Plan.from_json(indexed._record.live().plan)
+    assert (plan.contract, plan.measured_at) == (RecallContract(0.8, 5), COUNT * 9 // 10 + 1)
+
+
+def test_a_contract_that_cannot_be_measured_without_faiss_is_not_claimed(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promising = indexed.library.collection("table", recall="0.8@5")
+    with monkeypatch.context() as patch:
+        patch.setattr(index_upkeep, "faiss_is_installed", lambda: False)
+        (note,) = promising.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
+        assert promising.rebuild().notes == (note,)
+    assert note == (
+        "recall 0.8@5 was not measured, recall 0.95@10 goes on: FAISS is not installed. Install it: "
+        "pip install 'nearsay[cpu]', and say it again: nearsay index tune table"
+    )
+    assert Plan.from_json(indexed._record.live().plan).contract == RecallContract()
+    assert promising.rebuild().notes == ()
+    assert Plan.from_json(indexed._record.live().plan).contract == RecallContract(0.8, 5)
+
+
+def test_a_contract_that_cannot_be_measured_over_damage_is_not_claimed(indexed: Collection) -> None:
+    (row, *_) = segments(indexed, SegmentKind.VECTORS)
+    with indexed._store.database.writing() as connection:
+        generations.set_segment_state(connection, row, SegmentState.QUARANTINED)
+    promising = indexed.library.collection("table", recall="0.8@5")
+    state = indexed._record.row(), indexed._record.live()
+    plan = refresh_index(indexed._store, *state, contract=RecallContract(0.8, 5))
+    assert plan.contract == RecallContract()
+    note = index_upkeep.unmeasured("table", plan, RecallContract(0.8, 5))
+    assert note is not None
+    assert "a segment is in quarantine. Mend it: nearsay index rebuild table" in note
+    assert promising.rebuild().notes == ()
+    assert Plan.from_json(indexed._record.live().plan).contract == RecallContract(0.8, 5)
+
+
+@pytest.mark.parametrize("error", [OSError("disk quota exceeded"), BadInputError("no font")])
+def test_a_picture_that_cannot_be_drawn_is_noted_and_the_index_is_there(
+    indexed: Collection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(index_upkeep, "keep_report_plot", fail)
+    plan = indexed.tune(recall="0.8@5")
+    assert plan.note == f"the picture of the report was not drawn: {error}"
+    assert caplog.messages == [plan.note]
+    assert Plan.from_json(indexed._record.live().plan) == replace(plan, note="")
+
+
+def test_a_small_addition_reads_no_passage_numbers(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> NoReturn:
+        raise AssertionError
+
+    monkeypatch.setattr(index_upkeep, "_living", never)
+    assert indexed.add_rows(rows(COUNT, COUNT + 1)).embedded == 1
+    assert indexed.search(str(COUNT), 1)[0].id == f"d{COUNT}"
+
+
+def test_many_segments_are_merged_before_an_index_is_built(
+    open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_MOST_INDEXED", 3)
+    monkeypatch.setattr(compaction, "_ROWS", 4000)
+    collection = open_table()
+    for begin in range(COUNT, COUNT + 60, 20):
+        collection.add_rows(rows(begin, begin + 20))
+    monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
+    small = [row.sha256 for row in segments(collection, SegmentKind.VECTORS)[1:]]
+    assert len(small) == 3
+    before = [(hit.id, hit.score) for hit in collection.search("1", 20)]
+    collection.rebuild()
+    assert [row.count for row in segments(collection, SegmentKind.VECTORS)] == [COUNT, 60]
+    assert [(hit.id, hit.score) for hit in collection.search("1", 20)] == before
+    folder = collection._store.segments(collection._record.row().id)
+    assert {path.stem for path in folder.iterdir()}.isdisjoint(small)
 
 
 def test_an_empty_collection_cannot_be_tuned(indexed: Collection) -> None:

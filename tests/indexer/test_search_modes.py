@@ -1,6 +1,7 @@
 """By meaning, by words, by both; judged once more, explained, several at once."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Fusion, Library, SearchMode
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
+from nearsay.indexer.errors import UnknownCollectionError
+from nearsay.indexer.filters import selection
 from nearsay.indexer.hybrid.fusion import FLOOR, WEIGHT
 from nearsay.indexer.hybrid.lexical import lexical_candidates
 
@@ -70,7 +73,7 @@ def test_reciprocal_ranks_can_be_had(yard: Collection) -> None:
     assert best.score == pytest.approx(1 / 61 + 1 / 63)  # first by words, third by meaning
 
 
-def test_words_find_a_passage_that_has_no_vector_yet(yard: Collection) -> None:
+def test_a_passage_that_has_no_vector_yet_is_found_in_no_mode(yard: Collection) -> None:
     with yard._store.database.writing() as connection:
         connection.execute(passage_table.update().where(passage_table.c.number == 2).values(number=50))
         connection.exec_driver_sql(
@@ -78,10 +81,10 @@ def test_words_find_a_passage_that_has_no_vector_yet(yard: Collection) -> None:
         )
         connection.exec_driver_sql("INSERT INTO lexical_1(rowid, words) VALUES (50, 'one hen')")
         connection.execute(collection_table.update().values(version=collection_table.c.version + 1))
-    hits = yard.search("hen", 5)
-    (hen,) = [hit for hit in hits if hit.id == "hen"]
-    assert (hen.scores.dense, hen.scores.lexical is None) == (None, False)
-    assert "hen" not in ids(yard.search("hen", 5, mode="dense"))
+    for mode in SearchMode:
+        hits = yard.search("hen", 5, mode=mode)
+        assert len(hits) > 0
+        assert "hen" not in ids(hits)
 
 
 @pytest.mark.parametrize("mode", list(SearchMode))
@@ -198,3 +201,70 @@ def test_hits_say_why_they_matched_if_asked(yard: Collection) -> None:
 
 def test_the_names_of_the_choices_are_their_values() -> None:
     assert (list(SearchMode), list(Fusion)) == (["dense", "lexical", "hybrid"], ["weighted", "rrf"])
+
+
+def hens(library: Library) -> Collection:
+    """150 passages as good by words as the last, which is the nearest."""
+    collection = library.collection("hens")
+    far = [{"id": f"d{i}", "text": "hen abc mmmmmmmmm", "kind": "far"} for i in range(150)]
+    collection.add_rows([*far, {"id": "best", "text": "hen abc fox", "kind": "near"}])
+    return collection
+
+
+def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(library: Library) -> None:
+    collection = hens(library)
+    many = collection.search("hen abc", 151)
+    assert ids(many)[0] == "best"
+    assert many[0].scores.lexical == pytest.approx(many[1].scores.lexical)
+    for k in (1, 5, 100):
+        few = collection.search("hen abc", k)
+        assert [(hit.id, hit.score) for hit in few] == [(hit.id, hit.score) for hit in many[:k]]
+
+
+def test_a_passage_far_down_both_rankings_is_found_where_both_together_make_it_the_best(
+    library: Library,
+) -> None:
+    collection = library.collection("both")
+    by_words = [{"id": f"w{i}", "text": "hen hen mmmmmmmmm ooooooooo"} for i in range(110)]
+    by_vector = [{"id": f"v{i}", "text": "fox"} for i in range(110)]
+    collection.add_rows([*by_words, *by_vector, {"id": "both", "text": "hen cow mm"}])
+    many = collection.search("hen", 221)
+    assert ids(many)[0] == "both"
+    assert ids(collection.search("hen", 1)) == ["both"]
+
+
+def test_a_filter_finds_what_the_budget_would_have_left_out(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = hens(library)
+    monkeypatch.setattr(lexical_candidates, "__defaults__", (None, None, 50))
+    for listed in (0, 20_000):
+        monkeypatch.setattr(selection, "LISTED", listed)
+        hits = collection.search("hen", 3, mode="lexical", where="kind = 'near'")
+        assert ids(hits) == ["best"]
+        assert hits.notes == ("1 of the 3 asked for: only 1 passage that passes the filter has its words",)
+    incomplete = collection.search("hen", 3, mode="lexical")
+    many = "every word of the query stands in very many passages"
+    ranked = f"{many}: not all of them were ranked, but those added first. Add a rarer word, or search by "
+    assert incomplete.notes == (f"{ranked}meaning: --mode dense",)
+    counted = f"{many}: words count for some of them alone, those added first. Add a rarer word"
+    assert collection.search("hen", 3).notes == (counted,)
+    short = collection.search("hen", 60, mode="lexical")
+    assert short.notes[0] == (
+        "50 of the 60 asked for: no other passage is among the passages with its words that were ranked"
+    )
+
+
+@pytest.mark.parametrize("mode", ["lexical", "hybrid"])
+def test_a_collection_that_is_deleted_during_a_search_is_told(
+    catalogue_url: str, tmp_path: Path, words: WordsEncoder, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = catalogue_url if catalogue_url.startswith("postgresql") else None
+    with Library.open(tmp_path / "either", database=url, load_encoder=lambda _: words) as library:
+        collection = library.collection("yard", encoder=words)
+        collection.add_rows(ROWS)
+        held = collection.snapshot()
+        library.collection("yard").delete()
+        monkeypatch.setattr(collection._snapshot, "take", lambda: held)
+        with pytest.raises(UnknownCollectionError, match="'yard' was deleted while it was searched"):
+            collection.search("hen", mode=mode)

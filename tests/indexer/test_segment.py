@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from nearsay.data.durable import file_sha256
+from nearsay.indexer import segment as segment_module
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.segment import (
     SegmentHeader,
@@ -203,3 +204,16 @@ def test_arrays_that_do_not_fit_their_own_header_are_refused(tmp_path: Path) -> 
     path.write_bytes(save({"ids": IDS[:2], "vectors": VECTORS[:2]}, DESCRIBED))
     with pytest.raises(DamagedSegmentError, match=r"arrays of \(2,\) and \(2, 2\) do not fit its header"):
         open_vectors(path, file_sha256(path), HEADER)
+
+
+def test_a_file_that_goes_between_its_hash_and_its_map_is_missing(
+    segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hashed_last(path: Path) -> str:
+        found = file_sha256(path)
+        path.unlink()
+        return found
+
+    monkeypatch.setattr(segment_module, "file_sha256", hashed_last)
+    with pytest.raises(DamagedSegmentError, match="is missing from"):
+        open_vectors(segment, segment.stem, HEADER)

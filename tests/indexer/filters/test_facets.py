@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -97,3 +99,31 @@ def test_a_field_that_no_document_has_is_missing_everywhere(papers: Collection) 
     assert (found.values, found.different, found.missing) == ((), 0, 5)
     with pytest.raises(BadFilterError, match="is not a field's name"):
         papers.facets('a"b')
+
+
+def test_sqlite_counts_few_documents_by_looking_each_of_them_up(papers: Collection) -> None:
+    engine = papers.library.store.database.engine
+    if engine.dialect.name != "sqlite" or not papers.declared_fields():
+        return
+    asked: list[tuple[str, tuple[object, ...]]] = []
+
+    def note(_c: object, _cursor: object, statement: str, given: tuple[object, ...], *_: object) -> None:
+        asked.append((statement, given))
+
+    event.listen(engine, "before_cursor_execute", note)
+    papers.facets("venue", where="open = true")
+    event.remove(engine, "before_cursor_execute", note)
+    grouped = [each for each in asked if "GROUP BY" in each[0]]
+    listed = [each for each in asked if "EXISTS" in each[0] and "GROUP BY" not in each[0]]
+    assert len(grouped) == len(listed) == 3
+    for chosen, expected in (
+        (grouped, "SEARCH field_values USING PRIMARY KEY (field=? AND document=?)"),
+        (listed, "SEARCH field_values USING COVERING INDEX ix_field_values_"),
+    ):
+        for statement, given in chosen:
+            with engine.connect() as connection:
+                assert isinstance(connection, sa.Connection)
+                steps = [
+                    row[3] for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, given)
+                ]
+            assert any(step.startswith(expected) for step in steps), steps

@@ -1,15 +1,17 @@
 """Which passages documents have, kept up with what is added, changed, removed and compacted."""
 
 import numpy as np
+import pytest
 import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.filters import numbering as module
 from nearsay.indexer.filters.known_selections import CollectionState, state_of
 from nearsay.indexer.filters.number_lists import number_list, number_lists
-from nearsay.indexer.filters.numbering import Numbering, numbering, rising
+from nearsay.indexer.filters.numbering import KnownNumberings, Numbering, known_numberings, numbering, rising
 
 
 def in_sql(connection: sa.Connection, collection_id: int) -> dict[int, list[int]]:
@@ -79,3 +81,44 @@ def test_lists_of_numbers_come_whole(catalogue: Database) -> None:
         nothing = number_list(connection, sa.select(rows.c.a).where(rows.c.a > 9))
     assert dict(zip(first.tolist(), second.tolist(), strict=True)) == dict(given)
     assert nothing.tolist() == []
+
+
+def numbered(collection_id: int) -> Numbering:
+    state = CollectionState(collection_id, 1, 0)
+    return Numbering(state, np.zeros(4, dtype=np.int64), np.zeros(6, dtype=np.int64), 0, 0)  # 80 bytes
+
+
+def test_the_collection_filtered_longest_ago_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BYTES", 200)
+    known = KnownNumberings()
+    known.put(numbered(1))
+    known.put(numbered(2))
+    known.get(1)
+    known.put(numbered(3))
+    assert [known.get(each) is not None for each in (1, 2, 3)] == [True, False, True]
+    monkeypatch.setattr(module, "_BYTES", 79)
+    known.put(numbered(4))
+    assert not any(known.get(each) for each in (1, 2, 3, 4))
+
+
+def test_each_collection_is_read_under_a_lock_of_its_own() -> None:
+    known = KnownNumberings()
+    assert known.lock_of(1) is known.lock_of(1)
+    with known.lock_of(1):
+        assert known.lock_of(2).acquire(blocking=False)
+
+
+def test_a_deleted_collection_is_forgotten_when_another_is_read(
+    library: Library, words: WordsEncoder
+) -> None:
+    gone, stays = (library.collection(name, encoder=words) for name in ("gone", "stays"))
+    for collection in (gone, stays):
+        collection.add_rows([{"id": "1", "text": "a cat"}])
+    agrees(gone)
+    number = gone.snapshot().collection.id
+    gone.delete()
+    agrees(stays)
+    with library.store.database.reading() as connection:
+        known = known_numberings(connection)
+        assert known.get(number) is None
+        assert known.get(stays.snapshot().collection.id) is not None

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.hybrid import lexical_rows
+from nearsay.indexer.errors import UnreadableWordsError
+from nearsay.indexer.hybrid import lexical, lexical_rows
 from nearsay.indexer.hybrid.lexical import LexicalCandidates, lexical_candidates
 
 TEXTS = [
@@ -82,6 +83,58 @@ def test_the_order_is_that_of_another_bm25(connection: sa.Connection) -> None:
 def test_only_what_is_allowed_is_found(connection: sa.Connection) -> None:
     assert found(connection, "dog milk", allowed=np.array([1, 3])) == [3, 1]
     assert found(connection, "dog", allowed=np.array([], dtype=np.int64)) == []
+
+
+def test_what_is_allowed_is_found_though_older_passages_would_spend_the_budget(
+    connection: sa.Connection,
+) -> None:
+    everywhere = lexical_candidates(connection, 7, "the", budget=2)
+    assert (sorted(everywhere.ids.tolist()), everywhere.complete) == ([1, 2], False)
+    result = lexical_candidates(connection, 7, "the", allowed=np.array([6, 7]), budget=2)
+    assert (sorted(result.ids.tolist()), result.complete) == ([6, 7], True)
+
+
+def test_many_that_are_allowed_are_found_too(
+    connection: sa.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical, "_LISTED", 1)
+    few = lexical_candidates(connection, 7, "the", allowed=np.array([3, 6, 7]), budget=2)
+    assert (sorted(few.ids.tolist()), few.complete) == ([6, 7], True)
+    many = lexical_candidates(connection, 7, "the", allowed=np.array([2, 4, 6, 7]), budget=2)
+    assert (sorted(many.ids.tolist()), many.complete) == ([2, 4], False)
+    assert found(connection, "dog milk", allowed=np.array([1, 3])) == [3, 1]
+
+
+def test_where_every_word_is_common_passages_with_two_of_them_come_first(catalogue: Database) -> None:
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 8)
+        texts = ["new"] * 8 + ["model"] * 8 + ["a new model"] * 2
+        lexical_rows.insert_rows(open_connection, 8, range(1, 19), texts)
+        result = lexical_candidates(open_connection, 8, "new model", budget=6)
+    assert not result.complete
+    assert (result.used, result.common) == (("new", "model"), ())
+    assert result.ids.tolist() == [17, 18, 1, 2]
+    assert result.scores[0] > result.scores[2]
+
+
+@pytest.mark.parametrize("query", ["İSTANBUL", "İstanbul", "istanbul", "I\u0307stanbul"])
+def test_a_dot_or_an_accent_of_its_own_splits_no_word(catalogue: Database, query: str) -> None:
+    with catalogue.writing() as open_connection:
+        lexical_rows.create_table(open_connection, 8)
+        texts = ["İstanbul", "stanbul", "A\u030angstr\u006f\u0308m", "e\u030bzz", "ngstrom"]
+        lexical_rows.insert_rows(open_connection, 8, range(1, 6), texts)
+        asked = (query, "Ångström", "a\u030angstrom", "e\u030bzz")
+        assert [lexical_candidates(open_connection, 8, one).ids.tolist() for one in asked] == [
+            [1],
+            [3],
+            [3],
+            [4],
+        ]
+
+
+def test_a_table_that_is_gone_is_told(catalogue: Database) -> None:
+    with pytest.raises(UnreadableWordsError), catalogue.reading() as open_connection:
+        lexical_candidates(open_connection, 99, "dog")
 
 
 HOSTILE = [

@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import collections, documents, tables
+from nearsay.indexer.catalogue import collections, documents, migrations, tables
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.hybrid.lexical import lexical_candidates
 from nearsay.indexer.hybrid.lexical_check import LexicalFault, check_words, refill
-from nearsay.indexer.hybrid.lexical_rows import drop_table, is_lexical, plain_words, table_name
+from nearsay.indexer.hybrid.lexical_rows import is_lexical, plain_words, table_name
 from nearsay.indexer.passage import PreparedDocument, prepare
 
 WHOLE = [(0, 10_000)]
@@ -123,29 +125,34 @@ def test_the_check_sees_what_is_missing_stray_and_wrong(catalogue: Database, key
     assert found(catalogue, key, "purr") == [2]
 
 
-def test_a_library_from_before_is_filled(open_database: Callable[[], Database], key: int) -> None:
+def test_a_library_of_the_first_schema_is_filled(open_database: Callable[[], Database]) -> None:
     database = open_database()
+    scripts = Config()
+    scripts.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
     with database.writing() as connection:
-        drop_table(connection, key)
-        if database.dialect == "postgresql":
-            connection.exec_driver_sql("DROP TEXT SEARCH CONFIGURATION nearsay_words")
-            connection.exec_driver_sql("DROP TEXT SEARCH DICTIONARY nearsay_stem")
-        _forget_later_tables(connection)
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+        scripts.attributes["connection"] = connection
+        command.upgrade(scripts, "0001")
+        connection.exec_driver_sql(
+            "INSERT INTO collections (id, name, chunking, version, compactions, next_document, next_passage, "
+            "created_at) VALUES (4, 'notes', 'none', 1, 0, 3, 4, ''), (9, 'bare', 'none', 1, 0, 1, 1, '')"
+        )
+        for number, title, text in ((1, "Hunde", "sie bellen. Cafés öffnen"), (2, "", "it's 100% :rain")):
+            row = (number, f"d{number}", title, text, "{}", "h", "r")
+            marks = "?, ?, ?, ?, ?, ?, ?" if database.dialect == "sqlite" else "%s, %s, %s, %s, %s, %s, %s"
+            connection.exec_driver_sql(
+                "INSERT INTO documents (collection_id, number, id, title, text, metadata, content_hash, "  # noqa: S608
+                f"row_hash, named_by_content, added_at, updated_at) VALUES (4, {marks}, false, '', '')",
+                row,
+            )
+        connection.exec_driver_sql(
+            'INSERT INTO passages (collection_id, number, document, ordinal, start, "end", text_hash) VALUES '
+            "(4, 1, 1, 0, 0, 11, 'p'), (4, 2, 1, 1, 12, 24, 'p'), (4, 3, 2, 0, 0, 15, 'p')"
+        )
     database.migrate(create=False)
-    assert found(database, key, "dog") == [1]
-    assert fault(database, key) is None
-
-
-def _forget_later_tables(connection: sa.Connection) -> None:
-    """What the migrations after 0002 made."""
-    first = {
-        *("collections", "encoders", "libraries", "documents", "generations", "removed_passages"),
-        *("passages", "segments"),
-    }
-    later = [table for table in reversed(tables.metadata.sorted_tables) if table.name not in first]
-    for table in later:
-        table.drop(connection)
+    asked = ("hunde", "bellen", "cafe", "rain", "100")
+    assert [found(database, 4, query) for query in asked] == [[1, 2], [1], [2], [3], [3]]
+    assert found(database, 9, "rain") == []
+    assert (fault(database, 4), fault(database, 9)) == (None, None)
 
 
 @pytest.mark.parametrize(

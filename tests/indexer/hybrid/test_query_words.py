@@ -27,5 +27,10 @@ def test_of_equally_common_words_the_first_is_taken() -> None:
     assert names(affordable(words(of=101, the=101), 100)) == (["of"], ["the"])
 
 
+def test_a_word_costs_no_more_than_the_passages_that_may_be_found() -> None:
+    assert names(affordable(words(the=900, cat=10), 60, among=50)) == (["cat", "the"], [])
+    assert names(affordable(words(the=900, cat=10), 59, among=50)) == (["cat"], ["the"])
+
+
 def test_no_words_are_no_words() -> None:
     assert affordable([], 100) == ([], [])

@@ -33,11 +33,12 @@ def test_each_is_timed_alone_and_in_batches_in_turns(monkeypatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(speed.time, "perf_counter", lambda: clock[0])
     quick, slow = Asked(clock, 0.001), Asked(clock, 0.004)
+    before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
     try:
         one, two = stopwatch([quick, slow], np.zeros((50, 4), np.float32))
     finally:
-        faiss.omp_set_num_threads(1)
+        faiss.omp_set_num_threads(before)
     assert (one.milliseconds, one.queries_a_second) == (1.0, 1000.0)
     assert (two.milliseconds, two.queries_a_second) == (4.0, 250.0)
     assert quick.sizes == [1] * 53 + [50] * 3

@@ -6,7 +6,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.plans.trial_queries import TrialQueries, drawn, given, held_out, recall_at_least
+from nearsay.indexer.plans.trial_queries import (
+    TrialQueries,
+    drawn,
+    given,
+    held_out,
+    queries_to_show,
+    recall_at_least,
+)
 from nearsay.indexer.segment import VectorSegment
 from nearsay.indexer.vector_store import Candidates, VectorStore, unit_length
 
@@ -99,13 +106,36 @@ def test_exact_search_finds_everything(vectors: VectorStore, alive: NDArray[np.b
 
 
 def test_what_the_queries_vouch_for_is_the_lower_end_of_the_interval() -> None:
-    assert recall_at_least(np.array([1.0, 0.8])) == pytest.approx(0.9 - 1.645 * 0.1, abs=1e-12)
+    halves = np.repeat([1.0, 0.6], 200)  # mean 0.8, squares of deviations 400 * 0.04 over 399
+    assert recall_at_least(halves) == pytest.approx(0.8 - 1.645 * np.sqrt(16 / 399 / 400), abs=1e-12)
     assert recall_at_least(np.array([0.9])) == 0.0
-    assert recall_at_least(np.ones(100)) == 1.0
     assert recall_at_least(np.array([0.0, 0.0, 0.1])) == 0.0
     recalls = np.random.default_rng(0).choice([0.8, 0.9, 1.0], size=1000)
     by_scipy = stats.norm.interval(0.9, loc=recalls.mean(), scale=stats.sem(recalls))[0]
     assert recall_at_least(recalls) == pytest.approx(by_scipy, abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [2, 8, 51, 52, 1000])
+def test_perfect_answers_vouch_for_no_more_than_wilson_lets_them(count: int) -> None:
+    wilson = stats.binomtest(count, count).proportion_ci(confidence_level=0.9, method="wilson").low
+    assert recall_at_least(np.ones(count)) == pytest.approx(wilson, abs=1e-4)
+    assert (recall_at_least(np.ones(count)) >= 0.95) == (count >= 52)
+
+
+def test_few_queries_that_find_the_same_say_little_of_the_others() -> None:
+    assert recall_at_least(np.full(8, 0.9)) == pytest.approx(0.9 * 8 / (8 + 1.645**2), abs=1e-12)
+
+
+@pytest.mark.parametrize(("recall", "least"), [(0.5, 3), (0.95, 52), (0.99, 268), (0.1, 2)])
+def test_so_many_perfect_answers_show_a_recall(recall: float, least: int) -> None:
+    assert queries_to_show(recall) == least
+    assert recall_at_least(np.ones(least)) >= recall
+    assert least == 2 or recall_at_least(np.ones(least - 1)) < recall
+
+
+def test_no_number_of_queries_shows_that_everything_is_found() -> None:
+    assert queries_to_show(1.0) is None
+    assert recall_at_least(np.ones(100_000)) < 1.0
 
 
 def test_what_is_held_out_is_not_to_be_found_by_any(vectors: VectorStore, alive: NDArray[np.bool_]) -> None:

@@ -1,5 +1,6 @@
 """The choice of an index by measurement, with a stopwatch that knows what it will say."""
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -241,12 +242,37 @@ def test_given_queries_are_measured_with(vectors: VectorStore, alive: NDArray[np
         asked.append(queries)
         return [Speed(1.0, 1000.0) for _ in searchers]
 
-    queries = clustered(70, seed=3)
+    queries = clustered(80, seed=3)
     plan = tune(vectors, alive, THROUGH, Plan(), queries, timed=timed).plan
-    assert plan.queries == "70 given queries"
+    assert plan.queries == "80 given queries"
     assert {tuple(row) for part in asked for row in part.tolist()} <= {tuple(row) for row in queries.tolist()}
     with pytest.raises(BadInputError, match="4 queries are too few"):
         tune(vectors, alive, THROUGH, Plan(), queries[:4], timed=timed)
+
+
+@pytest.mark.usefixtures("lists_only")
+def test_queries_too_few_to_show_the_recall_are_refused_before_anything_is_built(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    heard: list[Progress] = []
+    says = r"^40 queries cannot show recall 0\.95@10, even if all found everything\. Give 73 or more, or none"
+    with pytest.raises(BadInputError, match=says):
+        tune(vectors, alive, THROUGH, Plan(), clustered(40, seed=3), listener=heard.append)
+    assert heard == []
+    plan = Plan(contract=RecallContract(0.5, 10))
+    assert tune(vectors, alive, THROUGH, plan, clustered(40, seed=3), timed=by_kind({})).plan.report != ()
+
+
+@pytest.mark.usefixtures("lists_only")
+@pytest.mark.parametrize("recall", [0.999, 1.0])
+def test_a_recall_that_stored_vectors_cannot_show_is_kept_by_exact_search(
+    vectors: VectorStore, alive: NDArray[np.bool_], recall: float
+) -> None:
+    plan = tune(
+        vectors, alive, THROUGH, Plan(contract=RecallContract(recall, 10)), timed=by_kind(FAST_LISTS)
+    ).plan
+    assert (plan.kind, [row.verdict for row in plan.report]) == (PlanKind.EXACT, ["taken"])
+    assert re.fullmatch(rf"\d+ queries cannot show recall {recall:g}@10: searched exactly", plan.note)
 
 
 def test_few_passages_need_no_index(vectors: VectorStore) -> None:

@@ -106,11 +106,10 @@ def test_what_reading_raises_comes_out_after_what_was_begun_and_ends_the_thread(
             yield ["the cat"]
         raise KeyError("the reader's own error")
 
-    given = 0
+    given: list[object] = []
     with pytest.raises(KeyError, match="the reader's own error"):
-        for _ in fresh.stream(windows()):
-            given += 1
-    assert given == noted.count("begun") == max(good - ahead[0], 0)
+        given.extend(fresh.stream(windows()))
+    assert len(given) == noted.count("begun") == max(good - ahead[0], 0)
     assert not tokenizer_threads()
 
 

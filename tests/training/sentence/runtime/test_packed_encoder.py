@@ -271,3 +271,31 @@ def test_a_text_without_tokens_changes_no_other_texts_vector(
     np.testing.assert_array_equal(together[[1, 3, 4]], alone)
     np.testing.assert_allclose(together[[0, 2]], encoder.run([[], []]), atol=1e-6)
     assert np.abs(together[0] - alone).max(axis=1).min() > 0.01
+
+
+def test_a_gpus_vectors_are_waited_for_on_their_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With stand-ins: the copy's end is noted on the stream of the vectors' GPU, not of the current one."""
+    noted: list[str] = []
+
+    class OnGpu:
+        is_cuda, shape, device = True, (2, 1), "cuda:1"
+
+    class Pinned:
+        def copy_(self, vectors: OnGpu, *, non_blocking: bool) -> torch.Tensor:
+            noted.append(f"copied from {vectors.device}, waiting: {not non_blocking}")
+            return torch.tensor([[1.0], [2.0]])
+
+    class Event:
+        def record(self, stream: str) -> None:
+            noted.append(f"recorded on {stream}")
+
+        def synchronize(self) -> None:
+            noted.append("waited")
+
+    monkeypatch.setattr(torch, "empty", lambda *_shape, **_options: Pinned())
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
+    finish = packed_encoder_module._fetched(OnGpu(), np.array([1, 0]))  # type: ignore[arg-type]  # a stand-in
+    assert noted == ["copied from cuda:1, waiting: False", "recorded on the stream of cuda:1"]
+    assert finish().tolist() == [[2.0], [1.0]]
+    assert noted[-1] == "waited"
