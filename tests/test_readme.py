@@ -27,6 +27,11 @@ COMMANDS = [
     for line in block.splitlines()
     if line[:2] == "$ "
 ]
+LANGUAGES = [
+    f"{kind} {language}"
+    for kind in ("old", "spoken", "written")
+    for language in ("Manx", "Votic", "Komi", "Ainu", "Breton", "Ladin", "Saami", "Mari", "Yupik")
+]
 MEASURED = re.findall(r"`(nearsay [^`]+)` \|$", README, re.MULTILINE)
 
 
@@ -62,7 +67,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "my-encoder" / "sentence_bert_config.json").write_text(
         '{"max_seq_length": 64, "do_lower_case": false}'
     )
-    (folder / "asked.txt").write_text("comparing sentences\nparsers for small languages\n")
+    asked = (f"{what} of {language}" for what in ("parsers", "vowels", "idioms") for language in LANGUAGES)
+    (folder / "asked.txt").write_text("".join(f"{question}\n" for question in asked))
     _training_files(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -149,7 +155,7 @@ def test_every_figure_of_the_readme_is_what_was_measured() -> None:
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = set(re.findall("<!-- figures: (\\w+) -->", README))
-    assert {"quality", "training"} <= told
+    assert {"encoding", "modes", "quality", "training"} <= told
     assert README.count("<!-- end -->") == len(told)
 
 

@@ -19,8 +19,10 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
 from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.store import Store
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 OpenLibrary = Callable[[], Library]
@@ -158,7 +160,7 @@ def test_these_are_no_names_for_collections(library: Library, name: str) -> None
 @given(st.text(max_size=12))
 def test_a_name_is_taken_as_it_is_or_refused(name: str) -> None:
     library = Library.__new__(Library)  # names are looked at before anything is read
-    library.store = None
+    library.store = Store(Path("nowhere"), Database("sqlite://"))
     try:
         assert library.collection(name).name == name
     except BadInputError:
