@@ -155,7 +155,7 @@ def test_every_figure_of_the_readme_is_what_was_measured() -> None:
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = set(re.findall("<!-- figures: (\\w+) -->", README))
-    assert {"encoding", "modes", "quality", "search", "training"} <= told
+    assert {"encoding", "filters", "modes", "quality", "search", "training"} <= told
     assert README.count("<!-- end -->") == len(told)
 
 
