@@ -25,10 +25,7 @@ class Graph(Engine):
     keeps_recall_under_filters = False
     defaults: ClassVar[Mapping[str, int]] = {"ef": 64, "factor": 2}
     number_bytes: ClassVar[int]  # bytes of a stored number
-
-    def quantiser(self) -> int:
-        """FAISS's name of the storage."""
-        raise NotImplementedError
+    coded: ClassVar[str]  # FAISS's name of how a number is stored
 
     def shapes(self, count: int, dimension: int) -> tuple[Mapping[str, int], ...]:  # noqa: ARG002
         """16 links, twice as many on the ground floor."""
@@ -54,7 +51,10 @@ class Graph(Engine):
         """One passage after another on one thread: with several, their order by chance would show."""
         faiss = faiss_module()
         graph = faiss.IndexHNSWSQ(
-            vectors.dimension, self.quantiser(), shape["links"], faiss.METRIC_INNER_PRODUCT
+            vectors.dimension,
+            getattr(faiss.ScalarQuantizer, self.coded),
+            shape["links"],
+            faiss.METRIC_INNER_PRODUCT,
         )
         graph.hnsw.efConstruction = shape["ef_construction"]
         graph.hnsw.rng = faiss.RandomGenerator(seed)
@@ -82,10 +82,7 @@ class HalfPrecisionGraph(Graph):
 
     kind = PlanKind.HNSW
     number_bytes = 2
-
-    def quantiser(self) -> int:
-        """fp16."""
-        return int(faiss_module().ScalarQuantizer.QT_fp16)
+    coded = "QT_fp16"
 
 
 class ByteGraph(Graph):
@@ -93,7 +90,4 @@ class ByteGraph(Graph):
 
     kind = PlanKind.HNSW_SQ8
     number_bytes = 1
-
-    def quantiser(self) -> int:
-        """8 bit."""
-        return int(faiss_module().ScalarQuantizer.QT_8bit)
+    coded = "QT_8bit"

@@ -18,6 +18,7 @@ from nearsay.indexer.vector_store import VectorStore
 __all__ = [
     "HalfPrecisionLists",
     "InvertedLists",
+    "NumberLists",
     "ProductQuantisedLists",
     "ScalarQuantisedLists",
     "steps_of_probes",
@@ -102,50 +103,44 @@ class InvertedLists(Engine):
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
-class HalfPrecisionLists(InvertedLists):
+class NumberLists(InvertedLists):
+    """What the lists share that code every number of a vector by itself."""
+
+    defaults: ClassVar[Mapping[str, int]] = {"probes": 16, "factor": 4}
+    number_bytes: ClassVar[int]  # bytes of a stored number
+    coded: ClassVar[str]  # FAISS's name of how a number is stored
+
+    def empty(self, dimension: int, shape: Mapping[str, int]) -> Any:  # noqa: ANN401 - FAISS has no types
+        """IndexIVFScalarQuantizer, not by residual."""
+        faiss = faiss_module()
+        return faiss.IndexIVFScalarQuantizer(
+            faiss.IndexFlatIP(dimension),
+            dimension,
+            shape["lists"],
+            getattr(faiss.ScalarQuantizer, self.coded),
+            faiss.METRIC_INNER_PRODUCT,
+            False,
+        )
+
+    def code_bytes(self, dimension: int, shape: Mapping[str, int]) -> int:  # noqa: ARG002
+        """So many a number."""
+        return self.number_bytes * dimension
+
+
+class HalfPrecisionLists(NumberLists):
     """Vectors in half precision: as good as exact within the lists, two bytes a number."""
 
     kind = PlanKind.IVF
-    defaults: ClassVar[Mapping[str, int]] = {"probes": 16, "factor": 4}
-
-    def empty(self, dimension: int, shape: Mapping[str, int]) -> Any:  # noqa: ANN401 - FAISS has no types
-        """IndexIVFScalarQuantizer, fp16, not by residual."""
-        faiss = faiss_module()
-        return faiss.IndexIVFScalarQuantizer(
-            faiss.IndexFlatIP(dimension),
-            dimension,
-            shape["lists"],
-            faiss.ScalarQuantizer.QT_fp16,
-            faiss.METRIC_INNER_PRODUCT,
-            False,
-        )
-
-    def code_bytes(self, dimension: int, shape: Mapping[str, int]) -> int:  # noqa: ARG002
-        """Two a number."""
-        return 2 * dimension
+    number_bytes = 2
+    coded = "QT_fp16"
 
 
-class ScalarQuantisedLists(InvertedLists):
+class ScalarQuantisedLists(NumberLists):
     """Vectors in a byte a number."""
 
     kind = PlanKind.IVF_SQ8
-    defaults: ClassVar[Mapping[str, int]] = {"probes": 16, "factor": 4}
-
-    def empty(self, dimension: int, shape: Mapping[str, int]) -> Any:  # noqa: ANN401 - FAISS has no types
-        """IndexIVFScalarQuantizer, 8 bit, not by residual."""
-        faiss = faiss_module()
-        return faiss.IndexIVFScalarQuantizer(
-            faiss.IndexFlatIP(dimension),
-            dimension,
-            shape["lists"],
-            faiss.ScalarQuantizer.QT_8bit,
-            faiss.METRIC_INNER_PRODUCT,
-            False,
-        )
-
-    def code_bytes(self, dimension: int, shape: Mapping[str, int]) -> int:  # noqa: ARG002
-        """One a number."""
-        return dimension
+    number_bytes = 1
+    coded = "QT_8bit"
 
 
 class ProductQuantisedLists(InvertedLists):
