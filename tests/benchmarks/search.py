@@ -9,12 +9,17 @@ up, less the index's own time.
 
     python tests/benchmarks/search.py --vectors FILE.npy | --texts FILE [--million] [--out FILE.json]
 
+`--keep DIR` keeps what is built over the million, so that the timing can be run again; `--million-only` adds
+the million to what `--out` says already of the real vectors.
+
 Needs hnswlib and usearch: pip install 'nearsay[benchmarks]'.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -57,9 +62,12 @@ def child(arguments: list[str]) -> dict[str, float]:
 def built(number: int, vectors: Path, folder: Path, threads: int) -> dict[str, float]:
     """Build peer `number` into the folder."""
     read = np.load(vectors)
-    begin = time.perf_counter()
+    begin, worked = time.perf_counter(), time.process_time()
     PEERS[number].build(read, folder, threads)
-    return {"seconds": round(time.perf_counter() - begin, 1)}
+    return {
+        "seconds": round(time.perf_counter() - begin, 1),
+        "processor_seconds": round(time.process_time() - worked, 1),
+    }
 
 
 def opened(number: int, queries: Path, folder: Path, step: object) -> dict[str, float]:
@@ -146,10 +154,14 @@ def measured(vectors: np.ndarray, queries: np.ndarray, chosen: argparse.Namespac
         if chosen.only and peer.name not in chosen.only:
             continue
         folder = home / str(number)
-        folder.mkdir()
-        said(f"building {peer.name} over {len(vectors):,}")
-        arguments = [str(home / "vectors.npy"), str(folder), str(threads)]
-        build = child(["--child-build", str(number), *arguments])
+        noted = home / f"{number}.json"
+        if not noted.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            said(f"building {peer.name} over {len(vectors):,}")
+            arguments = [str(home / "vectors.npy"), str(folder), str(threads)]
+            noted.write_text(json.dumps(child(["--child-build", str(number), *arguments])))
+        build = json.loads(noted.read_text())
         peer.open(folder)
         peer.threads(threads)
         reached = cheapest(peer, queries, truth)
@@ -162,6 +174,7 @@ def measured(vectors: np.ndarray, queries: np.ndarray, chosen: argparse.Namespac
             "step": peer.step,
             "recall_at_10": reached,
             "build_seconds": build["seconds"],
+            "build_processor_seconds": build["processor_seconds"],
             "file_bytes": sum(file.stat().st_size for file in folder.iterdir()),
             "resident_mb": memory,
         }
@@ -215,12 +228,16 @@ def main() -> None:
     parser.add_argument(
         "--million", type=int, nargs="?", const=1_000_000, help="as well with so many made ones"
     )
+    parser.add_argument("--million-only", action="store_true", help="keep the rest of what --out says")
+    parser.add_argument("--keep", type=Path, help="where the engines over the million stay")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", action="append", help="an engine by its name; several times for several")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
+    if chosen.million_only and not (chosen.million and chosen.out and chosen.out.exists()):
+        parser.error("--million-only needs --million, and --out with what was measured before")
     queries, vectors = held_out(
         real_vectors(chosen.vectors, chosen.texts, chosen.limit), chosen.queries, SEED
     )
@@ -234,14 +251,19 @@ def main() -> None:
         "memory": HOW_HELD,
         "rounds": chosen.rounds,
     }
-    with tempfile.TemporaryDirectory() as home:
-        (Path(home) / "real").mkdir()
-        result["real"] = measured(vectors, queries, chosen, Path(home) / "real")
-    result["overhead"] = overhead(vectors, queries)
-    if chosen.million:
+    if chosen.million_only:
+        result = json.loads(chosen.out.read_text("utf-8"))
+    else:
         with tempfile.TemporaryDirectory() as home:
+            result["real"] = measured(vectors, queries, chosen, Path(home))
+        result["overhead"] = overhead(vectors, queries)
+    if chosen.million:
+        with contextlib.ExitStack() as leaving:
+            home = chosen.keep or Path(leaving.enter_context(tempfile.TemporaryDirectory()))
+            home.mkdir(parents=True, exist_ok=True)
             made = grown(vectors, chosen.million, SEED)
-            result["million"] = {"made": HOW_MADE, **measured(made, queries, chosen, Path(home))}
+            figures = measured(made, queries, chosen, home)
+            result["million"] = {"made": HOW_MADE, "commit": commit(), "machine": machine(), **figures}
     written = json.dumps(result, indent=2)
     if chosen.out:
         chosen.out.parent.mkdir(parents=True, exist_ok=True)
