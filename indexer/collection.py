@@ -31,6 +31,8 @@ from nearsay.indexer.declaring import DeclareReport, declare_fields, declared_na
 from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.explain.explanation import Explanation
 from nearsay.indexer.explain.hits import explain_hits
+from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.exploring.explorer import Explorer
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
 from nearsay.indexer.filters.facets import Facets, facets
 from nearsay.indexer.filters.parse import Where, parse, parse_field
@@ -422,6 +424,11 @@ class Collection:
     def snapshot(self) -> Snapshot:
         """What a search sees at this moment: the live generation's vectors, its index, what is removed."""
         return self._snapshot.take()
+
+    @property
+    def explore(self) -> Explorer:
+        """What the collection says of itself without a query: pairs, clusters, maps, samples."""
+        return Explorer(Explored(self.name, self._store, self.snapshot, self._locked))
 
     def declared_fields(self) -> tuple[str, ...]:
         """The metadata fields that were declared, so that filters and counts over them are quick."""

@@ -14,6 +14,7 @@ from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.encode import encode
 from nearsay.app.cli.evaluate import evaluate
+from nearsay.app.cli.explore import explore
 from nearsay.app.cli.facets import facets
 from nearsay.app.cli.fill import fill, next_
 from nearsay.app.cli.index import index
@@ -53,5 +54,5 @@ def main() -> None:
     """
 
 
-for command in (demo, index, search, similar, facets, encode, train, evaluate, fill, next_, doctor):
+for command in (demo, index, search, similar, explore, facets, encode, train, evaluate, fill, next_, doctor):
     main.add_command(command)

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue import field_values
+from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
     collections,
     documents,
@@ -82,6 +83,7 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
     """Remove a collection and every row of it."""
     lexical_rows.drop_table(connection, collection_id)
     field_values.forget(connection, field_values.declared(connection, collection_id))
+    leave_collection(connection, collection_id)
     for table in (segments, generations, removed_passages, passages, documents):
         connection.execute(table.delete().where(table.c.collection_id == collection_id))
     connection.execute(collections.delete().where(collections.c.id == collection_id))

@@ -11,6 +11,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values
 from nearsay.indexer.catalogue.bulk import insert_rows, json_text
+from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
 from nearsay.indexer.hybrid import lexical_rows
@@ -183,6 +184,7 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
     """Remove the documents for which the condition holds, with their passages; how many documents."""
     chosen = sa.select(documents.c.number).where(documents.c.collection_id == collection_id, condition)
     numbers = list(connection.execute(chosen).scalars())
+    leave_documents(connection, collection_id, numbers)
     for begin in range(0, len(numbers), _SOME):
         some = numbers[begin : begin + _SOME]
         of_them = (passages.c.collection_id == collection_id) & passages.c.document.in_(some)

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.tables import encoders, generations, passages, segments
 from nearsay.indexer.segment import SegmentHeader, SegmentKind
 from nearsay.indexer.store import now
@@ -183,7 +184,8 @@ def embedded_through(connection: sa.Connection, generation: GenerationRow, last:
 
 
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
-    """Forget a generation and its segments."""
+    """Forget a generation with its segments, clusters and map."""
+    leave_generation(connection, generation.collection_id, generation.number)
     connection.execute(
         segments.delete().where(
             segments.c.collection_id == generation.collection_id, segments.c.generation == generation.number

@@ -12,10 +12,12 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Numeric,
     String,
@@ -27,14 +29,20 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 __all__ = [
+    "cluster_members",
+    "clusterings",
+    "clusters",
     "collections",
     "declared_fields",
     "documents",
     "encoders",
     "field_values",
+    "gates",
     "generations",
     "libraries",
+    "maps",
     "metadata",
+    "near_duplicates",
     "passages",
     "removed_passages",
     "segments",
@@ -226,4 +234,94 @@ segments = Table(
     CheckConstraint("state IN ('current', 'quarantined')", name="state"),
     Index(None, "collection_id", "generation"),
     sqlite_autoincrement=True,
+)
+
+# The passages of a generation in clusters: one clustering a generation, the newest.
+clusterings = Table(
+    "clusterings",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("collection_id", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("method", String(20), nullable=False),
+    Column("parameters", Json, nullable=False),
+    Column("report", Json, nullable=False),  # its scores, and what moved since the clustering before
+    Column("passages", BigInteger, nullable=False),  # how many were looked at, outliers among them
+    Column("through", BigInteger, nullable=False),  # the last of them
+    Column("created_at", String(32), nullable=False),
+    ForeignKeyConstraint(
+        ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
+    ),
+    UniqueConstraint("collection_id", "generation"),
+    sqlite_autoincrement=True,
+)
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("clustering", Integer, ForeignKey("clusterings.id"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # kept from clustering to clustering
+    Column("parent", Integer, nullable=True),  # the cluster of the level above
+    Column("level", Integer, nullable=False),  # 0: holds passages itself; 1…: holds clusters
+    Column("name", Text, nullable=False),
+    Column("named_by_user", Boolean, nullable=False),
+    Column("terms", Json, nullable=False),  # a list of words that tell it from the others, best first
+    Column("central", Json, nullable=False),  # a list of its most central passages' numbers
+    Column("size", BigInteger, nullable=False),  # passages
+    Column("cohesion", Double, nullable=False),  # mean cosine to its centre
+    Column("silhouette", Double, nullable=True),
+)
+
+# Outliers have no row.
+cluster_members = Table(
+    "cluster_members",
+    metadata,
+    Column("clustering", Integer, ForeignKey("clusterings.id"), primary_key=True, autoincrement=False),
+    Column("passage", BigInteger, primary_key=True, autoincrement=False),
+    Column("cluster", Integer, nullable=False),
+    Column("cosine", Double, nullable=False),  # to the cluster's centre
+    Index(None, "clustering", "cluster", "passage"),
+    sqlite_with_rowid=False,
+)
+
+maps = Table(
+    "maps",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("collection_id", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("parameters", Json, nullable=False),
+    Column("points", LargeBinary, nullable=False),  # see nearsay.indexer.maps
+    Column("passages", BigInteger, nullable=False),
+    Column("through", BigInteger, nullable=False),  # the last of them
+    Column("created_at", String(32), nullable=False),
+    ForeignKeyConstraint(
+        ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
+    ),
+    UniqueConstraint("collection_id", "generation"),
+    sqlite_autoincrement=True,
+)
+
+# What the gate found: a document that says nearly the same as one that was there before.
+near_duplicates = Table(
+    "near_duplicates",
+    metadata,
+    Column("collection_id", Integer, primary_key=True, autoincrement=False),
+    Column("document", BigInteger, primary_key=True, autoincrement=False),
+    Column("original", BigInteger, nullable=False),
+    Column("cosine", Double, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    ForeignKeyConstraint(["collection_id", "document"], ["documents.collection_id", "documents.number"]),
+    ForeignKeyConstraint(["collection_id", "original"], ["documents.collection_id", "documents.number"]),
+    Index(None, "collection_id", "original"),
+)
+
+gates = Table(
+    "gates",
+    metadata,
+    Column("collection_id", Integer, ForeignKey("collections.id"), primary_key=True, autoincrement=False),
+    Column("action", String(10), nullable=False),
+    Column("threshold", Double, nullable=False),  # cosine
+    Column("checked_through", BigInteger, nullable=False),  # every passage up to it was looked at
+    CheckConstraint("action IN ('report', 'skip', 'link')", name="action"),
 )

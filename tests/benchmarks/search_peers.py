@@ -26,8 +26,9 @@ from nearsay.indexer.segment import (
 )
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["PEERS", "Searched", "resident_mb"]
+__all__ = ["OWN_QUERIES", "PEERS", "Searched", "resident_mb"]
 
+OWN_QUERIES = "own_queries.npy"  # beside the engines' folders: what `tune` measures with
 LINKS, WHILE_BUILDING = 16, 200
 EF = (10, 14, 20, 28, 40, 56, 80, 112, 160, 224, 320, 448, 640, 900)
 SEGMENT = 131_072  # vectors in one of nearsay's segments, as a compaction leaves them
@@ -162,7 +163,7 @@ class Nearsay(Searched):
         self.kind = kind
         self.name = "nearsay" if kind is None else f"nearsay {kind}"
         self.settings = (
-            "the plan that `tune` chooses for recall 0.95@10, on stored vectors that it holds out"
+            "the plan that `tune` chooses for recall 0.95@10"
             if kind is None
             else "one kind; its step chosen as the peers' are"
         )
@@ -180,7 +181,9 @@ class Nearsay(Searched):
         kept: dict[str, Any] = {"segments": [path.name for path in paths], "dimension": vectors.shape[1]}
         if self.kind is None:
             alive = np.ones(len(ids), dtype=np.bool_)
-            tuned = tune(store, alive, len(ids), Plan(contract=RecallContract(0.95, 10)))
+            own = folder.parent / OWN_QUERIES
+            asked = np.load(own) if own.exists() else None
+            tuned = tune(store, alive, len(ids), Plan(contract=RecallContract(0.95, 10)), asked)
             index, kept["plan"] = tuned.index, tuned.plan.to_json()
         else:
             shape = ENGINES[self.kind].shapes(*vectors.shape)[0]

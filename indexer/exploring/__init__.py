@@ -1,0 +1,1 @@
+"""What a collection says of itself without a query."""

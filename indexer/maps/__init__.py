@@ -1,0 +1,1 @@
+"""Maps: the passages of a collection in two dimensions."""
