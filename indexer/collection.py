@@ -4,12 +4,12 @@ import contextlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
@@ -17,7 +17,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
-from nearsay.indexer.catalogue import collections, documents, generations, passages
+from nearsay.indexer.catalogue import collections, documents, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -28,16 +28,18 @@ from nearsay.indexer.collection_search import CollectionSearch, SearchOptions
 from nearsay.indexer.compaction import CompactReport, compact, merge_small
 from nearsay.indexer.contract_check import check_contract
 from nearsay.indexer.declaring import DeclareReport, declare_fields, declared_names, forget_fields
+from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.explain.explanation import Explanation
 from nearsay.indexer.explain.hits import explain_hits
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.explorer import Explorer
+from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
 from nearsay.indexer.filters.facets import Facets, facets
-from nearsay.indexer.filters.parse import Where, parse, parse_field
+from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import declared_of
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.where import documents_where, expression_of
 from nearsay.indexer.hit import Hit, Hits
 from nearsay.indexer.hybrid.fusion import Fusion
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
@@ -59,8 +61,8 @@ from nearsay.indexer.rollout import (
     promote,
     rebuild,
 )
-from nearsay.indexer.sample import Sample
-from nearsay.indexer.search import SearchRequest, search
+from nearsay.indexer.sample import Sample, drawn_sample
+from nearsay.indexer.search import SearchRequest
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.strict import check_strictly, checked_files
 from nearsay.indexer.vector_store import unit_length
@@ -110,6 +112,8 @@ class Collection:
         metadata: Sequence[str] | None = None,
         options: ReadOptions = _USUAL,
         strict: bool = False,
+        near_duplicates: str | None = None,
+        near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
         stdin: BinaryIO | None = None,
     ) -> AddReport:
@@ -119,6 +123,8 @@ class Collection:
         text, id, title, metadata: the names of the fields; None = guessed, and said in the report's notes
         options: everything else about reading
         strict:  read everything first, and write nothing if a row cannot be used (StrictError)
+        near_duplicates: of earlier documents: report, skip or link; off = no gate, None = as it was; the
+            gate and its threshold (a cosine, 0.95 at first) are remembered for later additions
 
         Killed anywhere, the same call goes on where it was. BadInputError if nothing can be used,
         EncoderMismatchError, BusyError and DiskFullError each with its remedy.
@@ -130,10 +136,11 @@ class Collection:
             title=options.title if title is None else title,
             metadata=options.metadata if metadata is None else tuple(metadata),
         )
+        gate = AskedGate(near_duplicates, near_duplicate_threshold)
         if strict:
             with checked_files(sources, chosen, stdin) as again:
-                return self._add(read(sources, chosen, stdin=again), progress)
-        return self._add(read(sources, chosen, stdin=stdin), progress)
+                return self._add(read(sources, chosen, stdin=again), progress, gate)
+        return self._add(read(sources, chosen, stdin=stdin), progress, gate)
 
     def add_rows(
         self,
@@ -141,6 +148,8 @@ class Collection:
         *,
         options: ReadOptions = _USUAL,
         strict: bool = False,
+        near_duplicates: str | None = None,
+        near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
     ) -> AddReport:
         """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory."""
@@ -149,7 +158,8 @@ class Collection:
         if strict:
             rows = list(rows)
             check_strictly(read_rows(rows, options))
-        return self._add(read_rows(rows, options), progress)
+        gate = AskedGate(near_duplicates, near_duplicate_threshold)
+        return self._add(read_rows(rows, options), progress, gate)
 
     def remove(self, ids: Iterable[str] = (), *, where: Where | None = None) -> int:
         """Remove documents by id, and those that a filter lets through; how many. Searches miss them at once.
@@ -160,14 +170,14 @@ class Collection:
         if isinstance(ids, str):
             raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
         wanted = list(dict.fromkeys(ids))
-        chosen = None if where is None else condition(parse(where), self._store.database.dialect)
         with self._locked(row, "remove"):
-            removed = self._removed(row, wanted, chosen)
+            removed = self._removed(row, wanted, where)
             check_contract(self._store, row, self.snapshot)
         return removed
 
-    def _removed(self, row: CollectionRow, wanted: list[str], chosen: ColumnElement[bool] | None) -> int:
+    def _removed(self, row: CollectionRow, wanted: list[str], where: Where | None) -> int:
         with self._store.database.writing() as connection:
+            chosen = documents_where(connection, row.id, where)
             missing = sorted(set(wanted) - set(documents.known(connection, row.id, wanted)))
             if missing:
                 raise UnknownDocumentError(
@@ -350,22 +360,22 @@ class Collection:
         return explain_hits(self._encoder.of(snapshot.generation), query, hits, language=language)
 
     def similar(
-        self, id_: str, k: int = 10, *, where: Where | None = None, by_document: bool = False
+        self,
+        ids: str | Sequence[str],
+        k: int = 10,
+        *,
+        without: str | Sequence[str] = (),
+        away: float = AWAY,
+        where: Where | None = None,
+        by_document: bool = False,
     ) -> Hits:
-        """The k passages nearest to a document (the mean of its passages), without its own."""
-        snapshot = self.snapshot()
-        with self._store.database.reading() as connection:
-            own = passages.passage_numbers_of(connection, snapshot.collection.id, id_)
-        if own is None:
-            raise self._record.no_document(id_)
-        positions = snapshot.vectors.positions(np.array(sorted(own), dtype=np.int64))
-        if not positions.size:
-            raise BadInputError(
-                f"document '{id_}' has no vector yet. Finish the indexing: nearsay index rebuild {self.name}"
-            )
-        mean = snapshot.vectors.rows(positions).mean(axis=0, keepdims=True)
-        request = SearchRequest(k=k, where=where, by_document=by_document, without=frozenset(own))
-        return search(self._store, snapshot, unit_length(mean)[0], request)
+        """The k passages nearest to documents, and away from those of `without`; none of their own.
+
+        A document is the mean of its passages; `away` is the weight of those against these, see
+        `nearsay.indexer.exploring.similar`.
+        """
+        request = SearchRequest(k=k, where=where, by_document=by_document)
+        return similar(self._explored(), Likeness.of(ids, without, away), request)
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Every living passage's number (n,) and unit-length vector (n, d)."""
@@ -376,15 +386,7 @@ class Collection:
     def sample(self, count: int, seed: int) -> Sample:
         """Some passages with their texts and stored vectors, drawn at random from those that are searched."""
         snapshot = self.snapshot()
-        living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
-        generator = np.random.default_rng(seed)
-        drawn = np.sort(generator.choice(living, size=min(count, living.size), replace=False))
-        with self._store.database.reading() as connection:
-            texts = passages.encoded_texts(connection, snapshot.collection.id, drawn.tolist())
-        numbers = [number for number in drawn.tolist() if number in texts]
-        vectors = snapshot.vectors.rows(snapshot.vectors.positions(np.array(numbers, dtype=np.int64)))
-        encoder = self._encoder.of(snapshot.generation)
-        return Sample(numbers, [texts[number] for number in numbers], vectors, encoder, snapshot)
+        return drawn_sample(self._store, snapshot, self._encoder.of(snapshot.generation), count, seed)
 
     def document(self, id_: str) -> StoredDocument:
         """One document; UnknownDocumentError if it is not there."""
@@ -428,7 +430,7 @@ class Collection:
     @property
     def explore(self) -> Explorer:
         """What the collection says of itself without a query: pairs, clusters, maps, samples."""
-        return Explorer(Explored(self.name, self._store, self.snapshot, self._locked))
+        return Explorer(self._explored())
 
     def declared_fields(self) -> tuple[str, ...]:
         """The metadata fields that were declared, so that filters and counts over them are quick."""
@@ -437,8 +439,8 @@ class Collection:
     def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> Facets:
         """How many documents have each value of a field, the commonest first, under a filter."""
         row = self._record.row()
-        expression = None if where is None else parse(where)
         with self._store.database.reading() as connection:
+            expression = None if where is None else expression_of(connection, row.id, where)
             declared = declared_of(connection, row.id)
             return facets(connection, row.id, parse_field(field), expression, declared, limit)
 
@@ -448,7 +450,10 @@ class Collection:
 
     # Inside
 
-    def _add(self, reading: Reading, progress: ProgressListener) -> AddReport:
+    def _explored(self) -> Explored:
+        return Explored(self.name, self._store, self.snapshot, self._locked, self._encoder.of)
+
+    def _add(self, reading: Reading, progress: ProgressListener, gate: AskedGate) -> AddReport:
         encoder = self._encoder.for_writing()
         is_new = not self.exists()
         row = self._record.made()
@@ -461,6 +466,7 @@ class Collection:
                     generation = live_or_begin(connection, row, encoder, first.to_json())
                     check_encoder(self.name, generation, encoder)
                     generations.register_encoder(connection, encoder)  # it may have moved
+                    gate.settle(connection, row, generation)
                 report = add(self._store, row, generation, encoder, reading, progress)
                 done = True
             finally:
@@ -469,9 +475,11 @@ class Collection:
                         self._record.forget_empty(row)
             merge_small(self._store, row, generation)
             promise = self._promise.of(generation.plan)
-            plan = refresh_index(self._store, row, generation, contract=promise, listener=progress)
-            said = unmeasured(self.name, plan, promise), check_contract(self._store, row, self.snapshot)
-        return replace(report, notes=(*report.notes, *(note for note in said if note is not None)))
+            index = partial(refresh_index, self._store, row, generation, contract=promise, listener=progress)
+            passed = go_through_gate(self._store, row, self.snapshot, index, progress)
+            said = unmeasured(self.name, index(), promise), check_contract(self._store, row, self.snapshot)
+        notes = (*report.notes, *(note for note in said if note is not None))
+        return replace(report, notes=notes, near_duplicates=passed)
 
     def _go_live(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> int:
         encoder = self._encoder.loaded(generation)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX
-from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue import clusterings, collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -60,6 +60,7 @@ def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = Fal
         living = passages.passage_numbers(connection, collection.id)
     vectors_dropped = sum(_merge(store, collection, generation, living) for generation in every)
     with store.database.writing() as connection:
+        clusterings.leave_removed(connection, collection.id)
         connection.execute(removed_passages.delete().where(removed_passages.c.collection_id == collection.id))
         collections.changed(connection, collection.id, compacted=True)
     with store.database.reading() as connection:

@@ -6,7 +6,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue import collections, field_values, generations, passages
+from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -50,6 +50,7 @@ def examine(library: Library, *, prove: bool = False) -> list[Finding]:
         of_it.append(_words(library, row, prove=prove))
         if prove:
             of_it += _fields(library, row)
+        of_it += _clusters(library, row)
         of_it.append(_orphans(library, row))
         if prove and all(finding.sound for finding in of_it):
             of_it += _prove(collection)
@@ -162,6 +163,16 @@ def _fields(library: Library, row: CollectionRow) -> Iterator[Finding]:
     elif count:
         detail = f"{count} declared, each value compared with the metadata"
         yield Finding(f"{row.name}, fields", detail, sound=True)
+
+
+def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
+    with library.store.database.reading() as connection:
+        if clusterings.latest(connection, row.id) is None:
+            return
+        stray = clusterings.stray_members(connection, row.id)
+    detail = f"{stray} members that are no passage or in no cluster"
+    anew = f". Make them anew: nearsay explore clusters {row.name} --anew"
+    yield Finding(f"{row.name}, clusters", detail + (anew if stray else ""), sound=not stray)
 
 
 def _orphans(library: Library, row: CollectionRow) -> Finding:

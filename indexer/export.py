@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 from nearsay.data.durable import replacing
 from nearsay.indexer.catalogue import documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.where import documents_where, passages_where
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
 
@@ -20,10 +20,10 @@ _PAGE = 1000
 
 def stored_documents(store: Store, collection_id: int, where: Where | None) -> Iterator[StoredDocument]:
     """The documents that a filter lets through, in the order they were added, a page at a time."""
-    chosen = None if where is None else condition(parse(where), store.database.dialect)
     after = 0
     while True:
         with store.database.reading() as connection:
+            chosen = documents_where(connection, collection_id, where)
             page = list(documents.matching(connection, collection_id, chosen, after, _PAGE))
         yield from (document for _, document in page)
         if len(page) < _PAGE:
@@ -44,11 +44,11 @@ def export_documents(store: Store, collection_id: int, where: Where | None) -> I
 
 def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> Iterator[dict[str, Any]]:
     """A JSON object a passage with its vector: id, passage, title, text, metadata, encoder, vector."""
-    chosen = None if where is None else condition(parse(where), store.database.dialect)
     ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
     for begin in range(0, ids.size, _PAGE):
         some = ids[begin : begin + _PAGE]
         with store.database.reading() as connection:
+            chosen = passages_where(connection, snapshot.collection.id, where)
             rows = passages.read_passages(connection, snapshot.collection.id, some.tolist(), chosen)
         vectors = snapshot.vectors.rows(snapshot.vectors.positions(some))
         for number, vector in zip(some.tolist(), vectors, strict=True):

@@ -18,11 +18,13 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading
+from nearsay.indexer.bulk_work import bulk_work
 from nearsay.indexer.catalogue import collections, documents, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.duplicates.gate import GateReport
 from nearsay.indexer.identity import Names, with_ids
 from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut
 from nearsay.indexer.progress import ProgressListener
@@ -56,6 +58,7 @@ class AddReport:
     fault_count: int
     faults: tuple[Fault, ...]  # the first hundred
     notes: tuple[str, ...]  # what was guessed while reading
+    near_duplicates: GateReport | None = None  # None where the collection has no gate for them
 
     @property
     def read(self) -> int:
@@ -94,7 +97,7 @@ def add(
     listener: ProgressListener,
 ) -> AddReport:
     """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
-    with Names() as names:
+    with Names() as names, bulk_work():
         return _add(_Source(store, collection, encoder, reading, names), generation, listener)
 
 

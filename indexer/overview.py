@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import collections, documents, generations
+from nearsay.indexer.catalogue import clusterings, collections, documents, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
-from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.catalogue.tables import passages, removed_passages
 from nearsay.indexer.store import Store
 
 __all__ = ["CollectionOverview", "overview"]
@@ -24,6 +24,8 @@ class CollectionOverview:
     removed: int  # passages that are gone but still in segments: `compact` drops them
     chunking: str
     fields: tuple[str, ...]  # metadata fields of the first thousand documents
+    clusters: int | None  # that the live generation is in; None: it was never clustered
+    unclustered: int  # passages that came since
     created_at: str
     generations: tuple[GenerationRow, ...]
     segments: tuple[SegmentRow, ...]
@@ -45,6 +47,7 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
             .select_from(removed_passages)
             .where(removed_passages.c.collection_id == collection.id)
         ).scalar_one()
+        clustering = clusterings.of_live(connection, collection.id)
         return CollectionOverview(
             name=collection.name,
             documents=document_count,
@@ -53,7 +56,18 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
             removed=removed,
             chunking=collection.chunking,
             fields=tuple(documents.fields_seen(connection, collection.id)),
+            clusters=None if clustering is None else clusterings.count(connection, clustering.id),
+            unclustered=0 if clustering is None else _after(connection, collection.id, clustering.through),
             created_at=collection.created_at,
             generations=tuple(every),
             segments=tuple(generations.segments_of(connection, collection.id)),
         )
+
+
+def _after(connection: sa.Connection, collection_id: int, through: int) -> int:
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(passages)
+        .where(passages.c.collection_id == collection_id, passages.c.number > through)
+    )
+    return int(connection.execute(statement).scalar_one())

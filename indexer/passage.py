@@ -1,18 +1,17 @@
 """The piece of a document that gets one vector."""
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.document import Document
+from nearsay.indexer.json_text import sorted_json_text
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["PassageWindow", "PreparedDocument", "content_hash", "cut", "encoded_text", "prepare", "text_hash"]
 
 _LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
-_sorted_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode  # made once: it takes a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ def prepare(document: Document, id_: str | None = None) -> PreparedDocument:
     content = content_hash(document)
     if id_ is None:
         id_ = f"{document.source or ''}#{content[:16]}" if document.id is None else document.id
-    metadata = _sorted_json(dict(document.metadata)) if document.metadata else "{}"
-    rest = f'["{content}", {_sorted_json(document.source)}, {metadata}]'
+    metadata = sorted_json_text(dict(document.metadata)) if document.metadata else "{}"
+    rest = f'["{content}", {sorted_json_text(document.source)}, {metadata}]'
     return PreparedDocument(document, id_, content, text_hash(rest))
 
 

@@ -91,7 +91,7 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
 
 def _unknown_fields(connection: sa.Connection, snapshot: Snapshot, where: Where) -> list[str]:
     seen = documents.fields_seen(connection, snapshot.collection.id)
-    known = {*seen, "id", "title", "text", "source", "metadata"}
+    known = {*seen, "id", "title", "text", "source", "metadata", "cluster"}
     return [
         f"no document looked at has a field '{path[0]}'; there are: {', '.join(seen) or 'none'}"
         for path in fields(parse(where))

@@ -7,11 +7,14 @@ import click
 from nearsay.app.cli.printing import print_json, print_notes, visible
 
 if TYPE_CHECKING:
+    from nearsay.indexer.duplicates.gate import GateReport
     from nearsay.indexer.ingest import AddReport
 
 __all__ = ["print_report"]
 
 _FAULTS_SHOWN = 10
+_NEAR_DUPLICATES_SHOWN = 10
+_DONE = {"report": "found and kept", "skip": "removed again", "link": "linked"}
 
 
 def print_report(collection: str, report: "AddReport", *, as_json: bool) -> None:
@@ -41,3 +44,18 @@ def print_report(collection: str, report: "AddReport", *, as_json: bool) -> None
             f"{report.truncated:,} passages were longer than the encoder takes and cut (see --chunking)",
             err=True,
         )
+    if report.near_duplicates is not None:
+        _print_gate(report.near_duplicates)
+
+
+def _print_gate(gate: "GateReport") -> None:
+    for found in gate.first[:_NEAR_DUPLICATES_SHOWN]:
+        click.echo(
+            f"{visible(found.id)} says nearly what {visible(found.original)} says ({found.cosine:.3f})",
+            err=True,
+        )
+    click.echo(
+        f"near-duplicates: {gate.count:,} of {gate.looked_at:,} documents {_DONE[gate.action]} "
+        f"(cosine of {gate.threshold:g} and above)",
+        err=True,
+    )

@@ -2,17 +2,21 @@
 
 import sys
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, library_options, open_library
-from nearsay.app.cli.printing import print_hits
+from nearsay.app.cli.printing import print_hits, print_table
 from nearsay.app.cli.progress_bar import ProgressBar
+
+if TYPE_CHECKING:
+    from nearsay.indexer.clusters.clustering import Cluster, Clustering
 
 __all__ = ["demo"]
 
 _COLLECTION = "samples"
+_SHOWN = 8  # clusters
 _SEARCHES = (
     ("walks are a tug of war, my arm is killing me", None),
     ("program stops misbehaving the moment I try to inspect it", "subject = 'software debugging'"),
@@ -23,7 +27,7 @@ _SEARCHES = (
 @click.command()
 @library_options
 def demo(**place: Unpack[Place]) -> None:
-    """Index the sample corpus and search it three times.
+    """Index the sample corpus, search it three times, and put it into clusters.
 
     Run again it embeds nothing. Ends with how to go on.
 
@@ -45,7 +49,24 @@ def demo(**place: Unpack[Place]) -> None:
                 f"\n{click.style(f'“{query}”', fg='cyan', bold=True)}" + (f"  where {where}" if where else "")
             )
             print_hits(samples.search(query, k=3, where=where), as_json=False)
+        anew = report.embedded or not samples.explore.has_clusters()
+        found = samples.explore.cluster(progress=bar) if anew else samples.explore.clusters()
+    _say_what_there_is(found)
     _say_how_to_go_on(str(place["library"]))
+
+
+def _say_what_there_is(found: "Clustering") -> None:
+    largest = [each for each in found.clusters if each.level == 0]
+    head = click.style("What is in it", fg="cyan", bold=True)
+    click.echo(f"\n{head}: {len(largest)} clusters, the largest of them")
+    print_table(
+        ["cluster", "passages", "about", "for example"],
+        [[each.number, each.size, each.name, _example(each)] for each in largest[:_SHOWN]],
+    )
+
+
+def _example(each: "Cluster") -> str:
+    return next((one.title or one.text[:60] for one in each.central), "")
 
 
 def _say_how_to_go_on(library: str) -> None:
@@ -55,6 +76,7 @@ Now yours (where the shell does not find nearsay: export PATH="{Path(sys.executa
 export NEARSAY_LIBRARY={library} saves naming the library each time):
   nearsay search {_COLLECTION} "why is the sky dark at night" -k 5
   nearsay search {_COLLECTION} "leash" --where "subject = 'pets' and date >= 2020-01-01"
+  nearsay explore clusters {_COLLECTION}                 all of them; then --where "cluster = 1" in a search
   nearsay index add notes my-notes/                a folder of txt, md, html, pdf, csv, jsonl
   nearsay search notes "what did we decide about holidays"
   nearsay similar {_COLLECTION} --id cooking-01

@@ -50,6 +50,14 @@ def index() -> None:
 @click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
 @contract_options
 @click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
+@click.option(
+    "--near-duplicates",
+    type=click.Choice(["report", "skip", "link", "off"]),
+    help="What becomes of documents that say nearly the same as an earlier one; kept for later additions.",
+)
+@click.option(
+    "--near-duplicate-threshold", type=float, metavar="COSINE", help="From where they do; 0.95 at first."
+)
 @json_option
 @library_options
 def add(
@@ -70,6 +78,8 @@ def add(
     recall: str | None,
     memory: str | None,
     strict: bool,
+    near_duplicates: str | None,
+    near_duplicate_threshold: float | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
@@ -85,6 +95,7 @@ def add(
     Example:
         nearsay index add papers papers.jsonl --text abstract
         cat tickets.txt | nearsay index add tickets -
+        nearsay index add news today.jsonl --near-duplicates skip
     """
     from nearsay.app.cli.add_report import print_report
     from nearsay.data.formats import Format
@@ -109,7 +120,14 @@ def add(
         target = library.collection(
             collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory
         )
-        report = target.add(*sources, options=options, progress=bar, stdin=stdin)
+        report = target.add(
+            *sources,
+            options=options,
+            near_duplicates=near_duplicates,
+            near_duplicate_threshold=near_duplicate_threshold,
+            progress=bar,
+            stdin=stdin,
+        )
     print_report(collection, report, as_json=as_json)
 
 

@@ -106,6 +106,9 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
     click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
     if found.waiting:
         click.echo(f"{found.waiting:,} passages have no vector yet: nearsay index rebuild {found.name}")
+    if found.clusters is not None:
+        more = f"; {found.unclustered:,} newer passages are in none" if found.unclustered else ""
+        click.echo(f"{found.clusters:,} clusters{more}: nearsay explore clusters {found.name}")
     if found.removed:
         click.echo(f"{found.removed:,} removed passages still take room: nearsay index compact {found.name}")
     click.echo()

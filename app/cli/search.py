@@ -78,29 +78,42 @@ def search(
 
 @click.command()
 @click.argument("collection")
-@click.option("--id", "id_", required=True, metavar="ID", help="The document to start from.")
+@click.option(
+    "--id", "ids", required=True, multiple=True, metavar="ID", help="A document to start from; again."
+)
+@click.option("--not", "without", multiple=True, metavar="ID", help="A document to keep away from; again.")
 @click.option("-k", default=10, show_default=True, help="How many results.")
+@click.option(
+    "--away", type=float, help="The weight of those of --not against those of --id.  [default: 0.3]"
+)
 @where_option
 @click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
 @json_option
 @library_options
 def similar(
     collection: str,
-    id_: str,
+    ids: tuple[str, ...],
+    without: tuple[str, ...],
     k: int,
+    *,
+    away: float | None,
     where: str | None,
     by_document: bool,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Find passages of COLLECTION near to a document of it.
+    """Find passages of COLLECTION near to documents of it, and away from others.
 
-    The document is taken as the mean of its passages, and not found itself.
+    A document is taken as the mean of its passages; several as the mean of them all, less 0.3 times the mean
+    of those of --not. None of those named is found itself.
 
     \b
     Example:
         nearsay similar papers --id P19-1001 -k 5
+        nearsay similar papers --id P19-1001 --id D19-1410 --not W18-2605
     """
+    weight = {} if away is None else {"away": away}
     with open_library(place) as library:
-        hits = library.collection(collection).similar(id_, k, where=where, by_document=by_document)
+        papers = library.collection(collection)
+        hits = papers.similar(ids, k, without=without, where=where, by_document=by_document, **weight)
         print_hits(hits, as_json=as_json)

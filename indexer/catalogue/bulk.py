@@ -1,17 +1,14 @@
 """Many rows into a table at once, without SQLAlchemy's work on each of them."""
 
 import functools
-import json
 from collections.abc import Sequence
 from itertools import chain
 
 import sqlalchemy as sa
 
-__all__ = ["insert_rows", "json_text"]
+__all__ = ["insert_rows"]
 
 _ROWS = 500  # in one statement of SQLite's: of 12 columns, 6,000 values of the 32,766 that it takes
-# Names of fields are stored as they are, so that SQLite's JSON paths find them.
-json_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def insert_rows(

@@ -18,8 +18,8 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
-from nearsay.indexer.catalogue.bulk import json_text
 from nearsay.indexer.errors import BusyError, CatalogueError
+from nearsay.indexer.json_text import json_text
 
 __all__ = ["Database"]
 

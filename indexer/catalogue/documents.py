@@ -10,11 +10,12 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values
-from nearsay.indexer.catalogue.bulk import insert_rows, json_text
+from nearsay.indexer.catalogue.bulk import insert_rows
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
 from nearsay.indexer.hybrid import lexical_rows
+from nearsay.indexer.json_text import json_text
 from nearsay.indexer.passage import PassageWindow, PreparedDocument, encoded_text, text_hash
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "count_of_source",
     "fetch",
     "fields_seen",
+    "ids_of",
     "insert",
     "known",
     "matching",
@@ -275,6 +277,17 @@ def fetch(connection: sa.Connection, collection_id: int, id_: str) -> StoredDocu
     for _, document in matching(connection, collection_id, documents.c.id == id_, limit=1):
         return document
     return None
+
+
+def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
+    """The ids of those of the documents, by number, that are there."""
+    found: dict[int, str] = {}
+    for begin in range(0, len(numbers), _SOME):
+        statement = sa.select(documents.c.number, documents.c.id).where(
+            documents.c.collection_id == collection_id, documents.c.number.in_(numbers[begin : begin + _SOME])
+        )
+        found |= {row[0]: row[1] for row in connection.execute(statement)}
+    return found
 
 
 def fields_seen(connection: sa.Connection, collection_id: int, sample: int = 1000) -> list[str]:

@@ -11,9 +11,16 @@ from nearsay.indexer.catalogue.tables import (
     near_duplicates,
 )
 
-__all__ = ["leave_collection", "leave_documents", "leave_generation"]
+__all__ = ["leave_clustering", "leave_collection", "leave_documents", "leave_generation"]
 
 _SOME = 500  # values in one IN (…)
+
+
+def leave_clustering(connection: sa.Connection, clustering: int) -> None:
+    """Forget one clustering."""
+    for part in (cluster_members, clusters):
+        connection.execute(part.delete().where(part.c.clustering == clustering))
+    connection.execute(clusterings.delete().where(clusterings.c.id == clustering))
 
 
 def leave_generation(connection: sa.Connection, collection_id: int, generation: int) -> None:

@@ -1,9 +1,9 @@
 """The catalogue's tables.
 
-Passages and documents are numbered within their collection from counters that only grow, so a number is
-never given twice: a vector that outlives its passage can never be taken for another passage's. Times are
-ISO 8601 text in UTC, hashes hexadecimal text. The migrations make these tables; a test holds the two against
-each other.
+Passages, documents and clusters are numbered within their collection from counters that only grow, so a
+number is never given twice: a vector that outlives its passage can never be taken for another passage's.
+Times are ISO 8601 text in UTC, hashes hexadecimal text. The migrations make these tables; a test holds the
+two against each other.
 """
 
 from sqlalchemy import (
@@ -78,6 +78,7 @@ collections = Table(
     Column("next_document", BigInteger, nullable=False),
     Column("next_passage", BigInteger, nullable=False),
     Column("created_at", String(32), nullable=False),
+    Column("next_cluster", Integer, nullable=False, server_default=text("1")),
     sqlite_autoincrement=True,
 )
 

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.where import passages_where
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["Explored"]
 
@@ -26,15 +28,16 @@ class Explored:
     store: Store
     snapshot: Callable[[], Snapshot]  # the newest
     locked: Callable[[CollectionRow, str], AbstractContextManager[None]]  # for writing; why: "cluster"
+    encoder: Callable[[GenerationRow], TextEncoder]  # that made a generation's vectors, loaded
 
     def points(self, snapshot: Snapshot, where: Where | None = None) -> Points:
         """The passages of a snapshot that a filter lets through, with their vectors."""
         return Points.of(snapshot, self.allowed(snapshot, where))
 
     def allowed(self, snapshot: Snapshot, where: Where | None) -> NDArray[np.int64] | None:
-        """The rising numbers of the passages whose documents a filter lets through; None without one."""
+        """The rising numbers of the passages that a filter lets through; None without one."""
         if where is None:
             return None
-        chosen = condition(parse(where), self.store.database.dialect)
         with self.store.database.reading() as connection:
+            chosen = passages_where(connection, snapshot.collection.id, where)
             return passages.passage_numbers(connection, snapshot.collection.id, chosen)

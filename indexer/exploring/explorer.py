@@ -1,6 +1,40 @@
 """Everything that a collection says of itself without a query: `collection.explore`."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.clusters.assigning import Assigned, assign_newer
+from nearsay.indexer.clusters.clustered import cluster_collection
+from nearsay.indexer.clusters.clustering import Clustering
+from nearsay.indexer.clusters.current import (
+    current_clustering,
+    kept_row,
+    no_clusters,
+    rename_cluster,
+    shown_clustering,
+)
+from nearsay.indexer.clusters.members_file import write_members
+from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
+from nearsay.indexer.clusters.partition import SEED
+from nearsay.indexer.duplicates.groups import By, DuplicateGroups, find_duplicates
+from nearsay.indexer.duplicates.linking import Link
+from nearsay.indexer.duplicates.pairs import Pairs, find_pairs
+from nearsay.indexer.exploring.dates import Period
+from nearsay.indexer.exploring.diverse import BALANCE, DiversePassage, diverse
 from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.exploring.newest import News, When, new_since
+from nearsay.indexer.exploring.outliers import Outlier, outliers
+from nearsay.indexer.exploring.shown import Shown
+from nearsay.indexer.exploring.through_time import Counted, ThroughTime, over_time
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.maps.draw_map import MapReport, draw_map
+from nearsay.indexer.maps.map import Map
+from nearsay.indexer.maps.mapping import current_map
+from nearsay.indexer.progress import ProgressListener, unheard
+
+if TYPE_CHECKING:
+    from nearsay.indexer.collection import Collection
 
 __all__ = ["Explorer"]
 
@@ -11,3 +45,220 @@ class Explorer:
     def __init__(self, explored: Explored) -> None:
         """Nothing is read yet."""
         self._explored = explored
+
+    def pairs(
+        self,
+        top: int | None = None,
+        *,
+        threshold: float | None = None,
+        where: Where | None = None,
+        other: "Collection | None" = None,
+        other_where: Where | None = None,
+        same_document: bool = False,
+        exact: bool | None = None,
+        progress: ProgressListener = unheard,
+    ) -> Pairs:
+        """The pairs of passages that are most similar, in the collection or between it and another.
+
+        top:           how many; None = all over the threshold, or 100 without one
+        threshold:     the least cosine
+        other:         a collection of the same encoder: pairs of one passage here and one there
+        other_where:   a filter for the other
+        same_document: passages of one document are pairs, too
+        exact:         compare every two or not; None = up to some hundred thousand passages
+
+        EncoderMismatchError, and BadInputError for more pairs than can be listed, each with its remedy.
+        """
+        return find_pairs(
+            self._explored,
+            top,
+            threshold=threshold,
+            where=where,
+            other=None if other is None else other.explore._explored,  # noqa: SLF001 - of this class
+            other_where=other_where,
+            same_document=same_document,
+            exact=exact,
+            listener=progress,
+        )
+
+    def duplicates(
+        self,
+        threshold: float = 0.95,
+        *,
+        link: Link | str = Link.TRANSITIVE,
+        by: By | str = By.DOCUMENT,
+        where: Where | None = None,
+        exact: bool | None = None,
+        progress: ProgressListener = unheard,
+    ) -> DuplicateGroups:
+        """Groups of documents that say nearly the same, the largest first, with a representative of each.
+
+        threshold: the least cosine of two passages that are near-duplicates
+        link:      transitive (a chain of near-duplicates leads from each to each) or complete (every two are)
+        by:        document (each passage of either has a near-duplicate in the other) or passage
+        exact:     compare every two or not; None = up to some hundred thousand passages
+        """
+        return find_duplicates(
+            self._explored, threshold, link=link, by=by, where=where, exact=exact, listener=progress
+        )
+
+    def cluster(
+        self,
+        method: ClusterMethod | str | None = None,
+        *,
+        clusters: int | None = None,
+        threshold: float | None = None,
+        resolution: float | None = None,
+        least_size: int | None = None,
+        assign_outliers: bool = False,
+        seed: int = SEED,
+        where: Where | None = None,
+        save: bool = True,
+        progress: ProgressListener = unheard,
+    ) -> Clustering:
+        """Put the passages into clusters, name them, and keep them with the live generation.
+
+        A cluster that shares enough passages with one of the clustering before keeps its number and the name
+        that a user gave it; what moved is told. Then `cluster = 12` is a filter.
+
+        method, clusters, threshold, resolution, least_size, assign_outliers: see `ClusterOptions`
+        where: cluster only what it lets through; that is shown and not kept
+
+        BadInputError for options that cannot be used, and where there is nothing to cluster.
+        """
+        chosen = ClusterOptions().method if method is None else _method(method)
+        options = ClusterOptions(
+            method=chosen,
+            clusters=clusters,
+            threshold=threshold,
+            resolution=resolution,
+            least_size=least_size,
+            assign_outliers=assign_outliers,
+        )
+        made = cluster_collection(
+            self._explored, options, seed=seed, where=where, save=save, listener=progress
+        )
+        return shown_clustering(self._explored, made)
+
+    def clusters(self) -> Clustering:
+        """The live generation's clusters, without passages removed since; BadInputError if it has none."""
+        found = current_clustering(self._explored)
+        if found is None:
+            raise no_clusters(self._explored.name)
+        return found
+
+    def has_clusters(self) -> bool:
+        """Whether the live generation was put into clusters."""
+        return kept_row(self._explored) is not None
+
+    def last_settings(self) -> dict[str, Any]:
+        """What `cluster` was asked for when the live generation's clusters were made; empty without any."""
+        row = kept_row(self._explored)
+        return {} if row is None else dict(row.parameters["asked"])
+
+    def rename_cluster(self, number: int, name: str) -> None:
+        """Give a cluster a name, which it keeps; BadInputError if it is not there."""
+        rename_cluster(self._explored, number, name)
+
+    def assign_newer(self, *, progress: ProgressListener = unheard) -> Assigned:
+        """Put passages that came since the clustering into the nearest cluster that they fit."""
+        return assign_newer(self._explored, listener=progress)
+
+    def write_clusters(self, out: str | Path, clustering: Clustering | None = None) -> int:
+        """Write each passage with its cluster, as .jsonl or .csv; how many. None = the kept clusters."""
+        return write_members(self._explored, clustering or self.clusters(), Path(out))
+
+    def outliers(
+        self, count: int = 20, where: Where | None = None, *, progress: ProgressListener = unheard
+    ) -> Shown[Outlier]:
+        """The passages that are least like any of another document, the loneliest first; exact."""
+        return outliers(self._explored, count, where, listener=progress)
+
+    def diverse(
+        self,
+        count: int = 20,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        balance: float = BALANCE,
+        progress: ProgressListener = unheard,
+    ) -> Shown[DiversePassage]:
+        """A few passages that show what there is, in all or about a query: each unlike those before it.
+
+        balance: 1 = the most relevant, however alike; 0 = the most unlike each other
+        """
+        return diverse(self._explored, count, query=query, where=where, balance=balance, listener=progress)
+
+    def over_time(
+        self,
+        field: str | None = None,
+        by: Period | str | None = None,
+        where: Where | None = None,
+        *,
+        level: int = 0,
+        counted: Counted | str = Counted.DOCUMENTS,
+    ) -> ThroughTime:
+        """How many documents, or passages, of each cluster there are in each period of a date field.
+
+        field: of the metadata; None = when the documents were added
+        by:    day, week, month or year; None = by the span of the dates
+        level: 0 = the clusters themselves, 1 = those that they belong to
+        """
+        return over_time(self._explored, field, by, where, level=level, counted=counted)
+
+    def new_since(
+        self,
+        when: When,
+        field: str | None = None,
+        *,
+        count: int = 20,
+        where: Where | None = None,
+        progress: ProgressListener = unheard,
+    ) -> News:
+        """What came since a moment: the passages unlike everything before, and the clusters they fall into.
+
+        field: of the metadata, with the dates that decide; None = when the documents were added
+        """
+        return new_since(self._explored, when, field, count=count, where=where, listener=progress)
+
+    def map(
+        self, *, anew: bool = False, seed: int | None = None, progress: ProgressListener = unheard
+    ) -> Map:
+        """Where every passage lies in two dimensions; kept, new passages being put among the others.
+
+        anew: lay out from nothing; without it a new encoder's map begins from the old one's places
+        seed: of what is laid out; the same passages under the same seed give the same map
+        """
+        return current_map(self._explored, anew=anew, seed=seed, listener=progress)
+
+    def draw_map(
+        self,
+        out: str | Path,
+        *,
+        where: Where | None = None,
+        colour_by: str | None = None,
+        anew: bool = False,
+        seed: int | None = None,
+        progress: ProgressListener = unheard,
+    ) -> MapReport:
+        """Write the map to a file: .html (a page of its own), .png, .svg, .parquet, .csv or .jsonl.
+
+        where:     what is drawn; the map is that of the whole collection
+        colour_by: "cluster" or a metadata field; None = by clusters where there are any
+        """
+        return draw_map(
+            self._explored,
+            Path(out),
+            where=where,
+            colour_by=colour_by,
+            anew=anew,
+            seed=seed,
+            listener=progress,
+        )
+
+
+def _method(given: ClusterMethod | str) -> ClusterMethod:
+    try:
+        return ClusterMethod(given)
+    except ValueError:
+        raise BadInputError(f"'{given}' is no method. Take one of: {', '.join(ClusterMethod)}") from None

@@ -18,6 +18,7 @@ from nearsay.indexer.filters.expression import (
     Compare,
     Contains,
     Expression,
+    InClusters,
     Kind,
     Leaf,
     Not,
@@ -94,6 +95,8 @@ class _Columns:
 
 def declared_rows(leaf: Leaf, dialect: str, declared: Declared) -> DeclaredRows | None:
     """The rows of a comparison; None if its field was not declared, or its literal is too long for them."""
+    if isinstance(leaf, InClusters):
+        return None
     path = metadata_path(leaf.field)
     field = None if path is None else declared.get(path)
     if field is None or not all(_short(literal) for literal in _literals(leaf)):
@@ -116,6 +119,8 @@ def _holds(leaf: Leaf, dialect: str, columns: _Columns) -> Condition:
             is_element,
             sa.and_(columns.element == sa.false(), columns.text.is_not(None), sa.or_(piece, cut)),
         )
+    if isinstance(leaf, InClusters):
+        return sa.false()  # no declared value tells
     either = columns.element.in_([False, True])  # said, so that the index serves
     if isinstance(leaf, Among):
         return sa.and_(either, columns.hold(among(leaf.values, leaf.kind, dialect)))
@@ -149,7 +154,7 @@ def covered(expression: Expression, dialect: str, declared: Declared) -> bool:
 
 
 def _literals(leaf: Leaf) -> tuple[Scalar, ...]:
-    if isinstance(leaf, Present):
+    if isinstance(leaf, Present | InClusters):
         return ()
     if isinstance(leaf, Within):
         return tuple(bound.value for bound in leaf.bounds)

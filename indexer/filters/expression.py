@@ -19,6 +19,7 @@ __all__ = [
     "Compare",
     "Contains",
     "Expression",
+    "InClusters",
     "Kind",
     "Leaf",
     "Moment",
@@ -94,6 +95,15 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
+class InClusters:
+    """`cluster in (3, 4)`: what comparisons with `cluster` mean in a collection that was clustered."""
+
+    clustering: int  # its number in the catalogue
+    numbers: tuple[int, ...] | None  # clusters that hold passages themselves, rising; None: any
+    field: Path = ("cluster",)
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The other one."""
 
@@ -131,8 +141,8 @@ class Within:
     bounds: tuple[Compare, ...]
 
 
-Expression: TypeAlias = Compare | Contains | Present | Not | And | Or
-Leaf: TypeAlias = Compare | Contains | Present | Among | Within
+Expression: TypeAlias = Compare | Contains | Present | InClusters | Not | And | Or
+Leaf: TypeAlias = Compare | Contains | Present | InClusters | Among | Within
 
 
 def kind_of(value: Scalar) -> Kind:

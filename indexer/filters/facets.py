@@ -7,8 +7,10 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUMBER, ValueKind, value_rows
-from nearsay.indexer.catalogue.tables import documents, field_values
+from nearsay.indexer.catalogue.tables import cluster_members, documents, field_values, passages
+from nearsay.indexer.filters.clusters import CLUSTER
 from nearsay.indexer.filters.declared import Declared, covered, metadata_path, unindexed
 from nearsay.indexer.filters.expression import Expression, Path
 from nearsay.indexer.filters.known_counts import known_counts
@@ -180,6 +182,10 @@ def _groups(
     declared: Declared,
 ) -> list[sa.Select[Any]]:
     """Selects of kind, text, number, documents that have it, and of these how many as the value itself."""
+    if field == CLUSTER:
+        clustering = clusterings.of_live(connection, collection_id)
+        if clustering is not None:
+            return [_cluster_groups(clustering.id, collection_id, chosen)]
     path = metadata_path(field)
     number = None if path is None else declared.get(path)
     if number is not None:
@@ -213,6 +219,22 @@ def _groups(
             sa.func.sum(counted.c.present).label("present"),
         ).group_by(*groups)
     ]
+
+
+def _cluster_groups(clustering: int, collection_id: int, chosen: _Chosen | None) -> sa.Select[Any]:
+    """A document counts once for each cluster that a passage of it is in."""
+    inside = sa.and_(
+        cluster_members.c.clustering == clustering, cluster_members.c.passage == passages.c.number
+    )
+    document, cluster = passages.c.document, cluster_members.c.cluster
+    rows = sa.select(document, cluster).distinct().join_from(passages, cluster_members, inside)
+    rows = rows.where(passages.c.collection_id == collection_id)
+    if chosen is not None:
+        rows = rows.where(document.in_(chosen.numbers))
+    each = rows.subquery().c
+    place = sa.func.row_number().over(partition_by=each.document, order_by=each.cluster)
+    itself = sa.case((place == 1, 1), else_=0)
+    return _counted(sa.literal(ValueKind.NUMBER.value), sa.null(), each.cluster, itself, sa.true())
 
 
 def _declared_groups(connection: sa.Connection, field: int, chosen: _Chosen | None) -> list[sa.Select[Any]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.tables import documents
+from nearsay.indexer.filters.cluster_rows import documents_in_clusters
 from nearsay.indexer.filters.comparison import among
 from nearsay.indexer.filters.declared import Declared, declared_rows
 from nearsay.indexer.filters.expression import (
@@ -13,6 +14,7 @@ from nearsay.indexer.filters.expression import (
     And,
     Compare,
     Expression,
+    InClusters,
     Kind,
     Leaf,
     Not,
@@ -95,7 +97,10 @@ class _Search:
         if not self.left:
             return None
         rows = declared_rows(leaf, self.connection.dialect.name, self.declared)
-        statement = self._by_name(leaf) if rows is None else rows.documents()
+        if isinstance(leaf, InClusters):
+            statement = self._by_cluster(leaf)
+        else:
+            statement = self._by_name(leaf) if rows is None else rows.documents()
         if statement is None:
             return None
         self.left -= 1
@@ -103,7 +108,14 @@ class _Search:
         count = self.connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
         if count > self.limit:
             return None
-        return Narrowed((statement,), count, None if rows is None or rows.exact else _as_written(leaf))
+        # A document may have passages in several clusters, so which of them is still to be asked.
+        exact = not isinstance(leaf, InClusters) and (rows is None or rows.exact)
+        return Narrowed((statement,), count, None if exact else _as_written(leaf))
+
+    def _by_cluster(self, leaf: InClusters) -> sa.Select[tuple[int]] | None:
+        if leaf.numbers is None:
+            return None
+        return documents_in_clusters(leaf, self.collection_id, self.connection.dialect.name)
 
     def _by_name(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
         """By the document's id or source: the catalogue has indexes over them."""

@@ -11,15 +11,17 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
+from nearsay.indexer.filters.cluster_rows import passages_in_clusters
 from nearsay.indexer.filters.declared import Declared, covered
-from nearsay.indexer.filters.expression import Expression
+from nearsay.indexer.filters.expression import And, Expression, InClusters
 from nearsay.indexer.filters.intersection import intersection
 from nearsay.indexer.filters.known_selections import CollectionState, Key, known_selections, state_of
 from nearsay.indexer.filters.narrowing import Narrowed, narrowest
 from nearsay.indexer.filters.number_lists import number_list
-from nearsay.indexer.filters.numbering import numbering
-from nearsay.indexer.filters.parse import Where, parse
+from nearsay.indexer.filters.numbering import numbering, rising
+from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.snapshot import Snapshot
 
 __all__ = [
@@ -44,9 +46,10 @@ _SHARE_WORTH_LISTING = 0.2  # of the passages: comparisons that let more through
 class Selection:
     """What a filter and exclusions let through, as far as it was worked out."""
 
-    condition: ColumnElement[bool] | None  # over the documents table; None: no filter
+    condition: ColumnElement[bool] | None  # over passages joined to their documents; None: no filter
     without: frozenset[int]  # passage numbers that are not to be found
-    numbers: NDArray[np.int64] | None  # rising, when few pass; None: many pass, candidates are checked in SQL
+    # Rising, when few pass, or those of clusters; None: many pass, candidates are checked in SQL.
+    numbers: NDArray[np.int64] | None
     expression: Expression | None = None  # what the condition was made of
     declared: Declared = field(default_factory=dict)  # the collection's declared fields
     key: Key | None = None  # of the filter alone, among those that are known
@@ -68,8 +71,8 @@ def select(
     """
     if where is None:
         return Selection(None, without, None)
-    expression = parse(where)
     collection_id = snapshot.collection.id
+    expression = expression_of(connection, collection_id, where)
     key = Key(state_of(connection, collection_id), repr(expression))
     declared = declared_of(connection, collection_id)
     known = known_selections(connection)
@@ -77,7 +80,7 @@ def select(
     if not is_known:
         numbers = _few(connection, snapshot, expression, declared, key.state)
         known.put(key, numbers)
-    chosen = condition(expression, dialect, declared)
+    chosen = condition(expression, dialect, declared, passage=passages.c.number)
     return Selection(chosen, without, _without(numbers, without), expression, declared, key, is_known)
 
 
@@ -166,6 +169,9 @@ def _few(
     declared: Declared,
     state: CollectionState,
 ) -> NDArray[np.int64] | None:
+    inside = _of_clusters(connection, snapshot, expression, declared)
+    if inside is not None:
+        return inside
     narrowed = narrowest(connection, snapshot.collection.id, expression, declared, LISTED)
     if narrowed is None and snapshot.searchable > LISTED:
         return _few_of_many(connection, snapshot, expression, declared, state)
@@ -174,6 +180,27 @@ def _few(
         statement = _passages_among(connection, snapshot, expression, declared, narrowed)
         numbers = _numbers(connection, statement.limit(LISTED + 1))
     return numbers if numbers.size <= LISTED else None
+
+
+def _of_clusters(
+    connection: sa.Connection, snapshot: Snapshot, expression: Expression, declared: Declared
+) -> NDArray[np.int64] | None:
+    """The passages of clusters, however many, as an index lists them; under other conditions, of few.
+
+    None where the filter does not ask for clusters. Removed passages may be among them.
+    """
+    parts = expression.operands if isinstance(expression, And) else (expression,)
+    asked = next((part for part in parts if isinstance(part, InClusters) and part.numbers), None)
+    if asked is None:
+        return None
+    inside = rising(number_list(connection, passages_in_clusters(asked, connection.dialect.name)))
+    rest = tuple(part for part in parts if part is not asked)
+    if not rest:
+        return inside
+    if inside.size > LISTED:
+        return None
+    others = Selection(sa.true(), frozenset(), None, And(rest), declared)
+    return inside[passing(connection, snapshot, inside, others)]
 
 
 def _few_of_many(
@@ -240,7 +267,7 @@ def _passages_of(
     if covered(expression, dialect, declared):
         return statement.where(condition(expression, dialect, declared, passages.c.document))
     joined = statement.join(documents, same_document())
-    return joined.where(condition(expression, dialect, declared))
+    return joined.where(condition(expression, dialect, declared, passage=passages.c.number))
 
 
 def _numbers(connection: sa.Connection, statement: sa.Select[tuple[int]]) -> NDArray[np.int64]:

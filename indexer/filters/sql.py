@@ -14,6 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.indexer.catalogue.json_values import digits, elements, metadata_value
 from nearsay.indexer.catalogue.tables import documents
 from nearsay.indexer.errors import BadFilterError
+from nearsay.indexer.filters.cluster_rows import in_clusters
 from nearsay.indexer.filters.comparison import (
     Condition,
     Test,
@@ -27,8 +28,10 @@ from nearsay.indexer.filters.declared import Declared, declared_rows, metadata_p
 from nearsay.indexer.filters.expression import (
     Among,
     And,
+    Compare,
     Contains,
     Expression,
+    InClusters,
     Kind,
     Leaf,
     Not,
@@ -51,6 +54,7 @@ def condition(
     dialect: str,
     declared: Declared | None = None,
     document: ColumnElement[int] | None = None,
+    passage: ColumnElement[int] | None = None,
 ) -> Condition:
     """The expression as a condition for `SELECT … FROM documents`.
 
@@ -58,10 +62,11 @@ def condition(
     declared: the collection's declared fields; None looks into the documents' metadata alone
     document: the column with the document's number, where not the documents' own. Then every field that the
               expression speaks of must be `covered` by what was declared
+    passage:  the column with the passage's number, where the statement is about passages: what is asked of
+              clusters is asked of that passage, not of any of the document's
     """
-    return _Builder(dialect, declared or {}, documents.c.number if document is None else document).of(
-        expression
-    )
+    number = documents.c.number if document is None else document
+    return _Builder(dialect, declared or {}, number, passage).of(expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class _Builder:
     dialect: str
     declared: Declared
     document: ColumnElement[int]
+    passage: ColumnElement[int] | None
 
     def of(self, expression: Expression) -> Condition:
         if isinstance(expression, And):
@@ -83,13 +89,15 @@ class _Builder:
         return self._leaf(part) if isinstance(part, Among | Within) else self.of(part)
 
     def _leaf(self, leaf: Leaf) -> Condition:
+        if isinstance(leaf, InClusters):
+            return in_clusters(leaf, self.dialect, self.passage)
         rows = declared_rows(leaf, self.dialect, self.declared)
         if rows is None:
             return self._looked_at(leaf)
         found = rows.exists(self.document)
         return found if rows.exact else sa.and_(found, self._looked_at(leaf))
 
-    def _looked_at(self, leaf: Leaf) -> Condition:
+    def _looked_at(self, leaf: Compare | Contains | Present | Among | Within) -> Condition:
         value = self._field(leaf.field)
         if isinstance(leaf, Present):
             return value.present()

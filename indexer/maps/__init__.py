@@ -1,1 +1,1 @@
-"""Maps: the passages of a collection in two dimensions."""
+"""A collection in two dimensions: laid out, kept, drawn."""

@@ -5,12 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.indexer.neighbours.copied import with_copies
+from nearsay.indexer.neighbours.distinct import Distinct
+from nearsay.indexer.neighbours.k_best import KBest
+from nearsay.indexer.neighbours.lists import ListedProducts
 from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 
-__all__ = ["NeighbourGraph", "neighbour_graph"]
+__all__ = ["EXACT_UP_TO", "NeighbourGraph", "neighbour_graph"]
 
-_BLOCK = 1024
+EXACT_UP_TO = 200_000  # different vectors: all products of twice as many would take a quarter of an hour
+_QUERIES = 2048
+_ROWS = 8192  # rows multiplied at a time: with the queries above 32 MB of products
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +27,60 @@ class NeighbourGraph:
     ids: NDArray[np.int64]  # (n,) passage numbers, rising
     neighbours: NDArray[np.int32]  # (n, k) places in `ids`, nearest first, ties by place; -1 = no more
     cosines: NDArray[np.float32]  # (n, k) falling; -1 where there is no neighbour
-    exact: bool  # False: found through an index, which misses some
+    exact: bool  # False: found through lists of neighbours, which miss some
+    recall: float = 1.0  # the share of the true neighbours that is there: measured on a sample if not exact
 
     def __len__(self) -> int:
         return int(self.ids.size)
 
 
-def neighbour_graph(points: Points, k: int, *, listener: ProgressListener = unheard) -> NeighbourGraph:
-    """The k nearest of every passage; with k or fewer passages, all others."""
+def neighbour_graph(
+    points: Points,
+    k: int,
+    *,
+    listener: ProgressListener = unheard,
+    exact: bool | None = None,
+    device: str | None = "cpu",
+) -> NeighbourGraph:
+    """The k nearest of every passage; with k or fewer passages, all others.
+
+    exact:  True or False; None = up to EXACT_UP_TO different vectors, beyond with a recall of .95 or more
+    device: that multiplies: "cpu", "cuda"; None = the best there is
+
+    Exact is what float32 sums give, whatever the order of the passages. Copies stand first among each
+    other's neighbours. MissingExtraError for a large collection without FAISS.
+    """
     width = max(0, min(k, len(points) - 1))
-    neighbours = np.full((len(points), width), -1, dtype=np.int32)
-    cosines = np.full((len(points), width), -1.0, dtype=np.float32)
-    for begin, some in points.blocks(_BLOCK):
-        here = np.arange(len(some))
-        products = np.concatenate([some @ rows.T for _, rows in points.blocks(_BLOCK)], axis=1)
-        products[here, begin + here] = -np.inf
-        best = (-products).argsort(axis=1, kind="stable")[:, :width]
-        neighbours[begin : begin + len(some)] = best
-        cosines[begin : begin + len(some)] = np.take_along_axis(products, best, axis=1)
-        listener(Progress(begin + len(some), len(points), "finding neighbours", "passages"))
-    return NeighbourGraph(points.ids, neighbours, cosines, exact=True)
+    if not width:
+        empty = np.zeros((len(points), 0))
+        return NeighbourGraph(points.ids, empty.astype(np.int32), empty.astype(np.float32), exact=True)
+    distinct = Distinct.of(points)
+    others = min(width, len(distinct) - 1)
+    if exact is None or not others:
+        exact = len(distinct) <= EXACT_UP_TO
+    recall = 1.0
+    if exact:
+        rows, cosines = _all_with_all(Products.of(points, distinct.first, device), others, listener)
+    else:
+        listed = ListedProducts.of(points, distinct.first, others, listener, device)
+        rows, cosines = listed.nearest(listener)
+        recall = listed.recall
+    neighbours, cosines = with_copies(points, distinct, rows, cosines, width)
+    return NeighbourGraph(points.ids, neighbours, cosines, exact=exact, recall=recall)
+
+
+def _all_with_all(
+    products: Products, k: int, listener: ProgressListener
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k nearest rows (m, k) of every row, and their cosines."""
+    count = len(products)
+    rows = np.full((count, k), -1, dtype=np.int32)
+    cosines = np.full((count, k), -1.0, dtype=np.float32)
+    for begin in range(0, count if k else 0, _QUERIES):
+        queries = np.arange(begin, min(begin + _QUERIES, count))
+        best = KBest(products, queries, k)
+        for first in range(0, count, _ROWS):
+            best.look(np.arange(queries.size), slice(first, min(first + _ROWS, count)))
+        rows[queries], cosines[queries] = best.decided()
+        listener(Progress(begin + queries.size, count, "finding neighbours", "passages"))
+    return rows, cosines

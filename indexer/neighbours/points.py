@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,28 @@ from numpy.typing import NDArray
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["Points"]
+__all__ = ["JoinedPoints", "Points", "Vectors"]
+
+
+class Vectors(Protocol):
+    """Vectors of unit length by place, wherever they lie."""
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Of each."""
+        ...
+
+    def rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Those (m, d) at any places, in their order."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The first place of each block of so many, and its vectors."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +81,35 @@ class Points:
         """The first place of each block of so many passages, and their vectors."""
         for begin in range(0, len(self), size):
             yield begin, self.rows(np.arange(begin, min(begin + size, len(self))))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPoints:
+    """The passages of one collection and, at the places after them, those of another."""
+
+    first: Points
+    second: Points
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    @property
+    def dimension(self) -> int:
+        """Of the vectors of both."""
+        return self.first.dimension
+
+    def rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The unit-length vectors (m, d) at any places, in their order."""
+        after = places >= len(self.first)
+        if not after.any():
+            return self.first.rows(places)
+        rows = np.empty((places.size, self.dimension), dtype=np.float32)
+        rows[~after] = self.first.rows(places[~after])
+        rows[after] = self.second.rows(places[after] - len(self.first))
+        return rows
+
+    def blocks(self, size: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The first place of each block of so many passages, and their vectors."""
+        yield from self.first.blocks(size)
+        for begin, vectors in self.second.blocks(size):
+            yield begin + len(self.first), vectors

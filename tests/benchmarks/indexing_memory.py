@@ -23,6 +23,7 @@ from unittest import mock
 from stand_in_encoder import StandInEncoder
 
 from nearsay.indexer import Library, collection
+from nearsay.indexer.plan import Plan
 from nearsay.training.sentence.encoder import Encoder
 
 __all__ = ["numbered_lines"]
@@ -89,7 +90,9 @@ def main() -> None:
         def refresh(*given: object, **more: object) -> object:
             peaks["added"] = memory.gigabytes()
             seconds["add"] = time.perf_counter() - begin
-            return None if chosen.no_index else refresh_index(*given, **more)  # type: ignore[arg-type]
+            if chosen.no_index:
+                return Plan(contract=more["contract"])  # type: ignore[arg-type]
+            return refresh_index(*given, **more)  # type: ignore[arg-type]
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(mock.patch.object(collection, "refresh_index", refresh))

@@ -1,16 +1,14 @@
 """Many rows at once into either database."""
 
-import json
 from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nearsay.indexer.catalogue.bulk import insert_rows, json_text
+from nearsay.indexer.catalogue.bulk import insert_rows
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import Json
+from nearsay.indexer.json_text import json_text
 
 _COLUMNS = ("number", "end", "text", "fields", "sure", "source")
 
@@ -64,9 +62,3 @@ def test_a_row_that_is_there_already_refuses_all_of_them(database: Database, tab
         insert_rows(connection, table, _COLUMNS, rows)
     with database.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() == 1
-
-
-@given(st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()))
-def test_json_keeps_its_letters_and_its_order(value: dict[str, object]) -> None:
-    assert json_text(value) == json.dumps(value, ensure_ascii=False)
-    assert list(json.loads(json_text(value)).items()) == list(value.items())

@@ -17,6 +17,9 @@ Json = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
 def upgrade() -> None:
     """Make the tables; nothing was explored yet."""
+    op.add_column(
+        "collections", sa.Column("next_cluster", sa.Integer(), server_default=sa.text("1"), nullable=False)
+    )
     op.create_table(
         "gates",
         sa.Column("collection_id", sa.Integer(), autoincrement=False, nullable=False),

@@ -1,0 +1,242 @@
+"""`nearsay explore clusters` and `nearsay explore rename`."""
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+import click
+
+from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.progress_bar import ProgressBar
+
+if TYPE_CHECKING:
+    from nearsay.indexer.clusters.clustering import Cluster, Clustering
+    from nearsay.indexer.exploring.explorer import Explorer
+
+__all__ = ["clusters", "print_clusters", "rename"]
+
+_NAME = 40  # characters
+_PASSAGE = 60
+
+
+@click.command()
+@click.argument("collection")
+@click.option(
+    "--method",
+    type=click.Choice(["graph", "kmeans", "density", "communities", "agglomerative"]),
+    help="How clusters are found; the one that did best on judged sets if left out.",
+)
+@click.option(
+    "--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="How many (kmeans, agglomerative)."
+)
+@click.option(
+    "--threshold",
+    type=float,
+    metavar="COSINE",
+    help="What holds a cluster together (communities, agglomerative).",
+)
+@click.option("--resolution", type=float, help="Higher gives more and smaller clusters (graph).")
+@click.option(
+    "--least-size", type=click.IntRange(1), metavar="N", help="Passages; smaller clusters' are outliers."
+)
+@click.option("--assign-outliers", is_flag=True, help="Put each outlier into the nearest cluster.")
+@click.option("--seed", type=int, help="Of what is drawn at random; the same one gives the same clusters.")
+@where_option
+@click.option("--anew", is_flag=True, help="Cluster again, as last time unless told otherwise.")
+@click.option("--assign", is_flag=True, help="Put passages that came since into the clusters there are.")
+@click.option("--show", type=int, metavar="NUMBER", help="Show one cluster: its terms and central passages.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write each passage with its cluster: .jsonl or .csv.",
+)
+@click.option(
+    "--dendrogram",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw how clusters were merged: .png or .svg (agglomerative).",
+)
+@json_option
+@library_options
+def clusters(
+    collection: str,
+    *,
+    clusters_: int | None,
+    where: str | None,
+    anew: bool,
+    assign: bool,
+    show: int | None,
+    out: Path | None,
+    dendrogram: Path | None,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - how clusters are found, and those of Place
+) -> None:
+    """Put COLLECTION into clusters, or show those that it is in.
+
+    What was made is kept and shown again until an option says how to cluster, or --anew. A cluster keeps its
+    number, and the name that you gave it, from clustering to clustering; then search with
+    --where "cluster = 12". With --where here, only those documents are clustered, and nothing is kept.
+
+    \b
+    Example:
+        nearsay explore clusters papers
+        nearsay explore clusters papers --method kmeans --clusters 20 --out clusters.csv
+    """
+    _check_files(out, dendrogram)
+    place = {name: options.pop(name) for name in Place.__annotations__}
+    chosen = {**options, "clusters": clusters_}
+    with open_library(cast("Place", place)) as library:
+        explorer = library.collection(collection).explore
+        found = _found(explorer, chosen, where, anew=anew or dendrogram is not None, assign=assign)
+        if out is not None:
+            count = explorer.write_clusters(out, found)
+            click.echo(f"{count:,} passages written to {out}", err=True)
+    if dendrogram is not None:
+        _draw(found, dendrogram)
+    print_clusters(found, as_json=as_json, show=show)
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("number", type=int)
+@click.argument("name")
+@library_options
+def rename(collection: str, number: int, name: str, **place: Unpack[Place]) -> None:
+    """Give cluster NUMBER of COLLECTION the name NAME.
+
+    It keeps the name for as long as later clusterings find it again.
+
+    \b
+    Example:
+        nearsay explore rename papers 12 "holidays"
+    """
+    with open_library(place) as library:
+        library.collection(collection).explore.rename_cluster(number, name)
+    click.echo(f"cluster {number} of {collection} is called: {visible(name)}")
+
+
+def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | None = None) -> None:
+    """The clusters as a table, those of higher levels above what belongs to them; what moved below it."""
+    from nearsay.data.errors import BadInputError
+
+    wanted = [each for each in found.clusters if show is None or each.number == show]
+    if show is not None and not wanted:
+        raise BadInputError(f"'{found.collection}' has no cluster {show}. Leave --show out to see all")
+    if as_json:
+        for each in wanted:
+            print_json(each.to_json())
+        if show is None:
+            print_json(found.to_json())
+        return
+    if show is not None:
+        _print_one(wanted[0])
+        return
+    print_table(
+        ["", "passages", "cohesion", "silhouette", "name", "for example"],
+        [_row(each, depth) for each, depth in _as_a_tree(found)],
+    )
+    print_notes(_said(found))
+
+
+def _found(
+    explorer: "Explorer", chosen: dict[str, Any], where: str | None, *, anew: bool, assign: bool
+) -> "Clustering":
+    said = {name: value for name, value in chosen.items() if value is not None and value is not False}
+    if assign:
+        with ProgressBar("assigning") as bar:
+            done = explorer.assign_newer(progress=bar)
+        click.echo(f"{done.assigned:,} newer passages assigned, {done.outliers:,} are outliers", err=True)
+    elif anew or said or where is not None or not explorer.has_clusters():
+        with ProgressBar("clustering") as bar:
+            settings: dict[str, Any] = {**(explorer.last_settings() if anew and not said else {}), **said}
+            return explorer.cluster(where=where, progress=bar, **settings)
+    return explorer.clusters()
+
+
+def _check_files(out: Path | None, dendrogram: Path | None) -> None:
+    """Refused now rather than after the work."""
+    from nearsay.indexer.clusters.dendrogram_file import dendrogram_format
+    from nearsay.indexer.clusters.members_file import members_format
+
+    if out is not None:
+        members_format(out)
+    if dendrogram is not None:
+        dendrogram_format(dendrogram)
+
+
+def _draw(found: "Clustering", out: Path) -> None:
+    from nearsay.indexer.clusters.dendrogram_file import write_dendrogram
+
+    write_dendrogram(found, out)
+    click.echo(f"drawn: {out}", err=True)
+
+
+def _as_a_tree(found: "Clustering") -> list[tuple["Cluster", int]]:
+    """Each cluster with its depth, under the one that it belongs to."""
+    below: dict[int | None, list[Cluster]] = {}
+    for each in found.clusters:
+        below.setdefault(each.parent, []).append(each)
+    rows: list[tuple[Cluster, int]] = []
+    pending = [(each, 0) for each in reversed(below.get(None, []))]
+    while pending:
+        each, depth = pending.pop()
+        rows.append((each, depth))
+        pending += [(child, depth + 1) for child in reversed(below.get(each.number, []))]
+    return rows
+
+
+def _row(each: "Cluster", depth: int) -> list[object]:
+    silhouette = "" if each.silhouette is None else f"{each.silhouette:.2f}"
+    example = each.central[0] if each.central else None
+    text = "" if example is None else visible(example.title or example.text)
+    name = textwrap.shorten(visible(each.name), _NAME, placeholder=" …")
+    shown = textwrap.shorten(text, _PASSAGE, placeholder=" …")
+    return [each.number, each.size, f"{each.cohesion:.2f}", silhouette, "  " * depth + name, shown]
+
+
+def _print_one(each: "Cluster") -> None:
+    click.echo(f"{each.number}  {click.style(visible(each.name), bold=True)}: {each.size:,} passages")
+    click.echo(f"terms: {visible(', '.join(each.terms))}")
+    for one in each.central:
+        text = textwrap.fill(textwrap.shorten(visible(one.text), 400, placeholder=" …"), 95)
+        click.echo(f"\n     {click.style(visible(one.title or one.id), bold=True)}")
+        click.echo(textwrap.indent(text, "     "))
+
+
+def _said(found: "Clustering") -> list[str]:
+    count = sum(each.level == 0 for each in found.clusters)
+    kept = f"; made {found.created_at}" if found.saved else "; not kept"
+    name = found.collection
+    notes = [f"{count:,} clusters of {found.passages:,} passages by {found.method}{kept}"]
+    if found.outliers:
+        notes.append(f"{found.outliers:,} passages are outliers, in no cluster (--assign-outliers)")
+    if found.newer:
+        notes.append(
+            f"{found.newer:,} newer passages are not yet in a cluster. Put them into these: nearsay explore "
+            f"clusters {name} --assign; cluster anew: nearsay explore clusters {name} --anew"
+        )
+    return [*notes, *_moved(found), *found.notes]
+
+
+def _moved(found: "Clustering") -> list[str]:
+    moved = found.movement
+    if moved is None:
+        return []
+    counts = f"{len(moved.kept):,} clusters kept, {len(moved.born):,} born, {len(moved.gone):,} gone"
+    lines = [f"since before: {counts}; {moved.moved:,} of {moved.shared:,} passages moved"]
+    lines += [f"{one} split into {_listed(parts)}" for one, parts in moved.split.items()]
+    lines += [f"{one} was merged from {_listed(parts)}" for one, parts in moved.merged.items()]
+    for move in moved.moves[:5]:
+        source, target = (_place(number) for number in (move.source, move.target))
+        lines.append(f"{move.passages:,} passages from {source} to {target}")
+    return lines
+
+
+def _place(number: int | None) -> str:
+    return "no cluster" if number is None else f"cluster {number}"
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(str(number) for number in numbers)

@@ -1,0 +1,51 @@
+"""Passages that an exploration shows, for people."""
+
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from nearsay.app.cli.printing import print_json, visible
+
+if TYPE_CHECKING:
+    from nearsay.indexer.exploring.shown import Near, ShownPassage
+
+__all__ = ["near_line", "print_passages"]
+
+_PREVIEW = 400  # characters of a passage shown to a person
+_NEAR_PREVIEW = 80
+_WIDTH = 100
+
+_Passage = TypeVar("_Passage", bound="ShownPassage")
+
+
+def print_passages(
+    found: Iterable[_Passage], said: Callable[[_Passage], tuple[str, str]], *, as_json: bool
+) -> None:
+    """The passages in order, each as a block of lines, or as JSON.
+
+    said: what is told of a passage: behind its title, and in a line of its own
+    """
+    for each in found:
+        if as_json:
+            print_json(each)
+            continue
+        behind, below = said(each)
+        facts = "  ".join(f"{name}={value}" for name, value in each.metadata.items())
+        head = click.style(visible(each.title or each.id), bold=True)
+        click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
+        text = textwrap.shorten(visible(each.text), _PREVIEW, placeholder=" …")
+        click.echo(textwrap.indent(textwrap.fill(text, _WIDTH - 5), "     "))
+        place = f"{each.id}  {facts}".strip() if each.title else facts
+        for line in (below, place):
+            if line:
+                click.echo(click.style(f"     {visible(line)}", dim=True))
+
+
+def near_line(near: "Near | None", what: str) -> str:
+    """Which passage is nearest, in a line."""
+    if near is None:
+        return ""
+    title = textwrap.shorten(near.title or near.text, _NEAR_PREVIEW, placeholder=" …")
+    return f"{what}: {near.cosine:.3f}  {title}" + (f"  ({near.id})" if near.title else "")

@@ -1,0 +1,216 @@
+"""Clusterings in the catalogue: one a generation, the newest.
+
+Passages that were removed since keep their rows among the members until the collection is compacted; whoever
+counts members leaves them out.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue.bulk import insert_rows
+from nearsay.indexer.catalogue.explored import leave_clustering
+from nearsay.indexer.catalogue.tables import (
+    cluster_members,
+    clusterings,
+    clusters,
+    collections,
+    generations,
+    passages,
+    removed_passages,
+)
+from nearsay.indexer.filters.number_lists import number_lists
+
+__all__ = [
+    "ClusterRow",
+    "ClusteringRow",
+    "Members",
+    "add_members",
+    "clusters_of",
+    "count",
+    "latest",
+    "leave_removed",
+    "members",
+    "of_live",
+    "rename",
+    "replace",
+    "stray_members",
+    "take_cluster_numbers",
+]
+
+_ROWS = 50_000  # members in one call: their Python objects take some 10 MB
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringRow:
+    """A clustering as the catalogue has it."""
+
+    id: int
+    collection_id: int
+    generation: int
+    method: str
+    parameters: Mapping[str, Any]
+    report: Mapping[str, Any]
+    passages: int  # that were looked at, outliers among them
+    through: int  # the last of them
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """A cluster as the catalogue has it."""
+
+    number: int
+    parent: int | None  # the cluster of the level above
+    level: int  # 0: holds passages itself
+    name: str
+    named_by_user: bool
+    terms: tuple[str, ...]
+    central: tuple[int, ...]  # passage numbers
+    size: int  # passages
+    cohesion: float
+    silhouette: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Which passage is in which cluster of level 0."""
+
+    ids: NDArray[np.int64]  # (n,) passage numbers, rising
+    numbers: NDArray[np.int32]  # (n,) the clusters'
+    cosines: NDArray[np.float64]  # (n,) to the clusters' centres
+
+
+def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | None:
+    """The clustering of the collection's live generation, if it has one."""
+    live = sa.and_(
+        generations.c.collection_id == clusterings.c.collection_id,
+        generations.c.number == clusterings.c.generation,
+        generations.c.state == "live",
+    )
+    statement = sa.select(clusterings).join(generations, live)
+    row = connection.execute(statement.where(clusterings.c.collection_id == collection_id)).one_or_none()
+    return None if row is None else ClusteringRow(*row)
+
+
+def latest(connection: sa.Connection, collection_id: int) -> ClusteringRow | None:
+    """The clustering that was made last, of whatever generation."""
+    statement = sa.select(clusterings).where(clusterings.c.collection_id == collection_id)
+    row = connection.execute(statement.order_by(clusterings.c.id.desc()).limit(1)).one_or_none()
+    return None if row is None else ClusteringRow(*row)
+
+
+def clusters_of(connection: sa.Connection, clustering: int) -> list[ClusterRow]:
+    """The clusters of every level, by level and falling size, ties by number."""
+    columns = [clusters.c[name] for name in ClusterRow.__slots__]
+    statement = sa.select(*columns).where(clusters.c.clustering == clustering)
+    order = (clusters.c.level, clusters.c.size.desc(), clusters.c.number)
+    rows = connection.execute(statement.order_by(*order))
+    found = (ClusterRow(*row) for row in rows)
+    return [dataclasses.replace(row, terms=tuple(row.terms), central=tuple(row.central)) for row in found]
+
+
+def count(connection: sa.Connection, clustering: int) -> int:
+    """How many clusters hold passages themselves."""
+    where = (clusters.c.clustering == clustering) & (clusters.c.level == 0)
+    statement = sa.select(sa.func.count()).select_from(clusters).where(where)
+    return int(connection.execute(statement).scalar_one())
+
+
+def stray_members(connection: sa.Connection, collection_id: int) -> int:
+    """How many rows of members name a passage that never was, or a cluster that is not there."""
+    of_it = clusterings.join(cluster_members, clusterings.c.id == cluster_members.c.clustering)
+    member = cluster_members.c.passage
+    passage = passages.select().where(passages.c.number == member)
+    removed = removed_passages.select().where(removed_passages.c.passage == member)
+    own = (
+        some.where(some.selected_columns.collection_id == collection_id).correlate(cluster_members).exists()
+        for some in (passage, removed)
+    )
+    cluster = clusters.select().where(
+        clusters.c.clustering == cluster_members.c.clustering, clusters.c.number == cluster_members.c.cluster
+    )
+    sound = sa.and_(sa.or_(*own), cluster.correlate(cluster_members).exists())
+    statement = sa.select(sa.func.count()).select_from(of_it)
+    statement = statement.where(clusterings.c.collection_id == collection_id, ~sound)
+    return int(connection.execute(statement).scalar_one())
+
+
+def leave_removed(connection: sa.Connection, collection_id: int) -> None:
+    """Take the passages that were removed out of the collection's clusters, of every generation."""
+    own = sa.select(clusterings.c.id).where(clusterings.c.collection_id == collection_id)
+    gone = sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == collection_id)
+    connection.execute(
+        cluster_members.delete().where(
+            cluster_members.c.clustering.in_(own), cluster_members.c.passage.in_(gone)
+        )
+    )
+
+
+def members(connection: sa.Connection, clustering: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The passages in clusters, rising, (n,), and each one's cluster, (n,); removed ones among them."""
+    columns = (cluster_members.c.passage, cluster_members.c.cluster)
+    statement = sa.select(*columns).where(cluster_members.c.clustering == clustering)
+    ids, numbers = number_lists(connection, statement)
+    if (ids[1:] < ids[:-1]).any():
+        order = np.argsort(ids)
+        ids, numbers = ids[order], numbers[order]
+    return ids, numbers.astype(np.int32)
+
+
+def replace(
+    connection: sa.Connection,
+    before: ClusteringRow | None,
+    values: Mapping[str, Any],
+    rows: Sequence[ClusterRow],
+    who: Members,
+) -> int:
+    """Put a clustering in the place of its generation's former one, in the transaction at hand; its id.
+
+    values: the columns of `clusterings` but `id`
+    """
+    if before is not None:
+        leave_clustering(connection, before.id)
+    made = clusterings.insert().values(**values).returning(clusterings.c.id)
+    id_ = int(connection.execute(made).scalar_one())
+    table = [
+        {name: getattr(row, name) for name in ClusterRow.__slots__}
+        | {"clustering": id_, "terms": list(row.terms), "central": list(row.central)}
+        for row in rows
+    ]
+    if table:
+        connection.execute(clusters.insert(), table)
+    add_members(connection, id_, who)
+    return id_
+
+
+def add_members(connection: sa.Connection, clustering: int, who: Members) -> None:
+    """Enter passages into clusters."""
+    for begin in range(0, who.ids.size, _ROWS):
+        some = slice(begin, begin + _ROWS)
+        ids, numbers, cosines = who.ids[some], who.numbers[some], who.cosines[some]
+        rows = list(zip([clustering] * ids.size, *(a.tolist() for a in (ids, numbers, cosines)), strict=True))
+        insert_rows(connection, cluster_members, ("clustering", "passage", "cluster", "cosine"), rows)
+
+
+def rename(connection: sa.Connection, clustering: int, number: int, name: str) -> bool:
+    """Give a cluster a user's name; False if there is no such cluster."""
+    where = (clusters.c.clustering == clustering) & (clusters.c.number == number)
+    values = {"name": name, "named_by_user": True}
+    return connection.execute(clusters.update().where(where).values(values)).rowcount == 1
+
+
+def take_cluster_numbers(connection: sa.Connection, collection_id: int, count: int) -> int:
+    """Reserve numbers for so many new clusters; the first. None is given twice in a collection."""
+    statement = (
+        collections.update()
+        .where(collections.c.id == collection_id)
+        .values(next_cluster=collections.c.next_cluster + count)
+        .returning(collections.c.next_cluster)
+    )
+    return int(connection.execute(statement).scalar_one()) - count

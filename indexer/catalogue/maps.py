@@ -1,0 +1,61 @@
+"""Maps in the catalogue: one a generation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue.tables import maps
+
+__all__ = ["MapRow", "newest", "of_generation", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapRow:
+    """A map as the catalogue has it."""
+
+    generation: int
+    parameters: Mapping[str, Any]
+    points: bytes  # see nearsay.indexer.maps.map_points
+    created_at: str
+
+
+def of_generation(connection: sa.Connection, collection_id: int, generation: int) -> MapRow | None:
+    """The map of a generation, if it has one."""
+    return _one(connection, collection_id, maps.c.generation == generation)
+
+
+def newest(connection: sa.Connection, collection_id: int) -> MapRow | None:
+    """The map that was made last, of whatever generation."""
+    return _one(connection, collection_id, sa.true())
+
+
+def replace(
+    connection: sa.Connection,
+    collection_id: int,
+    row: MapRow,
+    *,
+    passages: int,
+    through: int,
+) -> None:
+    """Put a map in the place of its generation's; passages: how many it has; through: the last of them."""
+    where = sa.and_(maps.c.collection_id == collection_id, maps.c.generation == row.generation)
+    connection.execute(maps.delete().where(where))
+    values = {
+        "collection_id": collection_id,
+        "generation": row.generation,
+        "parameters": dict(row.parameters),
+        "points": row.points,
+        "passages": passages,
+        "through": through,
+        "created_at": row.created_at,
+    }
+    connection.execute(maps.insert().values(values))
+
+
+def _one(connection: sa.Connection, collection_id: int, condition: sa.ColumnElement[bool]) -> MapRow | None:
+    columns = [maps.c[name] for name in MapRow.__slots__]
+    statement = sa.select(*columns).where(maps.c.collection_id == collection_id).where(condition)
+    row = connection.execute(statement.order_by(maps.c.id.desc()).limit(1)).one_or_none()
+    return None if row is None else MapRow(row[0], row[1], bytes(row[2]), row[3])

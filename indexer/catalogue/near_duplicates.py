@@ -1,0 +1,137 @@
+"""The gate of a collection, and the near-duplicates that it linked, in the catalogue."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue.explored import leave_documents
+from nearsay.indexer.catalogue.tables import documents, gates, near_duplicates
+
+__all__ = [
+    "GateAction",
+    "GateRow",
+    "NearDuplicate",
+    "close_gate",
+    "gate_of",
+    "link",
+    "linked",
+    "linked_numbers",
+    "passed",
+    "set_gate",
+]
+
+
+class GateAction(StrEnum):
+    """What becomes of a near-duplicate."""
+
+    REPORT = "report"  # it is told of
+    SKIP = "skip"  # it is removed again
+    LINK = "link"  # it is kept, and what it is a near-duplicate of is remembered
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """A collection's gate."""
+
+    action: GateAction
+    threshold: float  # cosine
+    checked_through: int  # every passage up to it was looked at
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicate:
+    """A document that says nearly the same as one that was there before."""
+
+    id: str
+    original: str  # the other's id
+    cosine: float  # mean over the passages of both of the cosine of their nearest there; 1 for copies only
+
+
+def gate_of(connection: sa.Connection, collection_id: int) -> GateRow | None:
+    """The collection's gate, if it has one."""
+    columns = (gates.c.action, gates.c.threshold, gates.c.checked_through)
+    row = connection.execute(sa.select(*columns).where(gates.c.collection_id == collection_id)).one_or_none()
+    return None if row is None else GateRow(GateAction(row.action), row.threshold, row.checked_through)
+
+
+def set_gate(connection: sa.Connection, collection_id: int, gate: GateRow) -> None:
+    """Give the collection this gate instead of what it had."""
+    close_gate(connection, collection_id)
+    values = {
+        "collection_id": collection_id,
+        "action": str(gate.action),
+        "threshold": gate.threshold,
+        "checked_through": gate.checked_through,
+    }
+    connection.execute(gates.insert().values(values))
+
+
+def close_gate(connection: sa.Connection, collection_id: int) -> None:
+    """Take the collection's gate away; what it linked stays."""
+    connection.execute(gates.delete().where(gates.c.collection_id == collection_id))
+
+
+def passed(connection: sa.Connection, collection_id: int, through: int) -> None:
+    """Note that every passage up to a number was looked at."""
+    of_it = gates.c.collection_id == collection_id
+    connection.execute(gates.update().where(of_it).values(checked_through=through))
+
+
+def link(
+    connection: sa.Connection,
+    collection_id: int,
+    looked_at: Sequence[int],
+    found: Sequence[tuple[int, int, float]],
+    moment: str,
+) -> None:
+    """Remember what was found of the documents that were looked at, instead of what was known of them.
+
+    looked_at: numbers of documents; found: numbers of the near-duplicate and of its original, their cosine
+    """
+    leave_documents(connection, collection_id, list(looked_at))
+    rows = [
+        {
+            "collection_id": collection_id,
+            "document": document,
+            "original": original,
+            "cosine": cosine,
+            "created_at": moment,
+        }
+        for document, original, cosine in found
+    ]
+    if rows:
+        connection.execute(near_duplicates.insert(), rows)
+
+
+def linked_numbers(connection: sa.Connection, collection_id: int) -> NDArray[np.int64]:
+    """The documents' numbers (m, 2): near-duplicate and original."""
+    columns = (near_duplicates.c.document, near_duplicates.c.original)
+    statement = sa.select(*columns).where(near_duplicates.c.collection_id == collection_id)
+    rows = connection.execute(statement.order_by(near_duplicates.c.document)).all()
+    return np.array([tuple(row) for row in rows], dtype=np.int64).reshape(-1, 2)
+
+
+def linked(connection: sa.Connection, collection_id: int) -> Iterator[NearDuplicate]:
+    """The near-duplicates that are linked, in the order they were added, to be read in the transaction."""
+    original = documents.alias("original")
+    statement = (
+        sa.select(documents.c.id, original.c.id, near_duplicates.c.cosine)
+        .join(
+            documents,
+            (documents.c.collection_id == near_duplicates.c.collection_id)
+            & (documents.c.number == near_duplicates.c.document),
+        )
+        .join(
+            original,
+            (original.c.collection_id == near_duplicates.c.collection_id)
+            & (original.c.number == near_duplicates.c.original),
+        )
+        .where(near_duplicates.c.collection_id == collection_id)
+        .order_by(near_duplicates.c.document)
+    )
+    for row in connection.execute(statement.execution_options(yield_per=10_000)):
+        yield NearDuplicate(*row)

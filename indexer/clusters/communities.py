@@ -1,0 +1,137 @@
+"""Communities by a threshold: a central passage and all within a cosine similarity of it."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.clusters.content_order import Distinct
+from nearsay.indexer.clusters.scores import nearest_centre
+from nearsay.indexer.neighbours.graph import EXACT_UP_TO, neighbour_graph
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
+
+__all__ = ["LEAST_SIZE", "THRESHOLD", "threshold_communities"]
+
+THRESHOLD = 0.75  # both are sentence-transformers' defaults
+LEAST_SIZE = 10
+_QUERIES = 1024
+_ROWS = 8192  # rows multiplied at a time: with the queries above 32 MB of products
+_CANDIDATES = 256  # possible centres looked at together
+_NEIGHBOURS = 50
+
+
+def threshold_communities(
+    given: Distinct,
+    threshold: float = THRESHOLD,
+    least_size: int = LEAST_SIZE,
+    *,
+    exact: bool | None = None,
+    listener: ProgressListener = unheard,
+) -> NDArray[np.int32]:
+    """The community (m,) of each vector, the largest first, -1 where it is in none.
+
+    The largest neighbourhood becomes a community; what is in one is taken out of the others; those that
+    still have `least_size` passages become communities too. The same as sentence-transformers'
+    `util.community_detection` gives for the passages in the content's order (whose order decides between
+    neighbourhoods of the same size), in memory that does not grow with the communities.
+
+    exact: False looks for neighbourhoods among the 50 nearest and those whose 50 nearest they are: a
+    community of more than that can come in several, and what is then left over joins the nearest centre
+    within the threshold. None: exact up to 200,000 different vectors.
+    """
+    if exact is None:
+        exact = len(given) <= EXACT_UP_TO
+    if not exact:
+        return _through_graph(given, threshold, least_size, listener)
+    sizes = _neighbourhood_sizes(given, threshold, listener)
+    return _communities(given, threshold, least_size, sizes, listener)
+
+
+def _neighbourhood_sizes(given: Distinct, threshold: float, listener: ProgressListener) -> NDArray[np.int64]:
+    """How many passages (m,) lie within the threshold of each vector, itself among them."""
+    sizes = np.zeros(len(given), dtype=np.int64)
+    counts = given.counts.astype(np.float32) if len(given) < 2**24 else given.counts
+    for begin, queries in given.points.blocks(_QUERIES):
+        for row, rows in given.points.blocks(_ROWS):
+            within = queries @ rows.T >= threshold
+            sizes[begin : begin + len(queries)] += (
+                np.count_nonzero(within, axis=1)
+                if int(given.counts.max()) == 1
+                else (within @ counts[row : row + len(rows)]).astype(np.int64)
+            )
+        listener(Progress(begin + len(queries), len(given), "counting neighbours", "passages"))
+    return sizes
+
+
+def _communities(
+    given: Distinct,
+    threshold: float,
+    least_size: int,
+    sizes: NDArray[np.int64],
+    listener: ProgressListener,
+) -> NDArray[np.int32]:
+    labels = np.full(len(given), -1, dtype=np.int32)
+    order = np.argsort(-sizes, kind="stable")
+    order = order[sizes[order] >= least_size]
+    found = 0
+    for looked_at, centre, members in _neighbourhoods(given.points, order, labels, threshold):
+        free = members[labels[members] < 0]
+        if int(given.counts[free].sum()) >= least_size:
+            labels[free] = found
+            labels[centre] = found
+            found += 1
+        listener(Progress(looked_at, order.size, "choosing communities", "neighbourhoods"))
+    return labels
+
+
+def _neighbourhoods(
+    points: Points, order: NDArray[np.int64], labels: NDArray[np.int32], threshold: float
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """How far we are, the next centre that is in no community, and the places within the threshold of it."""
+    at = 0
+    while at < order.size:
+        ahead = order[at:]
+        free = np.flatnonzero(labels[ahead] < 0)[:_CANDIDATES]
+        if not free.size:
+            return
+        centres = ahead[free]
+        queries = points.rows(centres)
+        within = np.concatenate([queries @ rows.T >= threshold for _, rows in points.blocks(_ROWS)], axis=1)
+        for centre, row in zip(centres, within, strict=True):
+            if labels[centre] < 0:
+                yield at, int(centre), np.flatnonzero(row)
+        at += int(free[-1]) + 1
+
+
+def _through_graph(
+    given: Distinct, threshold: float, least_size: int, listener: ProgressListener
+) -> NDArray[np.int32]:
+    from scipy import sparse
+
+    graph = neighbour_graph(given.points, _NEIGHBOURS, listener=listener)
+    near = (graph.neighbours >= 0) & (graph.cosines >= threshold)
+    rows = np.repeat(np.arange(len(given), dtype=np.int32), near.sum(axis=1))
+    one_way = sparse.csr_array(
+        (np.ones(rows.size, dtype=np.bool_), (rows, graph.neighbours[near])), shape=(len(given),) * 2
+    )
+    both = (one_way + one_way.T + sparse.eye_array(len(given), dtype=np.bool_, format="csr")).tocsr()
+    sizes = both.astype(np.int64) @ given.counts
+    labels = np.full(len(given), -1, dtype=np.int32)
+    centres: list[int] = []
+    for place in np.argsort(-sizes, kind="stable"):
+        if sizes[place] < least_size:
+            break
+        if labels[place] >= 0:
+            continue
+        members = both.indices[both.indptr[place] : both.indptr[place + 1]]
+        free = members[labels[members] < 0]
+        if int(given.counts[free].sum()) >= least_size:
+            labels[free] = len(centres)
+            centres.append(int(place))
+    if centres:
+        left = np.flatnonzero(labels < 0)
+        rest = Points.from_array(left, given.points.rows(left))
+        nearest, cosines = nearest_centre(rest, given.points.rows(np.array(centres)), listener=listener)
+        labels[left] = np.where(cosines >= threshold, nearest, -1)
+    return labels

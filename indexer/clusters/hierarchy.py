@@ -1,0 +1,82 @@
+"""The levels above the clusters."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["coarser_numbers", "levels_above", "nested_levels"]
+
+_FEWER = 5  # clusters that one of the level above holds, on average
+_LEAST = 20  # as few clusters as still get a level above them
+_MERGED = 4000  # centres whose distances are held all at once: 64 MB
+
+
+def coarser_numbers(clusters: int) -> list[int]:
+    """How many clusters the levels above so many have: a fifth each time, as long as that leaves four."""
+    numbers = []
+    while clusters >= _LEAST:
+        clusters //= _FEWER
+        numbers.append(clusters)
+    return numbers
+
+
+def levels_above(middles: NDArray[np.float32], sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], ...]:
+    """Each cluster's parent, each parent's parent, and so on, by Ward's merging of the centres.
+
+    middles: (clusters, d) unit length; sizes: (clusters,) passages, which weigh the centres of the levels
+    above. Numbers are by falling size, ties by the first child. None above fewer than twenty. More than
+    4,000 centres are first put together by k-means.
+    """
+    levels = []
+    for fewer in coarser_numbers(len(middles)):
+        parents = _by_size(_merged(middles, fewer), sizes)
+        levels.append(parents)
+        sums = np.zeros((int(parents.max()) + 1, middles.shape[1]))
+        np.add.at(sums, parents, middles * sizes[:, None])
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        middles = (sums / np.maximum(lengths, 1e-9)).astype(np.float32)
+        sizes = np.bincount(parents, weights=sizes).astype(np.int64)
+    return tuple(levels)
+
+
+def nested_levels(
+    merges: NDArray[np.float64], labels: NDArray[np.int32], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], ...]:
+    """The levels above clusters that were cut out of a dendrogram, by cutting it higher.
+
+    merges: scipy's linkage matrix over m vectors; labels: (m,) none an outlier; counts: (m,) passages
+    """
+    from scipy.cluster.hierarchy import fcluster
+
+    levels = []
+    for fewer in coarser_numbers(int(labels.max(initial=-1)) + 1):
+        higher = fcluster(merges, fewer, criterion="maxclust").astype(np.int32) - 1
+        _, first = np.unique(labels, return_index=True)
+        sizes = np.bincount(labels, weights=counts).astype(np.int64)
+        parents = _by_size(higher[first], sizes)
+        levels.append(parents)
+        labels = parents[labels]
+    return tuple(levels)
+
+
+def _merged(middles: NDArray[np.float32], fewer: int) -> NDArray[np.int32]:
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(middles) > _MERGED:
+        from nearsay.indexer.clusters.content_order import distinct
+        from nearsay.indexer.clusters.kmeans import kmeans
+        from nearsay.indexer.neighbours.points import Points
+
+        given = distinct(Points.from_array(np.arange(len(middles), dtype=np.int64), middles), 0)
+        return kmeans(given, fewer, 0, repeats=1).labels[given.back]
+    merges = linkage(middles.astype(np.float64), "ward")
+    found: NDArray[np.int32] = fcluster(merges, fewer, criterion="maxclust").astype(np.int32) - 1
+    return found
+
+
+def _by_size(parents: NDArray[np.int32], sizes: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The same parents numbered from 0 by falling size, ties by the first child."""
+    used, first, of_used = np.unique(parents, return_index=True, return_inverse=True)
+    order = np.lexsort((first, -np.bincount(of_used, weights=sizes)))
+    number = np.empty(used.size, dtype=np.int32)
+    number[order] = np.arange(used.size)
+    return number[of_used]

@@ -1,0 +1,158 @@
+"""What a clustering's clusters are like: their centres, how close they hold, how far they lie apart."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
+
+__all__ = [
+    "centres",
+    "cohesion",
+    "each_silhouette",
+    "full_silhouette",
+    "nearest_centre",
+    "own_cosines",
+    "silhouette",
+]
+
+_BLOCK = 8192
+
+
+def centres(
+    points: Points, labels: NDArray[np.int32], weights: NDArray[np.int64] | None = None
+) -> NDArray[np.float32]:
+    """The mean vector of each cluster, scaled to length 1; (clusters, d), outliers (-1) left out.
+
+    A cluster whose vectors cancel out, or that has none, gets zeros.
+    """
+    from scipy import sparse
+
+    count = int(labels.max(initial=-1)) + 1
+    sums = np.zeros((count, points.dimension), dtype=np.float64)
+    for begin, rows in points.blocks(_BLOCK):
+        here = labels[begin : begin + len(rows)]
+        inside = np.flatnonzero(here >= 0)
+        heavy = np.ones(inside.size) if weights is None else weights[begin + inside].astype(np.float64)
+        belongs = sparse.csr_array((heavy, (here[inside], inside)), shape=(count, len(rows)))
+        sums += belongs @ rows.astype(np.float64)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    middles = np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 1e-9)
+    scaled: NDArray[np.float32] = middles.astype(np.float32)
+    return scaled
+
+
+def own_cosines(
+    points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Each passage's cosine similarity to its own cluster's centre; (n,), an outlier's is 0."""
+    cosines = np.zeros(len(points), dtype=np.float32)
+    for begin, rows in points.blocks(_BLOCK):
+        here = labels[begin : begin + len(rows)]
+        inside = np.flatnonzero(here >= 0)
+        cosines[begin + inside] = np.einsum("ij,ij->i", rows[inside], middles[here[inside]])
+    return cosines
+
+
+def cohesion(points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The mean cosine of each cluster's passages to its centre; (clusters,), 0 for an empty one."""
+    return _mean_of_each(own_cosines(points, labels, middles), labels, len(middles))
+
+
+def silhouette(
+    points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """The mean simplified silhouette of each cluster's passages; (clusters,), between -1 and 1.
+
+    With a the cosine distance (1 - cosine) to the own centre and b that to the nearest other one, a passage
+    has (b - a) / max(a, b): exact, in one pass, where the full silhouette compares all pairs (Hruschka et al.
+    2004, "Evolutionary algorithms for clustering gene-expression data"; Vendramin et al. 2010,
+    https://doi.org/10.1002/sam.10080). NaN with fewer than two clusters.
+    """
+    if len(middles) < 2:
+        return np.full(len(middles), np.nan)
+    return _mean_of_each(each_silhouette(points, labels, middles), labels, len(middles))
+
+
+def each_silhouette(
+    points: Points, labels: NDArray[np.int32], middles: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The simplified silhouette of every passage (see `silhouette`); (n,), an outlier's is 0."""
+    values = np.zeros(len(points), dtype=np.float32)
+    for begin, rows in points.blocks(_BLOCK):
+        here = labels[begin : begin + len(rows)]
+        inside = np.flatnonzero(here >= 0)
+        distances = 1 - rows[inside] @ middles.T
+        at = np.arange(inside.size), here[inside]
+        own = np.maximum(distances[at], 0)
+        distances[at] = np.inf
+        other = np.maximum(distances.min(axis=1), 0)
+        larger = np.maximum(own, other)
+        values[begin + inside] = np.divide(
+            other - own, larger, out=np.zeros_like(larger), where=larger > 1e-7
+        )
+    return values
+
+
+def full_silhouette(points: Points, labels: NDArray[np.int32]) -> NDArray[np.float64]:
+    """The silhouette of every passage from all pairs' cosine distances; (n,), an outlier's is 0.
+
+    With a the mean distance to the others of the own cluster and b the least mean distance to another
+    cluster: (b - a) / max(a, b), 0 for a passage that is alone (Rousseeuw 1987,
+    https://doi.org/10.1016/0377-0427(87)90125-7). Sums of vectors stand for sums of cosines, so that it costs
+    no more than the simplified one.
+    """
+    from scipy import sparse
+
+    clusters = int(labels.max(initial=-1)) + 1
+    values = np.zeros(len(points), dtype=np.float64)
+    if clusters < 2:
+        return values
+    sums = np.zeros((clusters, points.dimension), dtype=np.float64)
+    for begin, rows in points.blocks(_BLOCK):
+        inside = np.flatnonzero(labels[begin : begin + len(rows)] >= 0)
+        places = labels[begin + inside], inside
+        belongs = sparse.csr_array((np.ones(inside.size), places), shape=(clusters, len(rows)))
+        sums += belongs @ rows.astype(np.float64)
+    sizes = np.bincount(labels[labels >= 0], minlength=clusters)
+    for begin, rows in points.blocks(_BLOCK):
+        here = labels[begin : begin + len(rows)]
+        inside = np.flatnonzero((here >= 0) & (sizes[here] > 1))
+        own = here[inside]
+        at = np.arange(inside.size), own
+        vectors = rows[inside].astype(np.float64)
+        products = vectors @ sums.T
+        to_own = 1 - (products[at] - np.einsum("ij,ij->i", vectors, vectors)) / (sizes[own] - 1)
+        apart = 1 - products / np.maximum(sizes, 1)
+        apart[:, sizes == 0] = np.inf
+        apart[at] = np.inf
+        other = apart.min(axis=1)
+        larger = np.maximum(to_own, other)
+        values[begin + inside] = np.divide(
+            other - to_own, larger, out=np.zeros_like(larger), where=larger > 1e-12
+        )
+    return values
+
+
+def nearest_centre(
+    points: Points, middles: NDArray[np.float32], *, listener: ProgressListener = unheard
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The cluster whose centre is nearest to each passage, and the cosine similarity to it; (n,) each."""
+    labels = np.empty(len(points), dtype=np.int32)
+    cosines = np.empty(len(points), dtype=np.float32)
+    for begin, rows in points.blocks(_BLOCK):
+        end = begin + len(rows)
+        products = rows @ middles.T
+        labels[begin:end] = products.argmax(axis=1)
+        cosines[begin:end] = products[np.arange(len(rows)), labels[begin:end]]
+        listener(Progress(end, len(points), "assigning to clusters", "passages"))
+    return labels, cosines
+
+
+def _mean_of_each(
+    values: NDArray[np.float32], labels: NDArray[np.int32], clusters: int
+) -> NDArray[np.float64]:
+    inside = labels >= 0
+    sums = np.bincount(labels[inside], weights=values[inside], minlength=clusters)
+    sizes = np.bincount(labels[inside], minlength=clusters)
+    return sums / np.maximum(sizes, 1)

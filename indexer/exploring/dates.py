@@ -1,0 +1,162 @@
+"""Dates as they stand in metadata, and the periods they fall into.
+
+A date is as fine as it is written: "2019" is a year and in no month. What cannot be read is never guessed at.
+
+text      2019, 2019-03, 2019-03-08, 20190308, 2019-W10, 2019-W10-5, 2019-03-08T10:30, …:30.5Z, …+02:00
+numbers   2019 (four digits: a year), 20190308 (eight: a day), 1552003200 (nine to eleven: seconds since
+          1970), 1552003200000 (twelve to fourteen: milliseconds); as text, too
+"""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["Dated", "Period", "finest", "period_names", "read_date"]
+
+_YEAR = re.compile(r"[0-9]{4}")
+_MONTH = re.compile(r"([0-9]{4})-([0-9]{2})")
+_WEEK = re.compile(r"[0-9]{4}-?W[0-9]{2}")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SECONDS: Final = range(9, 12)  # digits
+_MILLISECONDS: Final = range(12, 15)
+_DAY_DIGITS = 8
+_MOST_PERIODS = 2_000  # of a chart
+# The longest span, in days, that is shown by days, by weeks and by months where nothing else is asked for.
+_BY_DAY, _BY_WEEK, _BY_MONTH = 45, 400, 1500
+
+
+class Period(StrEnum):
+    """How long a piece of time is, from short to long."""
+
+    DAY = "day"
+    WEEK = "week"  # ISO 8601: from Monday, W01 has the year's first Thursday
+    MONTH = "month"
+    YEAR = "year"
+
+    @classmethod
+    def of(cls, by: "Period | str") -> "Period":
+        """By its name; BadInputError for another."""
+        try:
+            return cls(by)
+        except ValueError:
+            raise BadInputError(f"'{by}' is not a period. Take one of: {', '.join(cls)}") from None
+
+    def holds(self, dated: "Dated") -> bool:
+        """Whether a date falls into one such period as a whole, so that it can be counted there."""
+        return self.start(dated.first) == self.start(dated.last)
+
+    def start(self, day: dt.date) -> dt.date:
+        """The first day of the period that a day is in."""
+        if self is Period.WEEK:
+            return dt.date.fromordinal(max(1, day.toordinal() - day.weekday()))
+        if self is Period.DAY:
+            return day
+        return day.replace(day=1) if self is Period.MONTH else day.replace(month=1, day=1)
+
+    def label(self, start: dt.date) -> str:
+        """2019-03-08, 2019-W10, 2019-03 or 2019."""
+        if self is Period.WEEK:
+            year, week, _ = start.isocalendar()
+            return f"{year:04}-W{week:02}"
+        return start.isoformat()[: {Period.DAY: 10, Period.MONTH: 7, Period.YEAR: 4}[self]]
+
+    def after(self, start: dt.date) -> dt.date | None:
+        """The first day of the next; None where the calendar ends."""
+        days = {Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 31, Period.YEAR: 366}[self]
+        if start.toordinal() + days > dt.date.max.toordinal():
+            return None
+        return self.start(start + dt.timedelta(days))
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """A date as it was written: the days that it may mean."""
+
+    first: dt.date
+    last: dt.date
+
+
+def read_date(value: object) -> Dated | None:
+    """The date that a value of metadata says, in UTC where it names a zone; None if it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else value
+    if isinstance(value, dt.datetime):
+        return _day(_in_utc(value).date())
+    if isinstance(value, dt.date):
+        return _day(value)
+    if not isinstance(value, str | int | float):
+        return None
+    try:
+        return _read(str(value).strip())
+    except (ValueError, OverflowError):
+        return None
+
+
+def finest(dates: Sequence[Dated]) -> Period:
+    """The period by which dates are best shown: short for a short span, and none finer than the dates are."""
+    span = (max(date.last for date in dates) - min(date.first for date in dates)).days
+    limits = ((Period.DAY, _BY_DAY), (Period.WEEK, _BY_WEEK), (Period.MONTH, _BY_MONTH))
+    # How long a coarse date is says nothing of the span, but no date may be lost in the choice.
+    for period, longest in limits:
+        if span <= longest and all(period.holds(date) for date in dates):
+            return period
+    return Period.YEAR
+
+
+def period_names(by: Period, first: dt.date, last: dt.date) -> dict[dt.date, str]:
+    """Every period from one day's to another's, by its first day, empty ones too; BadInputError if many."""
+    names: dict[dt.date, str] = {}
+    at: dt.date | None = by.start(first)
+    while at is not None and at <= last:
+        names[at] = by.label(at)
+        if len(names) > _MOST_PERIODS:
+            raise BadInputError(
+                f"from {first} to {last} there are more than {_MOST_PERIODS:,} periods of a {by}. "
+                "Take longer ones, or keep stray dates out by a filter"
+            )
+        at = by.after(at)
+    return names
+
+
+def _read(text: str) -> Dated | None:
+    if text.isascii() and text.isdigit():
+        return _from_digits(text)
+    if (found := _MONTH.fullmatch(text)) is not None:
+        return _span(dt.date(int(found[1]), int(found[2]), 1), Period.MONTH)
+    if _WEEK.fullmatch(text):
+        return _span(dt.date.fromisoformat(f"{text}-1" if text[4] == "-" else f"{text}1"), Period.WEEK)
+    if not text[:4].isdigit():
+        return None
+    return _day(_in_utc(dt.datetime.fromisoformat(text)).date())
+
+
+def _from_digits(text: str) -> Dated | None:
+    if _YEAR.fullmatch(text):
+        return _span(dt.date(int(text), 1, 1), Period.YEAR)
+    if len(text) == _DAY_DIGITS:
+        return _day(dt.date.fromisoformat(text))
+    if len(text) in _SECONDS:
+        return _day((_EPOCH + dt.timedelta(seconds=int(text))).date())
+    if len(text) in _MILLISECONDS:
+        return _day((_EPOCH + dt.timedelta(milliseconds=int(text))).date())
+    return None
+
+
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC)
+
+
+def _day(day: dt.date) -> Dated:
+    return Dated(day, day)
+
+
+def _span(start: dt.date, period: Period) -> Dated:
+    after = period.after(start)
+    return Dated(start, dt.date.max if after is None else after - dt.timedelta(1))

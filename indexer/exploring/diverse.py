@@ -1,0 +1,180 @@
+"""A few passages from which to get an idea of a whole collection, or of what answers a query.
+
+Maximal marginal relevance, Carbonell & Goldstein 1998, "The use of MMR, diversity-based reranking for
+reordering documents and producing summaries": one after the other, that which is most relevant and least like
+what was chosen before, `balance` of the one and the rest of the other.
+
+With a query the relevance is its cosine, and passages are chosen among the nearest to it, as in the paper
+(the more distant ones would win by being unlike everything). Without one it is how much company a passage
+has: the mean cosine to its ten nearest among 1,024 passages of other documents, drawn by the hashes of the
+texts, so that neither chance nor the order of adding has a say.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue.passage_documents import by_text, documents_of
+from nearsay.indexer.exploring.closeness import highest_cosines
+from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.exploring.marginal_relevance import Pick, marginal_relevance
+from nearsay.indexer.exploring.shown import Shown, ShownPassage, checked_count, rows_of
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.vector_store import unit_length
+from nearsay.training.sentence.text_encoder import TextKind
+
+__all__ = ["BALANCE", "DiversePassage", "company", "diverse"]
+
+BALANCE: Final = 0.5
+_DRAWN = 1024  # passages whose nearest say how much company another has
+_NEIGHBOURS = 10
+_AMONG = 5  # passages near to a query for each one that is chosen
+_LEAST_AMONG = 20
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DiversePassage(ShownPassage):
+    """A passage of a diverse sample; `score` is the marginal relevance that it was chosen by."""
+
+    relevance: float  # cosine with the query, or how much company it has
+    likeness: float | None  # cosine with the nearest of those chosen before; None for the first
+    stands_for: int  # passages, itself among them, that are nearer to it than to the others chosen
+
+
+def diverse(
+    explored: Explored,
+    count: int = 20,
+    *,
+    query: str | None = None,
+    where: Where | None = None,
+    balance: float = BALANCE,
+    listener: ProgressListener = unheard,
+) -> Shown[DiversePassage]:
+    """`count` passages that together show what there is, in the order in which they were chosen.
+
+    balance: 1 = relevance alone, 0 = being unlike each other alone. BadInputError outside, and for an empty
+    query.
+    """
+    checked_count(count)
+    if not (math.isfinite(balance) and 0.0 <= balance <= 1.0):
+        raise BadInputError(f"balance is {balance}. Take a share from 0, only unlike, to 1, only relevant")
+    if query is not None and not query.strip():
+        raise BadInputError("the query is empty. Write what the passages are to be about, or leave it away")
+    snapshot = explored.snapshot()
+    points = explored.points(snapshot, where)
+    if not len(points):
+        return Shown((), 0, ("nothing found: no passage passes the filter",))
+    notes: tuple[str, ...] = ()
+    if query is None:
+        relevance = _company(explored, snapshot, points, listener)
+    else:
+        encoder = explored.encoder(snapshot.generation)
+        vector = unit_length(encoder.encode([query], kind=TextKind.QUERY))[0]
+        everything = len(points)
+        points, relevance = _nearest(points, vector, max(_LEAST_AMONG, _AMONG * count))
+        if len(points) < everything:
+            notes = (f"chosen among the {len(points):,} passages of {everything:,} nearest to the query",)
+    picks = marginal_relevance(
+        points, relevance, count, balance, first=_first_id(explored, snapshot, points), listener=listener
+    )
+    shown = _shown(explored, snapshot, points, picks)
+    if len(picks) < count:
+        notes = (*notes, f"{len(picks)} of the {count} asked for: there are only {len(picks)} passages")
+    return Shown(shown, len(points), notes)
+
+
+def company(
+    points: Points,
+    documents: NDArray[np.int64],
+    drawn: NDArray[np.int64],
+    *,
+    neighbours: int = _NEIGHBOURS,
+    listener: ProgressListener = unheard,
+) -> NDArray[np.float32]:
+    """Each passage's mean cosine to its nearest among the places drawn, of other documents; (n,).
+
+    documents: (n,) the number of each passage's document. 0 for a passage that has none to be compared with;
+    over fewer than `neighbours` where there are fewer.
+    """
+    found = np.zeros(len(points), dtype=np.float32)
+    for begin in range(0, len(points), _BLOCK):
+        places = np.arange(begin, min(begin + _BLOCK, len(points)))
+        none = np.full((places.size, max(1, min(neighbours, drawn.size))), -2.0, dtype=np.float32)
+        best = highest_cosines(points, places, drawn, documents, none)
+        there = best >= -1.5
+        counts = there.sum(axis=1)
+        found[places] = np.where(there, best, 0.0).sum(axis=1) / np.maximum(1, counts)
+        listener(Progress(int(places[-1]) + 1, len(points), "measuring company", "passages"))
+    return found
+
+
+def _company(
+    explored: Explored, snapshot: Snapshot, points: Points, listener: ProgressListener
+) -> NDArray[np.float32]:
+    with explored.store.database.reading() as connection:
+        documents = documents_of(connection, snapshot.collection.id, points.ids)
+        there = np.zeros(int(points.ids[-1]) + 1, dtype=np.bool_)
+        there[points.ids] = True
+        numbers = by_text(connection, snapshot.collection.id)
+        drawn = list(islice((number for number in numbers if number < there.size and there[number]), _DRAWN))
+    places = np.searchsorted(points.ids, np.array(sorted(drawn), dtype=np.int64))
+    return company(points, documents, places, listener=listener)
+
+
+def _nearest(points: Points, query: NDArray[np.float32], most: int) -> tuple[Points, NDArray[np.float32]]:
+    """The passages nearest to a query, by rising number, in memory, and their cosines; exact."""
+    cosines = np.concatenate([rows @ query for _, rows in points.blocks(_BLOCK)])
+    places = np.sort(np.argsort(-cosines, kind="stable")[:most])
+    return Points.from_array(points.ids[places], points.rows(places)), cosines[places]
+
+
+def _first_id(explored: Explored, snapshot: Snapshot, points: Points) -> Callable[[NDArray[np.int64]], int]:
+    """Of passages that tie, the one whose document's id comes first."""
+
+    def first(places: NDArray[np.int64]) -> int:
+        rows = rows_of(explored, snapshot, points.ids[places])
+        by_id = [
+            (rows[number].document_id, rows[number].ordinal, place)
+            for place, number in zip(places.tolist(), points.ids[places].tolist(), strict=True)
+            if number in rows
+        ]
+        return int(min(by_id)[2] if by_id else places[0])
+
+    return first
+
+
+def _shown(
+    explored: Explored, snapshot: Snapshot, points: Points, picks: list[Pick]
+) -> tuple[DiversePassage, ...]:
+    numbers = [int(points.ids[pick.place]) for pick in picks]
+    rows = rows_of(explored, snapshot, numbers)
+    vectors = points.rows(np.array([pick.place for pick in picks], dtype=np.int64))
+    stand = np.zeros(len(picks), dtype=np.int64)
+    for _, some in points.blocks(_BLOCK):
+        stand += np.bincount((some @ vectors.T).argmax(axis=1), minlength=len(picks))
+    there = [(pick, rows[n], int(s)) for pick, n, s in zip(picks, numbers, stand, strict=True) if n in rows]
+    return tuple(
+        DiversePassage(
+            rank=rank,
+            score=pick.score,
+            id=row.document_id,
+            title=row.title,
+            text=row.text,
+            metadata=row.metadata,
+            passage=row.ordinal,
+            relevance=pick.relevance,
+            likeness=pick.likeness,
+            stands_for=stands_for,
+        )
+        for rank, (pick, row, stands_for) in enumerate(there, 1)
+    )

@@ -1,0 +1,148 @@
+"""The passages that are farthest from all others, found exactly without comparing all with all.
+
+Each passage's score is the mean cosine to its k nearest passages of other documents, low where there is
+nothing like it: the weight of Angiulli & Pizzuti 2002, "Fast outlier detection in high dimensional spaces", a
+smoother kin of the distance to the k-th (Ramaswamy, Rastogi & Shim 2000). The k nearest among some passages
+give a bound that the score cannot lie below, so most passages are out after a few looks: Bay & Schwabacher
+2003, "Mining distance-based outliers in near linear time with randomization and a simple pruning rule".
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.exploring.closeness import REFERENCES, highest_cosines
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
+
+__all__ = ["Remote", "Remotest", "remotest"]
+
+_FIRST = 2048  # references that every passage is compared with
+_TAKEN = 256  # passages, the most promising ones, that are compared with everything at a time
+_MARGIN = 2e-5  # by which float32 products may mislead; what lies nearer to the limit is looked at once more
+_DIGITS = 6  # of a score that are told: beyond them the order of a sum shows
+_NAMED = 8  # nearest passages of each that are told, k where that is more
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A passage that is far from others."""
+
+    place: int
+    score: float  # the mean cosine to its k nearest, to six digits
+    nearest: tuple[tuple[int, float], ...]  # places and cosines of the nearest, nearest first
+
+
+@dataclass(frozen=True, slots=True)
+class Remotest:
+    """The farthest, and what they were measured by."""
+
+    found: tuple[Remote, ...]  # by rising score; more than asked for where the last tie
+    neighbours: int  # the k that was used: fewer where fewer passages are of other documents
+
+
+def remotest(
+    points: Points,
+    documents: NDArray[np.int64],
+    count: int,
+    neighbours: int,
+    *,
+    places: NDArray[np.int64] | None = None,
+    references: NDArray[np.int64] | None = None,
+    listener: ProgressListener = unheard,
+) -> Remotest:
+    """The `count` passages with the lowest mean cosine to their nearest of other documents; exact.
+
+    documents:  (n,) the number of each passage's document, by place
+    places:     those that are asked about, None = all
+    references: those that they are compared with, None = all
+
+    BadInputError if some passage has none to be compared with. Memory: 4 bytes for each passage and
+    neighbour, beside some 50 MB.
+    """
+    every = np.arange(len(points), dtype=np.int64)
+    asked = every if places is None else places
+    among = every if references is None else references
+    k = min(neighbours, _fewest_others(documents, asked, among))
+    if k < 1:
+        raise BadInputError(
+            "there is nothing to compare with: all passages are of one document. "
+            "Add others, or widen the filter"
+        )
+    # Which come first only decides how soon the work is done.
+    drawn = np.random.default_rng(0).permutation(among)
+    seen = min(_FIRST, drawn.size)
+    best = np.full((asked.size, k), -2.0, dtype=np.float32)
+    for begin in range(0, asked.size, REFERENCES):
+        part = slice(begin, begin + REFERENCES)
+        best[part] = highest_cosines(points, asked[part], drawn[:seen], documents, best[part])
+        listener(Progress(min(asked.size, part.stop), asked.size, "comparing with a few", "passages"))
+    open_ = np.arange(asked.size)  # rows of `best` that may be among the farthest still
+    done: list[NDArray[np.int64]] = []
+    scores = np.zeros(0, dtype=np.float32)
+    while open_.size:
+        open_ = open_[np.argsort(best[open_].mean(axis=1), kind="stable")]
+        taken, open_ = (open_, open_[:0]) if seen == drawn.size else (open_[:_TAKEN], open_[_TAKEN:])
+        best[taken] = highest_cosines(points, asked[taken], drawn[seen:], documents, best[taken])
+        done.append(taken)
+        scores = np.concatenate([scores, best[taken].mean(axis=1)])
+        limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
+        open_ = open_[best[open_].mean(axis=1) <= limit + _MARGIN]
+        if open_.size and seen < drawn.size:  # as much work on narrowing as on deciding
+            more = min(drawn.size - seen, max(_FIRST, _TAKEN * drawn.size // open_.size))
+            best[open_] = highest_cosines(
+                points, asked[open_], drawn[seen : seen + more], documents, best[open_]
+            )
+            # Those that are decided saw everything; the rest goes on from here.
+            seen += more
+            open_ = open_[best[open_].mean(axis=1) <= limit + _MARGIN]
+        listener(Progress(asked.size - open_.size, asked.size, "comparing with all", "passages"))
+    order = np.concatenate(done) if done else np.zeros(0, dtype=np.int64)
+    limit = np.partition(scores, count - 1)[count - 1] if scores.size >= count else np.inf
+    last = asked[np.sort(order[scores <= limit + _MARGIN])]
+    return Remotest(_decided(points, documents, last, among, k), k)
+
+
+def _fewest_others(documents: NDArray[np.int64], asked: NDArray[np.int64], among: NDArray[np.int64]) -> int:
+    """How many passages each of those asked about can be compared with at least."""
+    if not asked.size:
+        return int(among.size)
+    names, counts = np.unique(documents[among], return_counts=True)
+    if not names.size:
+        return 0
+    own = documents[asked]
+    at = np.minimum(np.searchsorted(names, own), names.size - 1)
+    return int(among.size - np.where(names[at] == own, counts[at], 0).max())
+
+
+def _decided(
+    points: Points,
+    documents: NDArray[np.int64],
+    places: NDArray[np.int64],
+    among: NDArray[np.int64],
+    k: int,
+) -> tuple[Remote, ...]:
+    """Scores in float64, which says the same wherever a row stands in a product."""
+    found: list[Remote] = []
+    width = max(k, _NAMED)
+    for begin in range(0, places.size, _TAKEN):
+        some = places[begin : begin + _TAKEN]
+        rows = points.rows(some).astype(np.float64)
+        best = np.full((some.size, width), -2.0)
+        nearest = np.full((some.size, width), -1, dtype=np.int64)
+        for start in range(0, among.size, REFERENCES):
+            others = among[start : start + REFERENCES]
+            products = rows @ points.rows(others).astype(np.float64).T
+            products[documents[some, None] == documents[None, others]] = -2.0
+            both = np.concatenate([best, products], axis=1)
+            which = np.concatenate([nearest, np.broadcast_to(others, products.shape)], axis=1)
+            top = np.argpartition(-both, width - 1, axis=1)[:, :width]
+            best, nearest = np.take_along_axis(both, top, 1), np.take_along_axis(which, top, 1)
+        order = np.lexsort((nearest, -best), axis=1)
+        best, nearest = np.take_along_axis(best, order, 1), np.take_along_axis(nearest, order, 1)
+        for place, cosines, near in zip(some.tolist(), best.tolist(), nearest.tolist(), strict=True):
+            named = tuple((at, round(c, _DIGITS)) for at, c in zip(near, cosines, strict=True) if c >= -1.5)
+            found.append(Remote(place, round(sum(cosines[:k]) / k, _DIGITS), named))
+    return tuple(sorted(found, key=lambda remote: (remote.score, remote.place)))

@@ -1,0 +1,235 @@
+"""How large the clusters of a collection are from period to period."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.clusters.saved import SavedClusters, saved_clustering
+from nearsay.indexer.exploring.dates import Period, finest, period_names
+from nearsay.indexer.exploring.document_times import DocumentTimes, document_times
+from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.exploring.trend import Trend, trend
+from nearsay.indexer.filters.parse import Where
+
+__all__ = ["ClusterThroughTime", "Counted", "ThroughTime", "clusters_of_passages", "over_time"]
+
+OUTSIDE = -1  # in no cluster: an outlier
+LATER = -2  # was added after the clustering was made
+
+
+class Counted(StrEnum):
+    """What is counted."""
+
+    DOCUMENTS = "documents"  # each in the cluster that most of its passages are in, of several the first
+    PASSAGES = "passages"  # each with the date of its document
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterThroughTime:
+    """One cluster in each period."""
+
+    number: int | None  # None: what is in no cluster
+    name: str
+    counts: tuple[int, ...]  # a period
+    total: int
+    trend: Trend  # of its share of everything that is counted in a period
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughTime:
+    """The clusters of a collection, period by period."""
+
+    collection: str
+    field: str
+    by: Period
+    counted: Counted
+    periods: tuple[str, ...]  # 2019, 2019-03, 2019-W10 or 2019-03-08; without gaps
+    totals: tuple[int, ...]  # everything that is counted in each, outliers among it
+    clusters: tuple[ClusterThroughTime, ...]  # by falling total, then by number
+    outside: ClusterThroughTime  # what is in no cluster
+    missing: int  # documents without the field
+    unreadable: int  # documents in which it holds no date
+    coarse: int  # documents whose date is too coarse for the period, a year in a chart of months
+    notes: tuple[str, ...]
+
+    @property
+    def growing(self) -> tuple[ClusterThroughTime, ...]:
+        """Clusters whose share grows by more than chance, the greatest rise first."""
+        found = (each for each in self.clusters if each.trend.grows)
+        return tuple(sorted(found, key=lambda each: each.trend.first - each.trend.last))
+
+    @property
+    def shrinking(self) -> tuple[ClusterThroughTime, ...]:
+        """Clusters whose share shrinks by more than chance, the greatest fall first."""
+        found = (each for each in self.clusters if each.trend.shrinks)
+        return tuple(sorted(found, key=lambda each: each.trend.last - each.trend.first))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each cluster and period: the long table that other programs take."""
+        return [
+            {
+                "period": period,
+                "cluster": each.number,
+                "name": each.name,
+                self.counted.value: count,
+                "share": round(count / total, 6) if total else 0.0,
+            }
+            for each in (*self.clusters, *((self.outside,) if self.outside.total else ()))
+            for period, count, total in zip(self.periods, each.counts, self.totals, strict=True)
+        ]
+
+
+def over_time(
+    explored: Explored,
+    field: str | None = None,
+    by: Period | str | None = None,
+    where: Where | None = None,
+    *,
+    level: int = 0,
+    counted: Counted | str = Counted.DOCUMENTS,
+) -> ThroughTime:
+    """Count the clusters' documents, or passages, by the date in a field.
+
+    field: of the metadata; None = when the documents were added
+    by:    day, week, month or year; None = by the span, and no finer than the dates are
+    level: 0 = the clusters themselves, 1 = those that they belong to, and so on, as far up as there are
+
+    BadInputError without a clustering, and if no document has a date. See `nearsay.indexer.exploring.dates`
+    for what is a date; what is none is counted and said.
+    """
+    wanted = None if by is None else Period.of(by)
+    what = _counted(counted)
+    if level < 0:
+        raise BadInputError(f"level is {level}. Take 0 for the clusters themselves, 1 for those above them")
+    snapshot = explored.snapshot()
+    saved = saved_clustering(explored)
+    if saved is None:
+        raise BadInputError(
+            f"collection '{explored.name}' was never put into clusters. "
+            f"Do: nearsay explore clusters {explored.name}"
+        )
+    ids = explored.points(snapshot, where).ids
+    with explored.store.database.reading() as connection:
+        documents = documents_of(connection, snapshot.collection.id, ids)
+        numbers = np.unique(documents)
+        times = document_times(connection, snapshot.collection.id, field, numbers)
+    times.require_some()
+    period = wanted or finest(times.dates)
+    fine = [date.first for date in times.dates if period.holds(date)]
+    if not fine:
+        raise BadInputError(f"all dates in {times.field} are coarser than a {period}. Take a longer period")
+    names = period_names(period, min(fine), max(fine))
+    at = _period_of_document(times, period, list(names))
+    things = _raised(clusters_of_passages(saved, ids), saved.parents, level)
+    owners = np.searchsorted(numbers, documents)
+    if what is Counted.DOCUMENTS:
+        things, owners = _of_most(things, owners), np.arange(numbers.size)
+    later = things == LATER
+    there = (at[owners] >= 0) & ~later
+    clusters, table = _table(things[there], at[owners][there], len(names))
+    totals = table.sum(axis=0)
+    rows = {
+        number: _row(number, counts, totals, saved.names)
+        for number, counts in zip(clusters, table, strict=True)
+    }
+    outside = rows.pop(OUTSIDE, None) or _row(OUTSIDE, np.zeros_like(totals), totals, saved.names)
+    coarse = int(np.count_nonzero((times.codes >= 0) & (at < 0)))
+    return ThroughTime(
+        collection=explored.name,
+        field=times.field,
+        by=period,
+        counted=what,
+        periods=tuple(names.values()),
+        totals=tuple(totals.tolist()),
+        clusters=tuple(sorted(rows.values(), key=lambda row: (-row.total, row.number or 0))),
+        outside=outside,
+        missing=times.missing,
+        unreadable=times.unreadable,
+        coarse=coarse,
+        notes=(*times.notes(), *_notes(explored.name, times.field, period, coarse, int(later.sum()), what)),
+    )
+
+
+def clusters_of_passages(saved: SavedClusters, ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The cluster of each passage, OUTSIDE for an outlier, LATER for one added after the clustering; (n,)."""
+    found = np.where(ids > saved.row.through, LATER, OUTSIDE).astype(np.int32)
+    if saved.ids.size:
+        at = np.minimum(np.searchsorted(saved.ids, ids), saved.ids.size - 1)
+        member = saved.ids[at] == ids
+        found[member] = saved.numbers[at[member]]
+    return found
+
+
+def _raised(clusters: NDArray[np.int32], parents: Mapping[int, int], level: int) -> NDArray[np.int32]:
+    """The cluster so many levels above each; those that have none above stay."""
+    numbers, back = np.unique(clusters, return_inverse=True)
+    for _ in range(level):
+        numbers = np.array([parents.get(number, number) for number in numbers.tolist()], dtype=np.int32)
+    return numbers[back]
+
+
+def _counted(counted: Counted | str) -> Counted:
+    try:
+        return Counted(counted)
+    except ValueError:
+        raise BadInputError(f"'{counted}' cannot be counted. Take one of: {', '.join(Counted)}") from None
+
+
+def _period_of_document(times: DocumentTimes, period: Period, starts: list[Any]) -> NDArray[np.int64]:
+    """The place of each document's period; -1 where it has none."""
+    place = {start: at for at, start in enumerate(starts)}
+    of_date = [place[period.start(date.first)] if period.holds(date) else -1 for date in times.dates]
+    found = np.array([*of_date, -1, -1], dtype=np.int64)  # for UNREADABLE and MISSING, counted from the end
+    return found[times.codes]
+
+
+def _of_most(clusters: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The cluster that most passages of each document are in; of several the lowest, clusters first."""
+    pairs, counts = np.unique(np.stack([owners, clusters.astype(np.int64)]), axis=1, return_counts=True)
+    order = np.lexsort((np.abs(pairs[1]), pairs[1] < 0, -counts, pairs[0]))
+    of_document, first = np.unique(pairs[0][order], return_index=True)
+    del of_document  # every document has a passage, so they are 0, 1, …
+    found: NDArray[np.int32] = pairs[1][order][first].astype(np.int32)
+    return found
+
+
+def _table(
+    clusters: NDArray[np.int32], periods: NDArray[np.int64], width: int
+) -> tuple[list[int], NDArray[np.int64]]:
+    """The clusters there are, and how many of each are in each period."""
+    numbers, rows = np.unique(clusters, return_inverse=True)
+    cells = np.bincount(rows * width + periods, minlength=numbers.size * width)
+    return numbers.tolist(), cells.reshape(numbers.size, width).astype(np.int64)
+
+
+def _row(
+    number: int, counts: NDArray[np.int64], totals: NDArray[np.int64], names: Mapping[int, str]
+) -> ClusterThroughTime:
+    outside = number == OUTSIDE
+    return ClusterThroughTime(
+        number=None if outside else number,
+        name="in no cluster" if outside else names.get(number, str(number)),
+        counts=tuple(counts.tolist()),
+        total=int(counts.sum()),
+        trend=trend(counts, totals),
+    )
+
+
+def _notes(
+    collection: str, field: str, period: Period, coarse: int, later: int, counted: Counted
+) -> tuple[str, ...]:
+    said = []
+    if coarse:
+        said.append(f"{field} is coarser than a {period}, and not counted: {coarse:,} documents")
+    if later:
+        said.append(
+            f"in no cluster yet, and not counted: {later:,} {counted}. "
+            f"Put them in: nearsay explore clusters {collection} --assign"
+        )
+    return tuple(said)

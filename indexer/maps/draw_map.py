@@ -1,0 +1,65 @@
+"""A collection's map brought up to date and written to a file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nearsay.data.document import JsonValue
+from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.maps.drawing import drawing
+from nearsay.indexer.maps.mapping import current_map
+from nearsay.indexer.maps.output import MapFormat, map_format, write_drawing
+from nearsay.indexer.maps.page import MOST_POINTS
+from nearsay.indexer.progress import ProgressListener, unheard
+
+__all__ = ["MapReport", "draw_map"]
+
+
+@dataclass(frozen=True, slots=True)
+class MapReport:
+    """What was drawn, and of which map."""
+
+    collection: str
+    generation: int
+    out: str
+    bytes: int
+    drawn: int  # passages in the file
+    mapped: int  # passages on the map
+    laid_out: bool  # just now, not before
+    added: int  # passages that were put among the others just now
+    clusters: int  # that have a name on it
+    colour_by: str | None
+    parameters: dict[str, JsonValue]
+    notes: tuple[str, ...]
+
+
+def draw_map(
+    explored: Explored,
+    out: Path,
+    *,
+    where: Where | None = None,
+    colour_by: str | None = None,
+    anew: bool = False,
+    seed: int | None = None,
+    listener: ProgressListener = unheard,
+) -> MapReport:
+    """Write the live generation's map by the ending of `out`; what cannot be written is refused at once."""
+    kind = map_format(out)
+    found = current_map(explored, anew=anew, seed=seed, listener=listener)
+    most = MOST_POINTS if kind is MapFormat.HTML else None
+    drawn = drawing(explored, found, where=where, colour_by=colour_by, most=most, listener=listener)
+    written = write_drawing(drawn, out)
+    return MapReport(
+        found.collection,
+        found.generation,
+        str(out),
+        written,
+        len(drawn),
+        len(found),
+        found.new,
+        found.added,
+        len(drawn.labels),
+        drawn.colour_by,
+        found.parameters,
+        drawn.notes,
+    )

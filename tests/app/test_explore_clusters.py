@@ -1,0 +1,127 @@
+"""`nearsay explore clusters` and `nearsay explore rename`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+
+Run = Callable[..., Result]
+
+TEXTS = {
+    "pet": ("cat dog pig", "dog cat hen", "cat cow dog", "hen dog cat", "dog dog cat"),
+    "plant": ("grass apple", "apple roses", "roses grass apple", "wheat apple"),
+    "beast": ("elephant antelope", "antelope elephant kangaroo", "elephant elephant"),
+}
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+    """Runs `nearsay …` in a folder with a collection of three plain groups."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
+    rows = [
+        {"id": f"{kind}{i}", "text": text, "kind": kind}
+        for kind, texts in TEXTS.items()
+        for i, text in enumerate(texts)
+    ]
+    (tmp_path / "zoo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def run_it(*arguments: str) -> Result:
+        return CliRunner().invoke(main, arguments)
+
+    assert run_it("index", "add", "zoo", "zoo.jsonl").exit_code == 0
+    return run_it
+
+
+def three(zoo: Run, *more: str) -> Result:
+    return zoo("explore", "clusters", "zoo", "--method", "kmeans", "--clusters", "3", *more)
+
+
+def test_clusters_are_made_shown_and_kept(zoo: Run) -> None:
+    result = three(zoo)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["passages", "cohesion", "silhouette", "name", "for", "example"]
+    assert [line.split()[:2] for line in lines[1:]] == [["1", "5"], ["2", "4"], ["3", "3"]]
+    assert "3 clusters of 12 passages by kmeans; made 20" in result.stderr
+    again = zoo("explore", "clusters", "zoo")
+    assert again.stdout == result.stdout
+    assert "clustering" not in again.stderr
+    assert "3 clusters: nearsay explore clusters zoo" in zoo("index", "show", "zoo").stdout
+
+
+def test_a_name_is_given_and_searched_by(zoo: Run) -> None:
+    three(zoo)
+    result = zoo("explore", "rename", "zoo", "3", "big beasts")
+    assert (result.exit_code, result.stdout) == (0, "cluster 3 of zoo is called: big beasts\n")
+    found = zoo("search", "zoo", "elephant", "--where", "cluster = 'big beasts'", "--json")
+    assert {json.loads(line)["id"] for line in found.stdout.splitlines()} == {"beast0", "beast1", "beast2"}
+    result = zoo("explore", "rename", "zoo", "7", "none")
+    assert result.exit_code == 1
+    assert "has no cluster 7" in result.stderr
+
+
+def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
+    three(zoo)
+    result = zoo("explore", "clusters", "zoo", "--anew")
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [
+        ["1", "5"],
+        ["2", "4"],
+        ["3", "3"],
+    ]
+    assert "since before: 3 clusters kept, 0 born, 0 gone; 0 of 12 passages moved" in result.stderr
+
+
+def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
+    three(zoo)
+    (tmp_path / "more.jsonl").write_text('{"id": "new", "text": "fox owl"}\n')
+    zoo("index", "add", "zoo", "more.jsonl")
+    result = zoo("explore", "clusters", "zoo")
+    assert "1 newer passages are not yet in a cluster" in result.stderr
+    assert "1 newer passages are in none" in zoo("index", "show", "zoo").stdout
+    result = zoo("explore", "clusters", "zoo", "--assign")
+    assert result.stderr.startswith("1 newer passages assigned, 0 are outliers\n")
+    assert result.stdout.splitlines()[1].split()[:2] == ["1", "6"]
+
+
+def test_as_json_with_one_cluster_or_all(zoo: Run) -> None:
+    rows = [json.loads(line) for line in three(zoo, "--json").stdout.splitlines()]
+    assert [row["number"] for row in rows[:3]] == [1, 2, 3]
+    assert (rows[3]["clusters"], rows[3]["method"], rows[3]["outliers"]) == (3, "kmeans", 0)
+    (one,) = zoo("explore", "clusters", "zoo", "--show", "2", "--json").stdout.splitlines()
+    assert json.loads(one)["number"] == 2
+    shown = zoo("explore", "clusters", "zoo", "--show", "2").stdout
+    assert "4 passages" in shown
+    assert "terms: " in shown
+    assert "has no cluster 9" in zoo("explore", "clusters", "zoo", "--show", "9").stderr
+
+
+def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_path: Path) -> None:
+    result = three(zoo, "--out", "members.csv")
+    assert "12 passages written to members.csv" in result.stderr
+    assert len((tmp_path / "members.csv").read_text().splitlines()) == 13
+    for option, name in (("--out", "members.xls"), ("--dendrogram", "tree.txt")):
+        result = zoo("explore", "clusters", "zoo", "--anew", option, name)
+        assert result.exit_code == 1
+        assert f"'{name}' is neither" in result.stderr
+
+
+def test_a_dendrogram_is_drawn(zoo: Run, tmp_path: Path) -> None:
+    result = zoo("explore", "clusters", "zoo", "--method", "agglomerative", "--dendrogram", "tree.png")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    result = three(zoo, "--dendrogram", "tree.svg")
+    assert "there is no dendrogram. Take: --method agglomerative" in result.stderr
+
+
+def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:
+    result = three(zoo, "--where", "kind != 'beast'")
+    assert "3 clusters of 9 passages by kmeans; not kept" in result.stderr or "of 9 passages" in result.stderr
+    result = zoo("search", "zoo", "cat", "--where", "cluster = 1")
+    assert result.exit_code == 1
+    assert "Make them: nearsay explore clusters zoo" in result.stderr

@@ -1,0 +1,241 @@
+"""Clusters are kept with the generation, and keep their numbers."""
+
+import json
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection
+from nearsay.indexer.catalogue import clusterings, tables
+from nearsay.indexer.clusters.clustering import Clustering
+from nearsay.indexer.clusters.saved import saved_clustering
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.errors import BusyError
+from nearsay.indexer.progress import Progress
+
+
+def by_number(found: Clustering) -> dict[int, int]:
+    return {each.number: each.size for each in found.clusters}
+
+
+def three(zoo: Collection, **options: object) -> Clustering:
+    return zoo.explore.cluster("kmeans", clusters=3, **options)  # type: ignore[arg-type]
+
+
+def ids_in(zoo: Collection, number: int) -> set[str]:
+    return {each.id for each in zoo.documents(f"cluster = {number}")}
+
+
+def test_clusters_are_numbered_by_size_and_named_by_their_words(zoo: Collection) -> None:
+    found = three(zoo)
+    assert by_number(found) == {1: 5, 2: 4, 3: 3}
+    assert [each.terms[0] for each in found.clusters] == ["dog cat", "grass apple", "elephant"]
+    assert (found.passages, found.outliers, found.newer, found.movement) == (12, 0, 0, None)
+    assert all(each.cohesion == pytest.approx(1, abs=1e-5) for each in found.clusters)
+    assert [each.parent for each in found.clusters] == [None] * 3
+
+
+def test_what_was_kept_is_what_was_made(zoo: Collection) -> None:
+    made = three(zoo)
+    again = zoo.explore.clusters()
+    assert again == made
+    assert made.members.ids.tolist() == again.members.ids.tolist() == list(range(1, 13))
+    assert made.members.numbers.tolist() == again.members.numbers.tolist() == [1] * 5 + [2] * 4 + [3] * 3
+
+
+def test_the_central_passages_do_not_repeat_each_other(zoo: Collection) -> None:
+    zoo.add_rows([{"id": "copy", "text": "cat dog pig"}, {"id": "longer", "text": "cat dog pig geese"}])
+    first = three(zoo).clusters[0]
+    texts = [one.text for one in first.central]
+    assert len(texts) == len(set(texts))
+
+
+def test_without_clusters_the_error_says_how_to_make_them(zoo: Collection) -> None:
+    assert not zoo.explore.has_clusters()
+    with pytest.raises(BadInputError, match="nearsay explore clusters zoo"):
+        zoo.explore.clusters()
+    with pytest.raises(BadInputError, match="nearsay explore clusters zoo"):
+        zoo.explore.rename_cluster(1, "pets")
+    with pytest.raises(BadInputError, match="nearsay explore clusters zoo"):
+        zoo.explore.assign_newer()
+
+
+def test_a_number_and_a_name_outlive_new_documents(zoo: Collection) -> None:
+    three(zoo)
+    zoo.explore.rename_cluster(3, "  big   beasts ")
+    zoo.add_rows([{"text": f"elephant antelope squirrel reindeer {'kangaroo ' * i}"} for i in range(7)])
+    assert zoo.explore.clusters().newer == 7
+    found = three(zoo)
+    assert by_number(found) == {3: 10, 1: 5, 2: 4}
+    assert found.clusters[0].name == "big beasts"
+    assert found.clusters[0].named_by_user
+    assert found.movement is not None
+    assert (found.movement.kept, found.movement.moved) == ({1: 1.0, 2: 1.0, 3: 1.0}, 0)
+
+
+def test_new_clusters_get_numbers_never_used_before(zoo: Collection) -> None:
+    three(zoo)
+    zoo.remove(where="cluster = 3")
+    zoo.explore.cluster("kmeans", clusters=2)
+    zoo.add_rows([{"text": "ab cd ef"}, {"text": "gh ij"}])
+    found = three(zoo)
+    assert by_number(found) == {1: 5, 2: 4, 4: 2}
+    assert found.movement is not None
+    assert (found.movement.born, found.movement.gone) == ((4,), ())
+
+
+def test_a_merger_and_what_is_gone_are_told(zoo: Collection) -> None:
+    three(zoo)
+    found = zoo.explore.cluster("kmeans", clusters=1)
+    assert found.movement is not None
+    assert found.movement.gone == (2, 3)
+    assert found.movement.kept == {1: pytest.approx(5 / 12, abs=1e-4)}
+    assert found.movement.merged == {1: (1, 2, 3)}
+    assert [(move.source, move.target, move.passages) for move in found.movement.moves] == [
+        (2, 1, 4),
+        (3, 1, 3),
+    ]
+
+
+def test_another_encoders_clusters_take_over_numbers_and_names(zoo: Collection) -> None:
+    three(zoo)
+    zoo.explore.rename_cluster(2, "green things")
+    zoo.rebuild("wide")
+    zoo.promote()
+    assert not zoo.explore.has_clusters()
+    found = three(zoo)
+    assert {each.number: each.name for each in found.clusters}[2] == "green things"
+    assert by_number(found) == {1: 5, 2: 4, 3: 3}
+    assert found.generation == 2
+    zoo.rollback()
+    assert zoo.explore.clusters().generation == 1
+
+
+def test_passages_that_were_removed_are_not_counted(zoo: Collection) -> None:
+    three(zoo)
+    zoo.remove(["pet0", "beast1"])
+    assert by_number(zoo.explore.clusters()) == {1: 4, 2: 4, 3: 2}
+    assert zoo.explore.clusters().passages == 10
+    saved = saved_clustering(zoo.explore._explored)
+    assert saved is not None
+    assert saved.numbers.tolist() == [1] * 4 + [2] * 4 + [3] * 2
+    assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
+    zoo.compact()
+    with zoo.library.store.database.reading() as connection:
+        row = clusterings.of_live(connection, zoo.snapshot().collection.id)
+        assert row is not None
+        assert clusterings.members(connection, row.id)[0].size == 10
+    assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
+
+
+def test_doctor_finds_members_that_are_no_passage(zoo: Collection) -> None:
+    three(zoo)
+    with zoo.library.store.database.writing() as connection:
+        connection.exec_driver_sql("UPDATE cluster_members SET passage = 99 WHERE passage = 2")
+        connection.exec_driver_sql("UPDATE cluster_members SET cluster = 77 WHERE passage = 3")
+    unsound = [finding.detail for finding in examine(zoo.library) if not finding.sound]
+    assert unsound == [
+        "2 members that are no passage or in no cluster. Make them anew: nearsay explore clusters zoo --anew"
+    ]
+
+
+def test_newer_passages_are_assigned_where_they_fit(zoo: Collection) -> None:
+    three(zoo)
+    assert zoo.explore.assign_newer().assigned == 0
+    zoo.add_rows([{"id": "cub", "text": "fox owl elk"}, {"id": "odd", "text": "a b c d fox owl"}])
+    done = zoo.explore.assign_newer()
+    assert (done.assigned, done.outliers) == (1, 1)
+    found = zoo.explore.clusters()
+    assert by_number(found) == {1: 6, 2: 4, 3: 3}
+    assert (found.newer, found.outliers, found.passages) == (0, 1, 14)
+    assert "cub" in ids_in(zoo, 1)
+
+
+def test_under_a_filter_nothing_is_kept(zoo: Collection) -> None:
+    found = zoo.explore.cluster("kmeans", clusters=2, where="kind != 'beast'")
+    assert (found.saved, found.passages, by_number(found)) == (False, 9, {1: 5, 2: 4})
+    assert not zoo.explore.has_clusters()
+    with pytest.raises(BadInputError, match="no passage that the filter lets through"):
+        zoo.explore.cluster(where="kind = 'stone'")
+
+
+def test_the_order_in_which_documents_came_changes_nothing(zoo: Collection) -> None:
+    found = three(zoo)
+    other = zoo.library.collection("other")
+    other.add_rows(
+        {"id": each.id, "text": each.text, "kind": each.metadata["kind"]}
+        for each in reversed(list(zoo.documents()))
+    )
+    again = three(other)
+    assert [(each.name, each.size, each.terms, each.number) for each in again.clusters] == [
+        (each.name, each.size, each.terms, each.number) for each in found.clusters
+    ]
+    for one, its in zip(found.clusters, again.clusters, strict=True):
+        assert [each.text for each in one.central] == [each.text for each in its.central]
+
+
+def test_stopped_in_the_middle_the_old_clusters_stand(zoo: Collection) -> None:
+    before = three(zoo)
+
+    def stop(progress: Progress) -> None:
+        if progress.doing == "naming clusters":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        zoo.explore.cluster("kmeans", clusters=2, progress=stop)
+    assert zoo.explore.clusters() == before
+
+
+def test_clusters_of_a_generation_that_is_no_longer_live_are_not_kept(zoo: Collection) -> None:
+    zoo.rebuild("wide")
+
+    def overtake(progress: Progress) -> None:
+        if progress.doing == "naming clusters" and zoo.snapshot().generation.number == 1:
+            zoo.promote()
+
+    with pytest.raises(BusyError, match="generation 1 of 'zoo' is no longer the live one"):
+        three(zoo, progress=overtake)
+    assert not zoo.explore.has_clusters()
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 201, "a\x1bb"])
+def test_a_name_that_cannot_be_shown_is_refused(zoo: Collection, name: str) -> None:
+    three(zoo)
+    with pytest.raises(BadInputError, match="is not a cluster's name"):
+        zoo.explore.rename_cluster(1, name)
+    with pytest.raises(BadInputError, match="no cluster 9"):
+        zoo.explore.rename_cluster(9, "nine")
+
+
+def test_every_passage_is_written_with_its_cluster(zoo: Collection, tmp_path: Path) -> None:
+    zoo.add_rows([{"id": "sum", "text": "=cat dog pig"}])
+    found = three(zoo)
+    assert zoo.explore.write_clusters(tmp_path / "out.jsonl") == 13
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["cluster"] for row in rows] == [1] * 6 + [2] * 4 + [3] * 3
+    assert rows[0]["name"] == found.clusters[0].name
+    assert zoo.explore.write_clusters(tmp_path / "out.csv", found) == 13
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "cluster,name,id,passage,title,text"
+    assert any(line.endswith(",'=cat dog pig") for line in lines)
+    with pytest.raises(BadInputError, match=r"neither .jsonl nor .csv"):
+        zoo.explore.write_clusters(tmp_path / "out.xlsx")
+
+
+def test_a_deleted_collection_takes_its_clusters_with_it(zoo: Collection) -> None:
+    three(zoo)
+    zoo.delete()
+    with zoo.library.store.database.reading() as connection:
+        for table in (tables.clusterings, tables.clusters, tables.cluster_members):
+            assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() == 0
+
+
+def test_higher_levels_hold_what_belongs_to_them(zoo: Collection) -> None:
+    found = zoo.explore.cluster("agglomerative", clusters=3)
+    assert [each.size for each in found.clusters if each.level == 0] == [5, 4, 3]
+    for each in found.clusters:
+        below = [child for child in found.clusters if child.parent == each.number]
+        assert not below or each.size == sum(child.size for child in below)
+    assert zoo.explore.clusters().clusters == found.clusters

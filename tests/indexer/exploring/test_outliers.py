@@ -1,0 +1,86 @@
+"""The passages of a collection that are least like any other."""
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Library
+
+# (1, 1, 0), (2, 1, 0) and (1, 2, 0) lie together; (0, 0, 1) is alone.
+ROWS = [
+    {"id": "near", "text": "a bb", "kind": "x"},
+    {"id": "twice", "text": "a a bb", "kind": "x"},
+    {"id": "other", "text": "a bb bb", "kind": "y"},
+    {"id": "alone", "text": "ccc", "kind": "y"},
+]
+
+
+def test_the_loneliest_come_first_with_what_is_nearest_to_them(either_library: Library) -> None:
+    collection = either_library.collection("texts")
+    collection.add_rows(ROWS)
+    found = collection.explore.outliers()
+    # Means over all three others: alone 0; twice (3/√10 + 4/5) / 3, other the same; near 6/√10 / 3.
+    assert [(each.rank, each.id) for each in found] == [(1, "alone"), (2, "other"), (3, "twice"), (4, "near")]
+    far = (3 / 10**0.5 + 0.8) / 3
+    assert [each.score for each in found] == pytest.approx([0, far, far, 2 / 10**0.5], abs=1e-6)
+    assert (found[1].text, found[1].metadata, found[1].passage) == ("a bb bb", {"kind": "y"}, 0)
+    nearest = found[1].nearest
+    assert nearest is not None
+    assert (nearest.id, nearest.text, nearest.cosine) == (
+        "near",
+        "a bb",
+        pytest.approx(3 / 10**0.5, abs=1e-6),
+    )
+    assert found.looked_at == 4
+    assert found.notes == (
+        "4 of the 20 asked for: there are only 4 passages",
+        "only 3 passages of other documents to compare each with",
+    )
+
+
+def test_passages_of_the_same_document_do_not_hide_each_other(library: Library) -> None:
+    collection = library.collection("texts", chunking="sentences")
+    collection.add_rows([*ROWS[:3], {"id": "alone", "text": "Ccc. Ccc. Ccc."}])
+    found = collection.explore.outliers(3)
+    # The full stop is a word of one letter: (1, 0, 1) with (2, 1, 0), say, is 2/√10.
+    assert [(each.id, each.passage) for each in found] == [("alone", 0), ("alone", 1), ("alone", 2)]
+
+
+def test_a_filter_says_what_is_compared(library: Library) -> None:
+    collection = library.collection("texts")
+    collection.add_rows(ROWS)
+    found = collection.explore.outliers(1, "kind = 'x'")
+    assert [(each.id, each.score) for each in found] == [("near", pytest.approx(3 / 10**0.5, abs=1e-6))]
+    assert found.looked_at == 2
+    nothing = collection.explore.outliers(where="kind = 'z'")
+    assert (list(nothing), nothing.notes) == ([], ("nothing found: no passage passes the filter",))
+
+
+def test_the_order_of_adding_says_nothing(library: Library) -> None:
+    rows = [*ROWS, {"id": "again", "text": "a bb bb", "kind": "z"}]
+    one, two = library.collection("one"), library.collection("two")
+    one.add_rows(rows)
+    two.add_rows(rows[::-1])
+    assert list(one.explore.outliers()) == list(two.explore.outliers())
+
+
+def test_removed_documents_are_no_company(library: Library) -> None:
+    collection = library.collection("texts")
+    collection.add_rows(ROWS)
+    collection.remove(["near"])
+    assert [each.id for each in collection.explore.outliers(1)] == ["alone"]
+    assert collection.explore.outliers(4).looked_at == 3
+
+
+def test_one_document_alone_cannot_be_an_outlier(library: Library) -> None:
+    collection = library.collection("texts")
+    collection.add_rows(ROWS[:1])
+    with pytest.raises(BadInputError, match="all passages are of one document"):
+        collection.explore.outliers()
+
+
+@pytest.mark.parametrize("count", [0, 10_001])
+def test_a_count_out_of_range_is_refused(library: Library, count: int) -> None:
+    collection = library.collection("texts")
+    collection.add_rows(ROWS)
+    with pytest.raises(BadInputError, match=f"count is {count}"):
+        collection.explore.outliers(count)

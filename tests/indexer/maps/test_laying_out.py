@@ -1,0 +1,105 @@
+"""A whole map of vectors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.manifold import trustworthiness
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.maps.laying_out import extended, laid_out
+from nearsay.indexer.maps.map_options import MapOptions
+from nearsay.indexer.maps.map_points import MapPoints
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.vector_store import unit_length
+
+OPTIONS = MapOptions(seed=1, rounds=60)
+
+
+@pytest.fixture(scope="module")
+def vectors() -> np.ndarray:
+    """Six bunches of 40 in 16 dimensions."""
+    generator = np.random.default_rng(0)
+    middles = generator.standard_normal((6, 16))
+    return unit_length(
+        (np.repeat(middles, 40, axis=0) + 0.5 * generator.standard_normal((240, 16))).astype(np.float32)
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(vectors: np.ndarray) -> MapPoints:
+    return laid_out(points(vectors), OPTIONS).points
+
+
+def points(vectors: np.ndarray) -> Points:
+    return Points.from_array(np.arange(len(vectors)) + 100, vectors)
+
+
+def test_bunches_lie_together(vectors: np.ndarray, whole: MapPoints) -> None:
+    assert whole.ids.tolist() == list(range(100, 340))
+    assert whole.laid_out.all()
+    assert trustworthiness(vectors, whole.places, n_neighbors=10, metric="cosine") > 0.9
+    middles = whole.places.reshape(6, 40, 2).mean(axis=1)
+    nearest = np.linalg.norm(whole.places[:, None] - middles, axis=2).argmin(axis=1)
+    assert (nearest == np.repeat(np.arange(6), 40)).mean() > 0.95
+
+
+def test_the_order_of_the_passages_changes_nothing(vectors: np.ndarray, whole: MapPoints) -> None:
+    mixed = np.random.default_rng(4).permutation(240)
+    other = laid_out(points(vectors[mixed]), OPTIONS).points
+    assert np.array_equal(other.places, whole.places[mixed])
+
+
+def test_copies_lie_together_and_move_nobody(vectors: np.ndarray, whole: MapPoints) -> None:
+    twice = laid_out(points(np.concatenate([vectors, vectors[:30]])), OPTIONS)
+    assert twice.distinct == 240
+    assert np.array_equal(twice.points.places[:240], whole.places)
+    assert np.array_equal(twice.points.places[240:], whole.places[:30])
+    assert not twice.points.laid_out[240:].any()
+
+
+def test_of_too_many_a_sample_is_laid_out_and_the_rest_projected(vectors: np.ndarray) -> None:
+    options = replace(OPTIONS, most_laid_out=150)
+    found = laid_out(points(vectors), options)
+    assert (found.distinct, int(found.points.laid_out.sum())) == (150, 150)
+    assert trustworthiness(vectors, found.points.places, n_neighbors=10, metric="cosine") > 0.85
+    mixed = np.random.default_rng(4).permutation(240)
+    assert np.array_equal(laid_out(points(vectors[mixed]), options).points.places, found.points.places[mixed])
+
+
+def test_new_passages_come_among_the_old_and_nobody_moves(vectors: np.ndarray) -> None:
+    known = np.arange(240) % 4 != 0
+    old = laid_out(Points.from_array(np.flatnonzero(known) + 100, vectors[known]), OPTIONS).points
+    grown = extended(points(vectors), old, OPTIONS)
+    assert np.array_equal(grown.places[known], old.places)
+    assert grown.laid_out.tolist() == known.tolist()
+    assert trustworthiness(vectors, grown.places, n_neighbors=10, metric="cosine") > 0.85
+
+
+def test_other_vectors_of_the_same_passages_keep_the_picture(vectors: np.ndarray, whole: MapPoints) -> None:
+    noise = 0.1 * np.random.default_rng(9).standard_normal(vectors.shape)
+    turn = np.linalg.qr(np.random.default_rng(8).standard_normal((16, 16)))[0]  # another encoder's axes
+    other = unit_length(((vectors + noise) @ turn).astype(np.float32))
+    begun = laid_out(points(other), OPTIONS, whole)
+    assert begun.shift is not None
+    assert begun.shift < 0.25
+    alone = laid_out(points(other), OPTIONS)
+    assert alone.shift is None
+    middles, fresh = (
+        each.reshape(6, 40, 2).mean(axis=1) for each in (begun.points.places, alone.points.places)
+    )
+    before = whole.places.reshape(6, 40, 2).mean(axis=1)
+    assert np.linalg.norm(middles - before, axis=1).max() < np.linalg.norm(fresh - before, axis=1).max()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_handful_has_a_map_too(vectors: np.ndarray, count: int) -> None:
+    places = laid_out(points(vectors[:count]), OPTIONS).points.places
+    assert np.isfinite(places).all()
+    assert len(np.unique(places, axis=0)) == count
+
+
+def test_options_that_mean_nothing_are_refused() -> None:
+    for wrong in ({"seed": -1}, {"neighbours": 0}, {"rounds": 0}, {"most_laid_out": 1}):
+        with pytest.raises(BadInputError, match=r"Give|Lay out"):
+            MapOptions(**wrong)

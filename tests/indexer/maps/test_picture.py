@@ -1,0 +1,53 @@
+"""The still picture."""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from nearsay.indexer.maps.drawing import ClusterLabel, Drawing
+from nearsay.indexer.maps.picture import map_figure
+
+Draw = Callable[..., Drawing]
+
+
+def legend(drawn: Drawing) -> list[str]:
+    (axes,) = map_figure(drawn).axes
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def names(drawn: Drawing) -> list[str]:
+    return [text.get_text() for text in map_figure(drawn).axes[0].texts]
+
+
+def test_clusters_have_their_names_and_a_legend(draw: Draw) -> None:
+    drawn = draw(
+        labels=(ClusterLabel(7, "cats $and$ birds", 2, 0.5, 0.0), ClusterLabel(3, "dogs", 1, 4.0, 2.0))
+    )
+    assert names(drawn) == ["cats $and$ birds", "dogs"]
+    assert legend(drawn) == ["cats $and$ birds  2", "dogs  1", "in no cluster  1"]
+
+
+def test_names_that_would_cover_larger_ones_are_left_out(draw: Draw) -> None:
+    labels = (ClusterLabel(7, "cats and birds", 2, 0.5, 0.0), ClusterLabel(3, "dogs", 1, 0.51, 0.0))
+    assert names(draw(labels=labels)) == ["cats and birds"]
+
+
+def test_categories_numbers_and_nothing_are_drawn(draw: Draw) -> None:
+    assert legend(draw(colour_by="venue"))[0] == "acl  2"
+    by_year = map_figure(draw(colour_by="year")).axes
+    assert [axes.get_ylabel() for axes in by_year] == ["", "year"]
+    (plain,) = map_figure(draw(colour_by=None, clusters=None, labels=())).axes
+    assert plain.get_legend() is None
+    assert plain.get_title(loc="left") == "papers: 4 passages"
+
+
+@pytest.mark.parametrize("colour_by", ["cluster", "venue", "year", None])
+def test_whatever_a_text_says_it_is_drawn(draw: Draw, colour_by: str | None, nasty: str) -> None:
+    stream = io.BytesIO()
+    map_figure(draw(colour_by=colour_by, collection=nasty)).savefig(stream, format="png", dpi=20)
+    stream.seek(0)
+    pixels = image.imread(stream)
+    assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 10

@@ -1,0 +1,71 @@
+"""Passages put onto a map that stands."""
+
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from nearsay.indexer.maps import nearest
+from nearsay.indexer.maps.nearest import nearest_anchors
+from nearsay.indexer.maps.projection import projected, weighted_places
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.vector_store import unit_length
+
+CORNERS = np.array([[0, 0], [4, 0], [0, 8]], dtype=np.float32)
+
+
+def made(count: int, seed: int, dimension: int = 12) -> Points:
+    vectors = np.random.default_rng(seed).standard_normal((count, dimension)).astype(np.float32)
+    return Points.from_array(np.arange(count), unit_length(vectors))
+
+
+def place(distances: list[float], near: list[int]) -> np.ndarray:
+    return weighted_places(np.array([distances], dtype=np.float32), np.array([near]), CORNERS)[0]
+
+
+def test_a_passage_lies_in_the_weighted_middle_of_its_neighbours() -> None:
+    # Two: log2(2) = 1 = e^(-.2/s) + e^(-.4/s). With u = e^(-.2/s): u + u^2 = 1, u = .618, u^2 = .382.
+    assert place([0.2, 0.4], [0, 1]) == pytest.approx([4 * 0.381966, 0.0], abs=1e-4)
+    assert place([0.3, 0.3], [1, 2]) == pytest.approx([2.0, 4.0], abs=1e-4)
+
+
+def test_the_same_vector_has_the_same_place() -> None:
+    assert list(place([0.0, 0.1], [2, 0])) == [0.0, 8.0]
+
+
+def test_nearest_are_those_of_the_largest_cosines() -> None:
+    new, anchors = made(40, 1), made(300, 2)
+    near, cosines = nearest_anchors(new, anchors, 7)
+    products = new.rows(np.arange(40)) @ anchors.rows(np.arange(300)).T
+    assert np.array_equal(near, np.argsort(-products, axis=1)[:, :7])
+    assert cosines == pytest.approx(np.sort(products, axis=1)[:, ::-1][:, :7], abs=1e-6)
+
+
+def test_many_are_found_through_lists_of_which_nearly_nothing_is_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    new, anchors = made(200, 1, 4), made(900, 2, 4)
+    exact, _ = nearest_anchors(new, anchors, 5)
+    exactly = Mock(side_effect=AssertionError)
+    monkeypatch.setattr(nearest, "_exactly", exactly)
+    listed, _ = nearest_anchors(new, anchors, 5, most_products=1000)
+    same = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact.tolist(), listed.tolist(), strict=True)])
+    assert same > 0.95
+
+
+def test_without_faiss_many_are_found_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "faiss_is_installed", lambda: False)
+    new, anchors = made(20, 1), made(30, 2)
+    near, _ = nearest_anchors(new, anchors, 3, most_products=0)
+    assert np.array_equal(near, nearest_anchors(new, anchors, 3)[0])
+
+
+def test_each_is_projected_alone() -> None:
+    new, anchors = made(50, 1), made(30, 2)
+    places = np.random.default_rng(3).random((30, 2), dtype=np.float32)
+    together = projected(new, anchors, places, 15)
+    one = Points.from_array(np.arange(1), new.rows(np.array([17])))
+    assert np.array_equal(projected(one, anchors, places, 15)[0], together[17])
+    assert projected(
+        one, Points.from_array(np.arange(2), anchors.rows(np.arange(2))), places[:2], 15
+    ).shape == (1, 2)

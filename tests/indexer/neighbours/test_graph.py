@@ -1,0 +1,120 @@
+"""The neighbour graph against a plain search through all, and what copies, order and size do to it."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from nearsay.indexer.neighbours import k_best
+from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.progress import Progress
+from nearsay.indexer.vector_store import unit_length
+
+
+def clustered(count: int, dimension: int = 24, seed: int = 0, spread: float = 0.35) -> NDArray[np.float32]:
+    generator = np.random.default_rng(seed)
+    centres = generator.standard_normal((max(2, count // 50), dimension))
+    noise = spread * generator.standard_normal((count, dimension))
+    return unit_length((centres[generator.integers(0, len(centres), count)] + noise).astype(np.float32))
+
+
+def points_of(vectors: NDArray[np.float32]) -> Points:
+    return Points.from_array(np.arange(1, len(vectors) + 1), vectors)
+
+
+def plain(vectors: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Every cosine worked out by itself, the k greatest by falling cosine and rising place."""
+    cosines = np.stack(
+        [np.einsum("ij,ij->i", vectors, np.broadcast_to(row, vectors.shape)) for row in vectors]
+    )
+    np.fill_diagonal(cosines, -np.inf)
+    best = (-cosines).argsort(axis=1, kind="stable")[:, :k]
+    return best, np.take_along_axis(cosines, best, axis=1)
+
+
+def same(graph: NeighbourGraph, vectors: NDArray[np.float32], k: int) -> None:
+    neighbours, cosines = plain(vectors, k)
+    np.testing.assert_array_equal(graph.neighbours, neighbours)
+    np.testing.assert_array_equal(graph.cosines, cosines)
+
+
+def test_the_nearest_of_four_directions_are_those_worked_out_by_hand() -> None:
+    vectors = np.array([[1, 0], [0.6, 0.8], [0, 1], [-1, 0]], dtype=np.float32)
+    graph = neighbour_graph(points_of(vectors), 2)
+    np.testing.assert_array_equal(graph.neighbours, [[1, 2], [2, 0], [1, 0], [2, 1]])
+    np.testing.assert_allclose(graph.cosines, [[0.6, 0], [0.8, 0.6], [0.8, 0], [0, -0.6]], atol=1e-7)
+    assert (graph.exact, graph.recall) == (True, 1.0)
+    np.testing.assert_array_equal(graph.ids, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("count", [2, 16, 17, 700])
+@pytest.mark.parametrize("k", [1, 15])
+def test_the_neighbours_are_bit_for_bit_those_of_a_search_through_all(count: int, k: int) -> None:
+    vectors = clustered(count)
+    same(neighbour_graph(points_of(vectors), k), vectors, min(k, count - 1))
+
+
+def test_vectors_that_bfloat16_cannot_tell_apart_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = clustered(600, spread=1e-4)
+    same(neighbour_graph(points_of(vectors), 5), vectors, 5)
+    for most in ("_MOST_OF_A_BLOCK", "_MOST_KEPT"):  # so that float32 looks again, and decides in between
+        monkeypatch.setattr(k_best, most, 2000)
+    same(neighbour_graph(points_of(vectors), 5), vectors, 5)
+
+
+def test_copies_come_first_and_by_place_however_many_there_are() -> None:
+    vectors = clustered(300)
+    vectors[np.random.default_rng(1).permutation(300)[:120]] = vectors[7]
+    vectors[[3, 250]] = vectors[[4, 251]]
+    same(neighbour_graph(points_of(vectors), 10), vectors, 10)
+
+
+def test_nothing_but_copies_has_copies_for_neighbours() -> None:
+    vectors = np.repeat(clustered(1), 30, axis=0)
+    graph = neighbour_graph(points_of(vectors), 4)
+    np.testing.assert_array_equal(graph.neighbours[0], [1, 2, 3, 4])
+    np.testing.assert_array_equal(graph.neighbours[20], [0, 1, 2, 3])
+    np.testing.assert_array_equal(graph.neighbours[2], [0, 1, 3, 4])
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_passage_alone_has_no_neighbours(count: int) -> None:
+    graph = neighbour_graph(points_of(clustered(2)[:count]), 5)
+    assert graph.neighbours.shape == graph.cosines.shape == (count, 0)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_order_of_the_passages_changes_nothing(exact: bool) -> None:
+    vectors = clustered(900)
+    shuffled = np.random.default_rng(5).permutation(len(vectors))
+    first = neighbour_graph(points_of(vectors), 6, exact=exact)
+    second = neighbour_graph(points_of(vectors[shuffled]), 6, exact=exact)
+    np.testing.assert_array_equal(first.neighbours[shuffled], shuffled[second.neighbours])
+    np.testing.assert_array_equal(first.cosines[shuffled], second.cosines)
+
+
+def test_lists_find_what_they_say_and_score_it_exactly() -> None:
+    vectors = clustered(3000)
+    vectors[100:160] = vectors[5]
+    graph = neighbour_graph(points_of(vectors), 10, exact=False)
+    neighbours, cosines = plain(vectors, 10)
+    found = np.mean([np.isin(a, b).mean() for a, b in zip(neighbours, graph.neighbours, strict=True)])
+    assert not graph.exact
+    assert found >= 0.95
+    assert graph.recall == pytest.approx(found, abs=0.02)
+    there = graph.neighbours >= 0
+    own = np.repeat(np.arange(3000), 10).reshape(3000, 10)[there]
+    np.testing.assert_array_equal(
+        graph.cosines[there], np.einsum("ij,ij->i", vectors[own], vectors[graph.neighbours[there]])
+    )
+    assert (np.diff(graph.cosines, axis=1) <= 0).all()
+    assert (graph.cosines <= cosines).all()
+
+
+def test_a_listener_that_raises_ends_it() -> None:
+    def stop(progress: Progress) -> None:
+        assert (progress.doing, progress.done, progress.total) == ("finding neighbours", 50, 50)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        neighbour_graph(points_of(clustered(50)), 3, listener=stop)

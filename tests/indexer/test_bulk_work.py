@@ -1,0 +1,54 @@
+"""How Python runs while rows are on their way, and that it is as before afterwards."""
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from nearsay.indexer.bulk_work import bulk_work
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    thresholds, turn = gc.get_threshold(), sys.getswitchinterval()
+    yield
+    gc.set_threshold(*thresholds)
+    sys.setswitchinterval(turn)
+
+
+def test_the_collector_looks_more_rarely_and_threads_take_turns_sooner_meanwhile() -> None:
+    gc.set_threshold(700, 10, 10)
+    sys.setswitchinterval(0.005)
+    with bulk_work():
+        assert gc.get_threshold() == (50_000, 10, 10)
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+    assert gc.get_threshold() == (700, 10, 10)
+    assert sys.getswitchinterval() == pytest.approx(0.005)
+
+
+def test_everything_is_as_before_after_an_error() -> None:
+    gc.set_threshold(700, 10, 10)
+    with pytest.raises(KeyError), bulk_work():
+        raise KeyError
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_the_last_of_several_that_overlap_puts_everything_back() -> None:
+    gc.set_threshold(600, 9, 8)
+    first, second = bulk_work(), bulk_work()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == (50_000, 9, 8)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (600, 9, 8)
+
+
+@pytest.mark.parametrize("own", [0, 80_000])
+def test_a_process_that_collects_more_rarely_or_never_is_left_so(own: int) -> None:
+    gc.set_threshold(own, 10, 10)
+    sys.setswitchinterval(0.0001)
+    with bulk_work():
+        assert gc.get_threshold()[0] == own
+        assert sys.getswitchinterval() == pytest.approx(0.0001, abs=2e-6)
