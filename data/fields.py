@@ -125,7 +125,7 @@ def _note(fields: Fields, survey: FieldSurvey, file: str, *, text_guessed: bool)
         metadata = tuple(rest)
     return (
         f"{file}: text = {fields.text!r}{' (guessed)' if text_guessed else ''}, "
-        f"id = {'none' if fields.id is None else repr(fields.id)}, "
+        f"id = {'none (name one: --id FIELD)' if fields.id is None else repr(fields.id)}, "
         f"title = {'none' if fields.title is None else repr(fields.title)}, "
         f"metadata = {_listed(metadata)}"
     )

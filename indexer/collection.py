@@ -21,7 +21,7 @@ from nearsay.indexer.catalogue import collections, documents, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.collection_search import CollectionSearch, SearchOptions
@@ -29,7 +29,6 @@ from nearsay.indexer.compaction import CompactReport, compact, merge_small
 from nearsay.indexer.contract_check import check_contract
 from nearsay.indexer.declaring import DeclareReport, declare_fields, declared_names, forget_fields
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
-from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.explain.explanation import Explanation
 from nearsay.indexer.explain.hits import explain_hits
 from nearsay.indexer.exploring.explored import Explored
@@ -39,7 +38,7 @@ from nearsay.indexer.export import export_documents, export_passages, stored_doc
 from nearsay.indexer.filters.facets import Facets, facets
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import declared_of
-from nearsay.indexer.filters.where import documents_where, expression_of
+from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.hit import Hit, Hits
 from nearsay.indexer.hybrid.fusion import Fusion
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
@@ -51,6 +50,7 @@ from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.removal import remove_documents
 from nearsay.indexer.rollout import (
     RebuildReport,
     catch_up,
@@ -171,28 +171,8 @@ class Collection:
             raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
         wanted = list(dict.fromkeys(ids))
         with self._locked(row, "remove"):
-            removed = self._removed(row, wanted, where)
+            removed = remove_documents(self._store, row, wanted, where)
             check_contract(self._store, row, self.snapshot)
-        return removed
-
-    def _removed(self, row: CollectionRow, wanted: list[str], where: Where | None) -> int:
-        with self._store.database.writing() as connection:
-            chosen = documents_where(connection, row.id, where)
-            missing = sorted(set(wanted) - set(documents.known(connection, row.id, wanted)))
-            if missing:
-                raise UnknownDocumentError(
-                    f"collection '{self.name}' has no document '{missing[0]}'"
-                    + (f" (nor {len(missing) - 1} more of those named)" if missing[1:] else "")
-                    + f". See which there are: nearsay index list {self.name}"
-                )
-            removed = 0
-            for begin in range(0, len(wanted), 500):
-                some = document_table.c.id.in_(wanted[begin : begin + 500])
-                removed += documents.remove(connection, row.id, some)
-            if chosen is not None:
-                removed += documents.remove(connection, row.id, chosen)
-            if removed:
-                collections.changed(connection, row.id)
         return removed
 
     def declare_fields(self, names: Iterable[str]) -> DeclareReport:
@@ -400,6 +380,12 @@ class Collection:
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
         """The documents that a filter lets through, in the order they were added."""
         return stored_documents(self._store, self._record.row().id, where)
+
+    def near_duplicates(self) -> list[NearDuplicate]:
+        """The documents that the gate linked to an earlier one, in the order they were added."""
+        row = self._record.row()
+        with self._store.database.reading() as connection:
+            return linked(connection, row.id)
 
     def generations(self) -> list[GenerationRow]:
         """The collection's generations, oldest first."""

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import clusterings, collections, documents, generations
+from nearsay.indexer.catalogue import clusterings, collections, documents, generations, near_duplicates
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
+from nearsay.indexer.catalogue.near_duplicates import GateRow
 from nearsay.indexer.catalogue.tables import passages, removed_passages
 from nearsay.indexer.store import Store
 
@@ -29,6 +30,8 @@ class CollectionOverview:
     created_at: str
     generations: tuple[GenerationRow, ...]
     segments: tuple[SegmentRow, ...]
+    gate: GateRow | None  # for near-duplicates that come in
+    linked: int  # near-duplicates that it linked
 
     @property
     def live(self) -> GenerationRow | None:
@@ -61,6 +64,8 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
             created_at=collection.created_at,
             generations=tuple(every),
             segments=tuple(generations.segments_of(connection, collection.id)),
+            gate=near_duplicates.gate_of(connection, collection.id),
+            linked=len(near_duplicates.linked_numbers(connection, collection.id)),
         )
 
 

@@ -30,6 +30,11 @@ def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Resul
     assert "660 passages in the collection 'samples', 660 embedded now" in said
     assert said.count("  1. 0.") == 3
     assert "nearsay index add notes my-notes/" in said
+    head, _, clusters = said.partition("What is in it: ")
+    assert head
+    assert 10 <= int(clusters.split()[0]) <= 80
+    assert clusters.splitlines()[1].split() == ["cluster", "passages", "about", "for", "example"]
+    assert len(clusters.partition("\n\n")[0].splitlines()) == 10  # two lines of heading, eight clusters
 
 
 def test_the_demo_embeds_nothing_the_second_time(demo: tuple[Path, Result]) -> None:

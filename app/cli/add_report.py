@@ -44,7 +44,7 @@ def print_report(collection: str, report: "AddReport", *, as_json: bool) -> None
             f"{report.truncated:,} passages were longer than the encoder takes and cut (see --chunking)",
             err=True,
         )
-    if report.near_duplicates is not None:
+    if report.near_duplicates is not None and report.near_duplicates.looked_at:
         _print_gate(report.near_duplicates)
 
 

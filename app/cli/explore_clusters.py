@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["clusters", "print_clusters", "rename"]
 
-_NAME = 40  # characters
+_NAME = 48  # characters
 _PASSAGE = 60
 
 
@@ -25,7 +25,7 @@ _PASSAGE = 60
 @click.option(
     "--method",
     type=click.Choice(["graph", "kmeans", "density", "communities", "agglomerative"]),
-    help="How clusters are found; the one that did best on judged sets if left out.",
+    help="How clusters are found; graph if left out, kmeans with --clusters, communities with --threshold.",
 )
 @click.option(
     "--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="How many (kmeans, agglomerative)."
@@ -144,6 +144,8 @@ def _found(
     explorer: "Explorer", chosen: dict[str, Any], where: str | None, *, anew: bool, assign: bool
 ) -> "Clustering":
     said = {name: value for name, value in chosen.items() if value is not None and value is not False}
+    if assign and (anew or said or where is not None):
+        raise click.UsageError("--assign keeps the clusters there are: leave out what says how to cluster")
     if assign:
         with ProgressBar("assigning") as bar:
             done = explorer.assign_newer(progress=bar)

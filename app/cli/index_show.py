@@ -3,13 +3,16 @@
 import itertools
 import textwrap
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.plan_table import print_plan
 from nearsay.app.cli.printing import print_json, print_table, visible
+
+if TYPE_CHECKING:
+    from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
 
 __all__ = ["list_", "show"]
 
@@ -20,10 +23,16 @@ __all__ = ["list_", "show"]
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most documents to list."
 )
+@click.option("--near-duplicates", is_flag=True, help="List the documents that are linked to an earlier one.")
 @json_option
 @library_options
 def list_(
-    collection: str | None, where: str | None, limit: int, as_json: bool, **place: Unpack[Place]
+    collection: str | None,
+    where: str | None,
+    limit: int,
+    near_duplicates: bool,
+    as_json: bool,
+    **place: Unpack[Place],
 ) -> None:
     """List the collections, or the documents of COLLECTION.
 
@@ -32,6 +41,8 @@ def list_(
         nearsay index list
         nearsay index list papers --where "year = 2019"
     """
+    if near_duplicates and (collection is None or where is not None):
+        raise click.UsageError("--near-duplicates goes with a COLLECTION and without --where")
     with open_library(place) as library:
         if collection is None:
             rows = [found.overview() for found in library.collections()]
@@ -48,12 +59,26 @@ def list_(
                 ],
             )
             return
+        if near_duplicates:
+            _print_links(library.collection(collection).near_duplicates()[:limit], as_json=as_json)
+            return
         for document in itertools.islice(library.collection(collection).documents(where), limit):
             if as_json:
                 print_json(document)
             else:
                 head = textwrap.shorten(visible(document.title or document.text), 80, placeholder=" …")
                 click.echo(f"{visible(document.id)}\t{head}")
+
+
+def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
+    if as_json:
+        for link in links:
+            print_json(link)
+        return
+    print_table(
+        ["document", "says nearly what this one says", "cosine"],
+        [[visible(link.id), visible(link.original), f"{link.cosine:.3f}"] for link in links],
+    )
 
 
 @click.command()
@@ -80,6 +105,7 @@ def show(collection: str, id_: str | None, plot: Path | None, as_json: bool, **p
         target = library.collection(collection)
         if plot is not None:
             plot_live(target.overview(), plot)
+            click.echo(f"drawn: {plot}", err=True)
         pictures = report_plots(library.store, target.overview())
         found = target.overview() if id_ is None else target.document(id_)
     if as_json:
@@ -111,6 +137,13 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
         click.echo(f"{found.clusters:,} clusters{more}: nearsay explore clusters {found.name}")
     if found.removed:
         click.echo(f"{found.removed:,} removed passages still take room: nearsay index compact {found.name}")
+    if found.gate is not None:
+        gate = found.gate
+        click.echo(f"near-duplicates of a cosine of {gate.threshold:g} and above: {gate.action}")
+    if found.linked:
+        click.echo(
+            f"{found.linked:,} near-duplicates are linked: nearsay index list {found.name} --near-duplicates"
+        )
     click.echo()
     segments = {
         row.number: [s for s in found.segments if s.generation == row.number] for row in found.generations

@@ -1,6 +1,6 @@
 """The gate of a collection, and the near-duplicates that it linked, in the catalogue."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -115,8 +115,8 @@ def linked_numbers(connection: sa.Connection, collection_id: int) -> NDArray[np.
     return np.array([tuple(row) for row in rows], dtype=np.int64).reshape(-1, 2)
 
 
-def linked(connection: sa.Connection, collection_id: int) -> Iterator[NearDuplicate]:
-    """The near-duplicates that are linked, in the order they were added, to be read in the transaction."""
+def linked(connection: sa.Connection, collection_id: int) -> list[NearDuplicate]:
+    """The near-duplicates that are linked, in the order they were added."""
     original = documents.alias("original")
     statement = (
         sa.select(documents.c.id, original.c.id, near_duplicates.c.cosine)
@@ -133,5 +133,4 @@ def linked(connection: sa.Connection, collection_id: int) -> Iterator[NearDuplic
         .where(near_duplicates.c.collection_id == collection_id)
         .order_by(near_duplicates.c.document)
     )
-    for row in connection.execute(statement.execution_options(yield_per=10_000)):
-        yield NearDuplicate(*row)
+    return [NearDuplicate(*row) for row in connection.execute(statement)]

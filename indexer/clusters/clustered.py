@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,19 @@ from nearsay.indexer.catalogue import clusterings, collections, documents, gener
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
 from nearsay.indexer.clusters.description import Described, describe
 from nearsay.indexer.clusters.earlier import compare, numbered, read_earlier, report_of
-from nearsay.indexer.clusters.names import name_of
+from nearsay.indexer.clusters.names import names_of
 from nearsay.indexer.clusters.options import ClusterOptions
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
 from nearsay.indexer.errors import BusyError
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.store import now
 
 __all__ = ["Made", "cluster_collection"]
+
+_FALLBACK = 40  # characters of a passage that names a cluster without words
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,13 @@ def cluster_collection(
         what = "is empty" if where is None else "has no passage that the filter lets through"
         raise BadInputError(f"collection '{explored.name}' {what}: there is nothing to cluster. Add to it")
     parted = partition(points, options, seed=seed, listener=listener)
-    levels = [
-        describe(explored.store, snapshot.collection.id, points, labels, listener)
-        for labels in _levels(parted)
-    ]
+    labels = _levels(parted)
+    total = sum(int(each.max(initial=-1)) + 1 for each in labels)
+    levels: list[Described] = []
+    for each in labels:
+        named = sum(level.sizes.size for level in levels)
+        heard = partial(_heard, listener, named, total)
+        levels.append(describe(explored.store, snapshot.collection.id, points, each, heard))
     row = ClusteringRow(
         id=0,
         collection_id=snapshot.collection.id,
@@ -115,6 +121,11 @@ def _saved(
         id_ = clusterings.replace(connection, own, values, rows, who)
         collections.changed(connection, row.collection_id)
     return Made(replace(row, id=id_), rows, who, parted.merges, saved=True, notes=_notes(has_field=has_field))
+
+
+def _heard(listener: ProgressListener, before: int, total: int, progress: Progress) -> None:
+    """Tell of one level's progress as of that of all."""
+    listener(replace(progress, done=before + progress.done, total=total))
 
 
 def _asked(options: ClusterOptions) -> dict[str, Any]:
@@ -178,13 +189,5 @@ def _rows(
 
 
 def _names(described: Described) -> list[str]:
-    """Of each cluster; where two would have the same, the later one gets more of its terms."""
-    names: list[str] = []
-    for terms, central in zip(described.terms, described.central, strict=True):
-        first = central[0] if central else None
-        fallback = "without words" if first is None else (first.title or first.text)[:40].strip()
-        name = name_of(terms, fallback)
-        if name in names and len(terms) > 3:
-            name = ", ".join([*terms[:2], *terms[3:4]])
-        names.append(name)
-    return names
+    fallbacks = [(rows[0].title or rows[0].text) if rows else "" for rows in described.central]
+    return names_of(described.terms, [" ".join(each.split())[:_FALLBACK].strip() for each in fallbacks])

@@ -130,8 +130,11 @@ def _through_graph(
             labels[free] = len(centres)
             centres.append(int(place))
     if centres:
+        middles = given.points.rows(np.array(centres))
         left = np.flatnonzero(labels < 0)
-        rest = Points.from_array(left, given.points.rows(left))
-        nearest, cosines = nearest_centre(rest, given.points.rows(np.array(centres)), listener=listener)
-        labels[left] = np.where(cosines >= threshold, nearest, -1)
+        for begin in range(0, left.size, _ROWS):
+            some = left[begin : begin + _ROWS]
+            nearest, cosines = nearest_centre(Points.from_array(some, given.points.rows(some)), middles)
+            labels[some] = np.where(cosines >= threshold, nearest, -1)
+            listener(Progress(begin + some.size, left.size, "assigning to communities", "passages"))
     return labels

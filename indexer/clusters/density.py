@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.indexer.clusters.cluster_graph import cluster_graph
 from nearsay.indexer.clusters.content_order import Distinct
 from nearsay.indexer.clusters.density_tree import excess_of_mass, single_linkage
 from nearsay.indexer.clusters.scores import centres
-from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
+from nearsay.indexer.neighbours.graph import NeighbourGraph
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 
@@ -15,7 +16,9 @@ __all__ = ["CLOSEST", "LEAST_SIZE", "density_clusters"]
 LEAST_SIZE = 10
 CLOSEST = 0.05  # Euclidean, a cosine of .99875: what is closer counts as this far, lest copies decide alone
 _FARTHEST = 2.0
+_MOST_NEIGHBOURS = 100  # looked for when many passages make a cluster
 _JOINED = 2000  # components of the graph whose centres are compared
+_LOOKED_AT = 1000  # vectors of each, a random sample, among which the one nearest to the other is looked for
 
 
 def density_clusters(
@@ -35,7 +38,9 @@ def density_clusters(
     """
     if len(given) < 2:
         return np.full(len(given), -1, dtype=np.int32)
-    graph = neighbour_graph(given.points, max(neighbours, least_size - 1), listener=listener)
+    graph = cluster_graph(
+        given.points, max(neighbours, min(least_size - 1, _MOST_NEIGHBOURS)), listener=listener
+    )
     listener(Progress(0, len(given), "finding dense regions", "passages"))
     distances = np.sqrt(np.maximum(2 - 2 * graph.cosines.astype(np.float64), 0))
     core = _core_distances(graph, distances, given.counts, least_size)
@@ -103,7 +108,7 @@ def _joining_edges(
     tree = minimum_spanning_tree(np.triu(apart, 1)).tocoo()
     members = np.split(np.argsort(part, kind="stable"), np.cumsum(sizes)[:-1])
     for one, other in zip(tree.row, tree.col, strict=True):
-        here, there = members[some[one]], members[some[other]]
+        here, there = members[some[one]][:_LOOKED_AT], members[some[other]][:_LOOKED_AT]
         left = here[int((points.rows(here) @ middles[other]).argmax())]
         right = there[int((points.rows(there) @ middles[one]).argmax())]
         between = points.rows(np.array([left, right]))

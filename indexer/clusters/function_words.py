@@ -6,7 +6,7 @@ __all__ = ["function_words"]
 
 # What scikit-learn's list lacks: contractions and their pieces, and verbs that go with anything.
 _MORE = """
-aren't can't couldn't didn't doesn't don't hadn't hasn't haven't isn't mustn't shan't shouldn't wasn't
+aren't can't couldn't didn't doesn't don't hadn't hasn't haven't isn't mustn't near shan't shouldn't wasn't
 weren't won't wouldn't i'd i'll i'm i've you'd you'll you're you've he'd he'll she'd she'll it'd it'll
 we'd we'll we're we've they'd they'll they're they've here's how's it's let's that's there's what's
 when's where's who's why's didn doesn don hadn hasn haven isn mustn shan shouldn wasn weren won wouldn

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
+from nearsay.indexer.clusters.cluster_graph import cluster_graph
 from nearsay.indexer.clusters.content_order import Distinct
 from nearsay.indexer.clusters.scores import centres, each_silhouette
-from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
+from nearsay.indexer.neighbours.graph import NeighbourGraph
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 
@@ -18,7 +19,8 @@ __all__ = ["CRITERION", "RESOLUTIONS", "Communities", "fuzzy_weights", "graph_co
 # information; 4 is best on the mean of the five and comes nearest to the labels' number, and the silhouette
 # rises up to it. Where few bunches lie clearly apart, 4 cuts them up, and the silhouette says so.
 RESOLUTIONS = (1.0, 2.0, 4.0)
-CRITERION = "the best simplified silhouette"
+CRITERION = "the finest whose simplified silhouette is at least two thirds of the best"
+_MUCH_WORSE = 2 / 3  # clear bunches that are cut up keep less than half; among diffuse ones little decides
 _SAMPLE = 20_000  # vectors whose silhouettes decide
 _BLOCK = 65_536
 _HALVINGS = 32
@@ -29,6 +31,7 @@ class Communities(NamedTuple):
 
     labels: NDArray[np.int32]  # (m,)
     resolution: float  # that they were found with
+    recall: float  # the share of the true neighbours that the graph has
 
 
 def graph_communities(
@@ -40,8 +43,8 @@ def graph_communities(
 ) -> Communities:
     """Find communities by the Louvain algorithm on the weighted graph of each vector's neighbours.
 
-    resolution: higher gives more and smaller ones; None = of 1, 2 and 4 the one with the best simplified
-    silhouette (see `scores.silhouette`) over up to 20,000 of the vectors
+    resolution: higher gives more and smaller ones; None = of 1, 2 and 4 the highest whose simplified
+    silhouette (see `scores.silhouette`), over up to 20,000 of the vectors, is two thirds of the best or more
 
     Copies count once. Sequential and without chance: the same graph gives the same communities on any number
     of threads. Blondel et al. 2008, https://arxiv.org/abs/0803.0476, by scikit-network (whose Leiden draws
@@ -49,20 +52,19 @@ def graph_communities(
     Bornholdt 2006, https://doi.org/10.1103/PhysRevE.74.016110. NearsayError without scikit-network.
     """
     if len(given) < 3:
-        return Communities(np.zeros(len(given), dtype=np.int32), resolution or RESOLUTIONS[0])
-    graph = neighbour_graph(given.points, neighbours, listener=listener)
+        return Communities(np.zeros(len(given), dtype=np.int32), resolution or RESOLUTIONS[0], 1.0)
+    graph = cluster_graph(given.points, neighbours, listener=listener)
     weights = fuzzy_weights(graph)
     tried = RESOLUTIONS if resolution is None else (resolution,)
-    best: tuple[float, Communities] | None = None
+    found: list[tuple[float, Communities]] = []
     for number, one in enumerate(tried):
         listener(Progress(number, len(tried), "finding communities", "resolutions"))
         labels = _louvain(one).fit_predict(weights).astype(np.int32)
         reached = _silhouette(given, labels) if len(tried) > 1 else 0.0
-        if best is None or reached > best[0]:
-            best = reached, Communities(labels, one)
+        found.append((reached, Communities(labels, one, graph.recall)))
     listener(Progress(len(tried), len(tried), "finding communities", "resolutions"))
-    assert best is not None  # noqa: S101 - at least one was tried
-    return best[1]
+    best = max(reached for reached, _ in found)
+    return next(one for reached, one in reversed(found) if reached >= min(best, _MUCH_WORSE * best))
 
 
 def _silhouette(given: Distinct, labels: NDArray[np.int32]) -> float:

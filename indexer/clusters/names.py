@@ -1,13 +1,15 @@
 """Names for clusters, from the terms that tell each from the others."""
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 from nearsay.indexer.clusters.terms import TermCounts, Weighed, count_terms, weighed
 
-__all__ = ["best_terms", "name_of", "terms_by_cluster"]
+__all__ = ["best_terms", "names_of", "terms_by_cluster"]
 
 TERMS = 10  # that are kept of a cluster
 _IN_NAME = 3
+_CHOSEN_FROM = 8  # of its terms
 _LOOKED_AT = 60  # of the heaviest terms
 _LEAST_LIFT = 2.0  # a term stands in all clusters alike below it, as function words do
 _SHORT = 5  # letters: function words of most languages have no more
@@ -33,9 +35,21 @@ def best_terms(counted: TermCounts) -> list[list[str]]:
     return [_different(_telling(terms, least, even)[:_LOOKED_AT]) for terms in weighed(counted)]
 
 
-def name_of(terms: Sequence[str], fallback: str) -> str:
-    """Three terms; the fallback where there are none: passages without words."""
-    return ", ".join(terms[:_IN_NAME]) or fallback
+def names_of(terms: Sequence[Sequence[str]], fallbacks: Sequence[str]) -> list[str]:
+    """A name of three terms for each cluster, as "holidays, leave, carry over"; the largest cluster first.
+
+    The first term stands whatever the others are called; behind it come terms that are in no name before,
+    while there are such: neighbouring clusters have much in common, and names are to tell them apart.
+    fallbacks: where there are no terms
+    """
+    names: list[str] = []
+    used: set[str] = set()
+    for own, fallback in zip(terms, fallbacks, strict=True):
+        others = [term for term in own[1:_CHOSEN_FROM] if term not in used]
+        chosen = [*own[:1], *others, *(term for term in own[1:] if term not in others)][:_IN_NAME]
+        used.update(chosen)
+        names.append(", ".join(chosen) or fallback or "without words")
+    return names
 
 
 def _even(counted: TermCounts) -> frozenset[str]:
@@ -97,4 +111,7 @@ def _same(one: str, other: str) -> bool:
     if len(short) < 4:
         return long in (short + "s", short + "es", short + "'s")
     stem = short[: max(4, len(short) - 2)]
-    return long.startswith(stem) and len(long) - len(stem) <= 5
+    if long.startswith(stem) and len(long) - len(stem) <= 6:
+        return True
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(short, long, strict=False)))
+    return common >= 4 and len(long) - common <= 3

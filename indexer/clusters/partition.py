@@ -109,11 +109,12 @@ def _find(
     neighbours = options.neighbours
     match options.method:
         case ClusterMethod.GRAPH:
-            labels, resolution = graph_communities.graph_communities(
+            labels, resolution, recall = graph_communities.graph_communities(
                 given, neighbours, options.resolution, listener=listener
             )
             chosen = graph_communities.CRITERION if options.resolution is None else _CALLER
-            return _Found(labels, {"neighbours": neighbours, "resolution": resolution, "chosen_by": chosen})
+            how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}
+            return _Found(labels, {**how, "resolution": resolution, "chosen_by": chosen})
         case ClusterMethod.DENSITY:
             labels = density.density_clusters(given, least_size, neighbours, listener=listener)
             return _Found(labels, {"neighbours": neighbours})

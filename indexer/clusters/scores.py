@@ -17,6 +17,7 @@ __all__ = [
 ]
 
 _BLOCK = 8192
+_PRODUCTS = 2**24  # held at a time: 64 MB
 
 
 def centres(
@@ -79,7 +80,7 @@ def each_silhouette(
 ) -> NDArray[np.float32]:
     """The simplified silhouette of every passage (see `silhouette`); (n,), an outlier's is 0."""
     values = np.zeros(len(points), dtype=np.float32)
-    for begin, rows in points.blocks(_BLOCK):
+    for begin, rows in points.blocks(_rows_at_once(len(middles))):
         here = labels[begin : begin + len(rows)]
         inside = np.flatnonzero(here >= 0)
         distances = 1 - rows[inside] @ middles.T
@@ -115,7 +116,7 @@ def full_silhouette(points: Points, labels: NDArray[np.int32]) -> NDArray[np.flo
         belongs = sparse.csr_array((np.ones(inside.size), places), shape=(clusters, len(rows)))
         sums += belongs @ rows.astype(np.float64)
     sizes = np.bincount(labels[labels >= 0], minlength=clusters)
-    for begin, rows in points.blocks(_BLOCK):
+    for begin, rows in points.blocks(_rows_at_once(clusters)):
         here = labels[begin : begin + len(rows)]
         inside = np.flatnonzero((here >= 0) & (sizes[here] > 1))
         own = here[inside]
@@ -140,13 +141,17 @@ def nearest_centre(
     """The cluster whose centre is nearest to each passage, and the cosine similarity to it; (n,) each."""
     labels = np.empty(len(points), dtype=np.int32)
     cosines = np.empty(len(points), dtype=np.float32)
-    for begin, rows in points.blocks(_BLOCK):
+    for begin, rows in points.blocks(_rows_at_once(len(middles))):
         end = begin + len(rows)
         products = rows @ middles.T
         labels[begin:end] = products.argmax(axis=1)
         cosines[begin:end] = products[np.arange(len(rows)), labels[begin:end]]
         listener(Progress(end, len(points), "assigning to clusters", "passages"))
     return labels, cosines
+
+
+def _rows_at_once(clusters: int) -> int:
+    return max(64, min(_BLOCK, _PRODUCTS // max(clusters, 1)))
 
 
 def _mean_of_each(

@@ -30,7 +30,7 @@ class Arrangement:
         """documents: (n,) the number of the document of each place."""
         numbers, inverse = np.unique(documents, return_inverse=True)
         newest = np.zeros(numbers.size, dtype=np.int64)
-        newest[inverse] = points.ids  # they rise, and the last that is written stays
+        np.maximum.at(newest, inverse, points.ids)
         by_newest = np.argsort(newest)
         rank = np.empty(numbers.size, dtype=np.int64)
         rank[by_newest] = np.arange(numbers.size)

@@ -77,7 +77,7 @@ class AskedGate:
             )
         if self.threshold is not None and self.action == _OFF:
             raise BadInputError(
-                "a threshold says nothing where near-duplicates are off. Leave one of both out"
+                "a threshold is for a gate, and near-duplicates are off. Leave one of the two out"
             )
 
     def settle(self, connection: sa.Connection, collection: CollectionRow, generation: GenerationRow) -> None:

@@ -87,9 +87,7 @@ class Pairs(Sequence[Pair]):
         places = np.atleast_1d(np.arange(len(self))[at])
         read = list(self._read(places))
         if len(read) < places.size:
-            raise UnknownDocumentError(
-                "a document of these pairs was removed meanwhile. Look for pairs again"
-            )
+            raise UnknownDocumentError("a document of a pair was removed meanwhile. Look for the pairs again")
         return read[0] if isinstance(at, int) else read
 
     def __iter__(self) -> Iterator[Pair]:

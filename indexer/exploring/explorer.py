@@ -121,14 +121,14 @@ class Explorer:
         A cluster that shares enough passages with one of the clustering before keeps its number and the name
         that a user gave it; what moved is told. Then `cluster = 12` is a filter.
 
-        method, clusters, threshold, resolution, least_size, assign_outliers: see `ClusterOptions`
+        method, clusters, threshold, resolution, least_size, assign_outliers: see `ClusterOptions`; without a
+               method, clusters=20 takes kmeans and threshold=.7 communities
         where: cluster only what it lets through; that is shown and not kept
 
         BadInputError for options that cannot be used, and where there is nothing to cluster.
         """
-        chosen = ClusterOptions().method if method is None else _method(method)
         options = ClusterOptions(
-            method=chosen,
+            method=_method(method, clusters, threshold),
             clusters=clusters,
             threshold=threshold,
             resolution=resolution,
@@ -257,7 +257,14 @@ class Explorer:
         )
 
 
-def _method(given: ClusterMethod | str) -> ClusterMethod:
+def _method(
+    given: ClusterMethod | str | None, clusters: int | None, threshold: float | None
+) -> ClusterMethod:
+    """The usual one, unless it is told how many clusters, or how alike within one: then one that heeds it."""
+    if given is None:
+        if clusters is not None:
+            return ClusterMethod.KMEANS
+        return ClusterOptions().method if threshold is None else ClusterMethod.COMMUNITIES
     try:
         return ClusterMethod(given)
     except ValueError:

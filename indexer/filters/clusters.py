@@ -121,6 +121,7 @@ class _Meaning:
         some = ", ".join(
             str(each.number) for each in sorted(self.every, key=lambda each: each.number)[:_NAMED]
         )
+        some = some or "none"
         more = ", …" if len(self.every) > _NAMED else ""
         return BadFilterError(
             f"'{self.collection}' has no cluster {shown!r}; there are: {some}{more}. See them: nearsay "

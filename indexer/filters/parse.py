@@ -75,12 +75,18 @@ def _parse_text(text: str) -> Expression:
         column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
         rest = text[column - 1 : column + 19].strip() or "the end"
         raise BadFilterError(
-            f"the filter cannot be read at column {column}, near '{rest}'. {_HELP}"
+            f"the filter cannot be read at column {column}, near '{rest}'. {_remedy(error)}"
         ) from None
     except VisitError as error:
         if isinstance(error.orig_exc, BadFilterError):
             raise error.orig_exc from None
         raise
+
+
+def _remedy(error: UnexpectedInput) -> str:
+    if isinstance(error, UnexpectedToken) and error.token.type == "NAME" and "STRING" in error.expected:
+        return f"Text is written in quotes: '{error.token}'"
+    return _HELP
 
 
 def _check_size(expression: Expression) -> None:

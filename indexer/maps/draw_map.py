@@ -9,7 +9,7 @@ from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.maps.drawing import drawing
 from nearsay.indexer.maps.mapping import current_map
 from nearsay.indexer.maps.output import MapFormat, map_format, write_drawing
-from nearsay.indexer.maps.page import MOST_POINTS
+from nearsay.indexer.maps.page import LONGEST, MOST_POINTS
 from nearsay.indexer.progress import ProgressListener, unheard
 
 __all__ = ["MapReport", "draw_map"]
@@ -47,7 +47,10 @@ def draw_map(
     kind = map_format(out)
     found = current_map(explored, anew=anew, seed=seed, listener=listener)
     most = MOST_POINTS if kind is MapFormat.HTML else None
-    drawn = drawing(explored, found, where=where, colour_by=colour_by, most=most, listener=listener)
+    longest = {MapFormat.HTML: LONGEST, MapFormat.PNG: 0, MapFormat.SVG: 0}.get(kind)
+    drawn = drawing(
+        explored, found, where=where, colour_by=colour_by, most=most, longest=longest, listener=listener
+    )
     written = write_drawing(drawn, out)
     return MapReport(
         found.collection,

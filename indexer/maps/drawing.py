@@ -1,7 +1,7 @@
 """What is drawn of a map: the points under a filter with their texts, metadata and clusters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.clusters.saved import saved_clustering
+from nearsay.indexer.clusters.saved import SavedClusters, saved_clustering
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.maps.field import Field, field_of, value_at
@@ -65,12 +65,14 @@ def drawing(
     where: Where | None = None,
     colour_by: str | None = None,
     most: int | None = None,
+    longest: int | None = None,
     listener: ProgressListener = unheard,
 ) -> Drawing:
     """Gather what is drawn; BadInputError for a field that nothing has, and where nothing passes the filter.
 
     colour_by: CLUSTER or a metadata field; None = by clusters where there are any
     most:      of more points so many, drawn at random, are shown; None = all
+    longest:   characters of each text that are kept in memory; None = all
     """
     notes = list(found.notes)
     ids, places = found.points.ids, found.points.places
@@ -80,7 +82,7 @@ def drawing(
     if most is not None and chosen.size > most:
         notes.append(f"{most:,} passages of {chosen.size:,} are drawn, taken at random.")
         chosen = np.sort(np.random.default_rng(0).choice(chosen, most, replace=False))
-    rows = _rows(explored, snapshot.collection.id, chosen, listener)
+    rows = _rows(explored, snapshot.collection.id, chosen, longest, listener)
     there = np.isin(ids, np.fromiter(rows, dtype=np.int64, count=len(rows)))
     ids, places = ids[there], places[there]
     if not ids.size:
@@ -88,7 +90,8 @@ def drawing(
             f"no passage of collection '{explored.name}' passes the filter {where!r}. Draw others: --where"
         )
     ordered = [rows[number] for number in ids.tolist()]
-    clusters, labels = _clusters(explored, ids, places)
+    saved = saved_clustering(explored)
+    clusters, labels = _clusters(saved, ids, places)
     fields = _fields(ordered, colour_by)
     if clusters is None:
         if colour_by == CLUSTER:
@@ -97,6 +100,10 @@ def drawing(
                 f"Make them: nearsay explore clusters {explored.name}"
             )
         notes.append(f"no clusters were made yet. Names on the map: nearsay explore clusters {explored.name}")
+    newer = 0 if saved is None else int((ids > saved.row.through).sum())
+    if newer:
+        remedy = f"nearsay explore clusters {explored.name} --anew"
+        notes.append(f"{newer:,} passages came after the clustering. Take them in: {remedy}")
     if colour_by is None and clusters is not None:
         colour_by = CLUSTER
     about = f"{ids.size:,} passages"
@@ -108,22 +115,28 @@ def drawing(
 
 
 def _rows(
-    explored: Explored, collection_id: int, ids: NDArray[np.int64], listener: ProgressListener
+    explored: Explored,
+    collection_id: int,
+    ids: NDArray[np.int64],
+    longest: int | None,
+    listener: ProgressListener,
 ) -> dict[int, PassageRow]:
     """The passages that are still there, read a page at a time."""
     rows: dict[int, PassageRow] = {}
     for begin in range(0, ids.size, _PAGE):
         with explored.store.database.reading() as connection:
             some = ids[begin : begin + _PAGE].tolist()
-            rows |= passages.read_passages(connection, collection_id, some)
+            page = passages.read_passages(connection, collection_id, some)
+        for number, row in page.items():
+            whole = longest is None or len(row.text) <= longest
+            rows[number] = row if whole else replace(row, text=row.text[:longest])
         listener(Progress(min(begin + _PAGE, ids.size), ids.size, "reading", "passages"))
     return rows
 
 
 def _clusters(
-    explored: Explored, ids: NDArray[np.int64], places: NDArray[np.float32]
+    saved: SavedClusters | None, ids: NDArray[np.int64], places: NDArray[np.float32]
 ) -> tuple[NDArray[np.int32] | None, tuple[ClusterLabel, ...]]:
-    saved = saved_clustering(explored)
     if saved is None or not saved.ids.size:
         return None, ()
     at = np.searchsorted(saved.ids, ids).clip(max=saved.ids.size - 1)

@@ -92,6 +92,7 @@ def extended(
         _at(points, anchors),
         known.places[known.laid_out],
         options.neighbours + 1,
+        options.seed,
         listener=listener,
     )
     return known.joined(MapPoints(points.ids[new], added, np.zeros(new.size, dtype=np.bool_)))
@@ -110,7 +111,9 @@ def _everywhere(
     every[: len(sample)] = places
     if len(distinct) > len(sample):
         rest = _at(points, distinct.first[len(sample) :])
-        every[len(sample) :] = projected(rest, sample, places, options.neighbours + 1, listener=listener)
+        every[len(sample) :] = projected(
+            rest, sample, places, options.neighbours + 1, options.seed, listener=listener
+        )
     own = np.zeros(len(points), dtype=np.bool_)
     own[distinct.first[: len(sample)]] = True
     return MapPoints(points.ids, every[distinct.number], own)

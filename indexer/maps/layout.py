@@ -66,12 +66,14 @@ def settled(
     rounds: int,
     seed: int,
     first_share: float = 1.0,
+    fixed: int = 0,
     listener: ProgressListener = unheard,
 ) -> NDArray[np.float32]:
     """Move points from their start until neighbours lie together and the others apart.
 
     graph: (n, n) symmetric weights; start: (n, 2); returns: (n, 2)
     first_share: of every step in the first round; it falls to 0. Less than 1 stays nearer to the start.
+    fixed:       so many of the first points do not move, and the others are pushed off from them alone
     """
     generator = np.random.default_rng(seed)
     edges = _Edges.of(graph, rounds, generator)
@@ -82,7 +84,7 @@ def settled(
         due = edges.due_in(number + 1)
         for begin in range(0, due.size, together):
             some = due[begin : begin + together]
-            _move(x, y, edges.head[some], edges.tail[some], share, generator)
+            _move(x, y, edges.head[some], edges.tail[some], share, generator, fixed)
         listener(Progress(number + 1, rounds, "laying out", "rounds"))
     return np.stack([x, y], axis=1)
 
@@ -94,15 +96,20 @@ def _move(
     tail: NDArray[np.intp],
     share: np.float32,
     generator: np.random.Generator,
+    fixed: int,
 ) -> None:
-    """Pull both ends of some edges together, and push their heads off from points drawn at random."""
+    """Pull both ends of some edges together, and push their heads off from points drawn at random.
+
+    Where some are fixed every head is free and every tail is fixed.
+    """
     head_x, head_y = x[head], y[head]
     pull_x, pull_y = _pull(head_x - x[tail], head_y - y[tail])
-    drawn = generator.integers(0, x.size, (_PUSHES, head.size), dtype=np.int32)
+    drawn = generator.integers(0, fixed or x.size, (_PUSHES, head.size), dtype=np.int32)
     push_x, push_y = _push(head_x - x[drawn], head_y - y[drawn])
     for at, pull, push in ((x, pull_x, push_x), (y, pull_y, push_y)):
         np.add.at(at, head, share * (pull + push.sum(axis=0)))
-        np.add.at(at, tail, -share * pull)
+        if not fixed:
+            np.add.at(at, tail, -share * pull)
 
 
 def _pull(

@@ -61,5 +61,6 @@ def write_drawing(drawn: Drawing, path: Path) -> int:
         else:
             with warnings.catch_warnings():  # names in a script that matplotlib's own font lacks: boxes
                 warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-                map_figure(drawn).savefig(stream, format=str(kind), dpi=_POINTS_AN_INCH)
+                figure = map_figure(drawn)
+                figure.savefig(stream, format=str(kind), dpi=_POINTS_AN_INCH, bbox_inches="tight")
     return path.stat().st_size

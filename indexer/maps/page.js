@@ -164,7 +164,7 @@
     const back = style("--back"), text = style("--text"), taken = [], owner = named(), labels = owner ? owner.names : [];
     pen.textAlign = "center"; pen.textBaseline = "middle"; pen.lineJoin = "round";
     const largest = labels.length ? labels[0].size : 1;
-    const room = Math.max(8, size.width * size.height / 14000);
+    const room = Math.max(8, size.width * size.height / 18000);
     for (const label of labels) {
       if (taken.length >= room) break;
       const [sx, sy] = onScreen(label.x, label.y);

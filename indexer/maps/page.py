@@ -21,11 +21,12 @@ from nearsay.indexer.maps.field import Field, FieldKind
 from nearsay.indexer.maps.legend import Legend, cluster_legend, field_legend
 from nearsay.indexer.maps.palette import RAMP
 
-__all__ = ["MOST_POINTS", "map_page", "preview_length"]
+__all__ = ["LONGEST", "MOST_POINTS", "map_page", "preview_length"]
 
 MOST_POINTS = 250_000  # a page of more would be slow to open
 _CHARACTERS = 20_000_000  # of text in all, some 10 MB once compressed
 _PREVIEW = (60, 600)  # characters of a passage: at least, at most
+LONGEST = _PREVIEW[1] + 1  # of a text that a page needs to know: with one more it is cut
 
 
 def preview_length(points: int) -> int:

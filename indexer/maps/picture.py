@@ -2,7 +2,7 @@
 
 import datetime as dt
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ __all__ = ["map_figure"]
 
 _WIDTH: Final = 13.0  # inches
 _HEIGHTS: Final = (5.5, 11.0)
-_BESIDE: Final = 3.4  # the legend
+_BESIDE: Final = 3.6  # inches of them for the legend
 _PLAIN: Final = "#3b6fb6"
 _MOST_NAMES = 60  # tried on the map; those that would lie on a larger one's are left out
 _MOST_IN_LEGEND = 34
@@ -32,13 +32,15 @@ def map_figure(drawn: Drawing) -> "Figure":
     """The figure, to be saved as .png or .svg."""
     from matplotlib.figure import Figure
 
-    wide, high = np.maximum(np.ptp(drawn.places, axis=0), 1e-3).tolist()
-    height = float(np.clip((_WIDTH - _BESIDE) * high / wide + 0.8, *_HEIGHTS))
-    figure = Figure(figsize=(_WIDTH, height), facecolor="white", layout="constrained")
-    axes = figure.add_subplot()
+    low, high = _inner(drawn.places)
+    height = float(np.clip((_WIDTH - _BESIDE) * (high - low)[1] / (high - low)[0] + 0.8, *_HEIGHTS))
+    figure = Figure(figsize=(_WIDTH, height), facecolor="white")
+    axes = figure.add_axes((0.01, 0.02, 1.0 - _BESIDE / _WIDTH, 0.92))
     title = _plain(f"{drawn.collection}: {drawn.about}", 150)
     axes.set_title(title, loc="left", fontsize=13, color=_INK, parse_math=False)
-    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_aspect("equal", adjustable="box", anchor="W")
+    axes.set_xlim(low[0], high[0])
+    axes.set_ylim(low[1], high[1])
     axes.set_xticks([])
     axes.set_yticks([])
     for side in axes.spines.values():
@@ -61,8 +63,15 @@ def map_figure(drawn: Drawing) -> "Figure":
     return figure
 
 
+def _inner(places: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The lower left and the upper right corner of all but the outermost thousandth on each side."""
+    low, high = np.quantile(places.astype(np.float64), (0.001, 0.999), axis=0, method="inverted_cdf")
+    margin = np.maximum(0.04 * (high - low), 1e-3)
+    return low - margin, high + margin
+
+
 def _points(axes: "Axes", places: NDArray[np.float32], colour: Any, total: int, **more: Any) -> Any:  # noqa: ANN401
-    size = float(np.clip(40_000 / max(total, 1), 0.8, 26.0))
+    size = float(np.clip(70_000 / max(total, 1), 0.9, 26.0))
     opacity = float(np.clip(12 / np.log2(max(total, 2)) - 0.32, 0.35, 0.9))
     drawn: dict[str, Any] = {"alpha": opacity, "linewidths": 0, "rasterized": total > _RASTER}
     return axes.scatter(places[:, 0], places[:, 1], s=size, c=colour, **drawn, **more)
@@ -79,7 +88,8 @@ def _by_number(figure: "Figure", axes: "Axes", drawn: Drawing, field: Field) -> 
     shown = _points(
         axes, drawn.places[there], field.numbers[there], len(drawn), cmap=colours, vmin=low, vmax=high
     )
-    bar = figure.colorbar(shown, ax=axes, extend="both", shrink=0.5, pad=0.01)
+    beside = figure.add_axes((1.02 - _BESIDE / _WIDTH, 0.25, 0.018, 0.5))
+    bar = figure.colorbar(shown, cax=beside, extend=_beyond(field, low, high))
     bar.ax.set_ylabel(_plain(field.name, 40), parse_math=False)
     if bar.solids is not None:
         bar.solids.set_alpha(1)
@@ -88,6 +98,14 @@ def _by_number(figure: "Figure", axes: "Axes", drawn: Drawing, field: Field) -> 
     elif not (field.numbers[there] % 1.0).any():  # no half years
         bar.ax.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.0f}")
+
+
+def _beyond(field: Field, low: float, high: float) -> Literal["neither", "both", "min", "max"]:
+    """At which ends of the colours there are values beyond."""
+    below, above = bool(np.nanmin(field.numbers) < low), bool(np.nanmax(field.numbers) > high)
+    if below:
+        return "both" if above else "min"
+    return "max" if above else "neither"
 
 
 def _by_category(axes: "Axes", drawn: Drawing, legend: Legend) -> None:
@@ -115,6 +133,7 @@ def _by_category(axes: "Axes", drawn: Drawing, legend: Legend) -> None:
         title=_plain(drawn.colour_by or "", 40),
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),
+        borderaxespad=0.5,
         frameon=False,
         fontsize=9,
         alignment="left",
@@ -150,6 +169,11 @@ def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
             in_layout=False,
         )
         box = text.get_window_extent().padded(2.0)
+        over = box.x1 - axes.bbox.x1
+        if over > 0.0:  # into the legend
+            x, y = axes.transData.transform((name.x, name.y))
+            text.set_x(axes.transData.inverted().transform((x - over, y))[0])
+            box = box.translated(-over, 0.0)
         if any(box.overlaps(other) for other in taken):
             text.remove()
         else:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, BinaryIO
 
 from nearsay.data.errors import MissingExtraError
@@ -12,20 +13,21 @@ from nearsay.indexer.maps.drawing import Drawing
 __all__ = ["COLUMNS", "parquet_module", "write_csv", "write_json_lines", "write_parquet"]
 
 COLUMNS = ("passage", "id", "title", "text", "x", "y", "cluster", "cluster_name", "metadata")
+_ROW_GROUP = 50_000
 
 
 def write_parquet(drawn: Drawing, stream: BinaryIO) -> None:
-    """One row group; `metadata` is a JSON text; MissingExtraError without pyarrow."""
+    """`metadata` is a JSON text; no cluster: null. MissingExtraError without pyarrow."""
     arrow = parquet_module()
-    from pyarrow.parquet import write_table
+    from pyarrow.parquet import ParquetWriter
 
-    rows = list(_rows(drawn))
     types = {"passage": arrow.int64(), "x": arrow.float32(), "y": arrow.float32(), "cluster": arrow.int32()}
     schema = arrow.schema([(name, types.get(name, arrow.string())) for name in COLUMNS])
-    columns = {
-        name: [_json(row[name]) if name == "metadata" else row[name] for row in rows] for name in COLUMNS
-    }
-    write_table(arrow.table(columns, schema=schema), stream)
+    with ParquetWriter(stream, schema) as writer:
+        for rows in _groups(_rows(drawn)):
+            columns = {name: [row[name] for row in rows] for name in COLUMNS}
+            columns["metadata"] = [_json(each) for each in columns["metadata"]]
+            writer.write_table(arrow.table(columns, schema=schema))
 
 
 def write_csv(drawn: Drawing, stream: BinaryIO) -> None:
@@ -69,6 +71,11 @@ def _rows(drawn: Drawing) -> Iterator[dict[str, Any]]:
             "cluster_name": names.get(cluster),
             "metadata": dict(row.metadata),
         }
+
+
+def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while group := list(islice(rows, _ROW_GROUP)):
+        yield group
 
 
 def _json(value: object) -> str:

@@ -36,8 +36,7 @@ class ListedProducts:
     products: Products  # the rows by list, in each list as they were given
     order: NDArray[np.int64]  # (m,) which of the given vectors each row is
     starts: NDArray[np.int64]  # (lists + 1,) where each list begins
-    probes: NDArray[np.int16]  # (m, up to _MOST_PROBES) the lists nearest to each row, the nearest first
-    probed: int  # how many of them are looked into
+    probes: NDArray[np.int16]  # (m, probed) the lists that each row looks into, the nearest first
     recall: float  # of the k nearest, measured
     k: int
 
@@ -58,14 +57,14 @@ class ListedProducts:
         products = Products.of(points, places[order], device)
         probes = probes[order]
         probed, recall = _measured(products, probes, k, listener)
-        return cls(products, order, starts, probes, probed, recall, k)
+        return cls(products, order, starts, probes[:, :probed].copy(), recall, k)
 
     def looks(self, queries: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:
         """The numbers (0 = the first of the queries) that look into a list, and the list's rows.
 
         First into the list that each stands in, then into the others.
         """
-        for part in (slice(0, 1), slice(1, self.probed)):
+        for part in (slice(0, 1), slice(1, None)):
             wanted = self.probes[queries, part]
             if not wanted.size:
                 continue

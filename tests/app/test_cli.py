@@ -85,6 +85,7 @@ def test_no_hits_is_not_a_failure(pets: Run) -> None:
     [
         (("search", "nope", "x"), "there is no collection 'nope' in library; there are: pets."),
         (("search", "pets", "x", "--where", "legs >> 1"), "the filter cannot be read at column 7"),
+        (("search", "pets", "x", "--where", "kind = cat"), "near 'cat'. Text is written in quotes: 'cat'"),
         (("search", "pets", "x", "-k", "0"), "k is 0. Ask for 1 to 10000 results"),
         (("search", "pets", "   "), "the query is empty"),
         (("search", "pets", "x", "--library", "elsewhere"), "there is no library in elsewhere"),

@@ -84,8 +84,10 @@ def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
     result = zoo("explore", "clusters", "zoo")
     assert "1 newer passages are not yet in a cluster" in result.stderr
     assert "1 newer passages are in none" in zoo("index", "show", "zoo").stdout
+    result = zoo("explore", "clusters", "zoo", "--assign", "--anew")
+    assert result.exit_code == 2
     result = zoo("explore", "clusters", "zoo", "--assign")
-    assert result.stderr.startswith("1 newer passages assigned, 0 are outliers\n")
+    assert "1 newer passages assigned, 0 are outliers\n" in result.stderr
     assert result.stdout.splitlines()[1].split()[:2] == ["1", "6"]
 
 
@@ -121,7 +123,7 @@ def test_a_dendrogram_is_drawn(zoo: Run, tmp_path: Path) -> None:
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:
     result = three(zoo, "--where", "kind != 'beast'")
-    assert "3 clusters of 9 passages by kmeans; not kept" in result.stderr or "of 9 passages" in result.stderr
+    assert "of 9 passages by kmeans; not kept" in result.stderr
     result = zoo("search", "zoo", "cat", "--where", "cluster = 1")
     assert result.exit_code == 1
     assert "Make them: nearsay explore clusters zoo" in result.stderr

@@ -55,8 +55,8 @@ def coherence(texts: Sequence[str], labels: np.ndarray) -> float:
     """The mean NPMI of the ten words that tell each cluster from the others (class-based TF-IDF).
 
     Over the passages themselves: how much oftener two of a cluster's words stand in one passage than chance
-    has it, -1 to 1. Bouma 2009; Lau et al. 2014, https://aclanthology.org/E14-1056. The words are found in the
-    same way for every method.
+    has it, -1 to 1. Bouma 2009; Lau et al. 2014, https://aclanthology.org/E14-1056. The words are found in
+    the same way for every method.
     """
     from scipy.sparse import csr_array
     from sklearn.feature_extraction.text import CountVectorizer

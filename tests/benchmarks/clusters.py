@@ -11,7 +11,7 @@ Cost: seconds and peak memory of each in a process of its own at 10,000, 117,000
 
     python tests/benchmarks/clusters.py --part scale --vectors FILE.npy [--texts FILE] [--sizes 10000 …]
 
-Needs BERTopic: pip install bertopic.
+Needs BERTopic: pip install 'nearsay[benchmarks]'.
 """
 
 import argparse
@@ -19,8 +19,6 @@ import csv
 import gzip
 import json
 import os
-import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -95,7 +93,7 @@ def quality(name: str, chosen: argparse.Namespace) -> dict[str, object]:
     methods = [method for method in methods if wanted(method, len(vectors), chosen.method)]
     for round_number in range(chosen.rounds):
         seed = SEED + round_number
-        for method in random.Random(seed).sample(methods, len(methods)):
+        for method in np.random.default_rng(seed).permutation(methods).tolist():
             began = time.perf_counter()
             if method in OURS:
                 labels = ours(vectors, OURS[method], seed)
@@ -148,7 +146,7 @@ def scale(chosen: argparse.Namespace) -> dict[str, object]:
             rows: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
             rounds = chosen.rounds if count <= 20_000 else chosen.large_rounds
             for round_number in range(rounds):
-                for method in random.Random(SEED + round_number).sample(methods, len(methods)):
+                for method in np.random.default_rng(SEED + round_number).permutation(methods).tolist():
                     rows[method].append(in_a_process(method, at, chosen))
                     sys.stderr.write(f"{len(vectors)}: {method}: {json.dumps(rows[method][-1])}\n")
             sizes[str(len(vectors))] = {
@@ -168,6 +166,12 @@ def in_a_process(method: str, vectors: Path, chosen: argparse.Namespace) -> dict
     return json.loads(ran.stdout.splitlines()[-1])
 
 
+def peak_mb() -> float:
+    """The most that this process held; not rusage's figure, which a process takes over from its parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1e3
+
+
 def child(method: str, at: Path, texts: Path | None) -> None:
     """One method by itself; the vectors are read before the clock starts and count in the memory."""
     vectors = np.load(at)
@@ -175,9 +179,7 @@ def child(method: str, at: Path, texts: Path | None) -> None:
     run: Callable[[], np.ndarray]
     if method in OURS:
         run = lambda: ours(vectors, OURS[method], SEED)  # noqa: E731
-    elif (
-        method == "BERTopic"
-    ):  # beyond the texts, and without: placeholders, which its word counts pass quickly
+    elif method == "BERTopic":  # placeholders stand for texts that are not there
         lines = lines[: len(vectors)] + [f"passage {number}" for number in range(len(lines), len(vectors))]
         run = lambda: bertopic(vectors, lines, None)[0]  # noqa: E731
     else:
@@ -187,10 +189,9 @@ def child(method: str, at: Path, texts: Path | None) -> None:
     began = time.perf_counter()
     labels = run()
     seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     found = {
         "seconds": seconds,
-        "peak_mb": peak,
+        "peak_mb": peak_mb(),
         "clusters": int(labels.max() + 1),
         "outlier_share": float((labels < 0).mean()),
     }
@@ -236,8 +237,9 @@ def main() -> None:
         "settings": {
             "nearsay": "each method's defaults: nothing is told it",
             **PEERS,
-            "seeds": "in the quality every round has its own seed for all; under one UMAP runs on one thread. In "
-            "the cost BERTopic has none, so that it takes all threads, and its numba code is compiled beforehand",
+            "seeds": "in the quality every round has its own, for all methods; with one UMAP runs on one "
+            "thread. In the cost BERTopic has none, so that it takes all threads, and its numba code is "
+            "compiled beforehand",
         },
     }
     if chosen.part != "scale":

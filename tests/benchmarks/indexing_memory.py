@@ -11,7 +11,6 @@ was added, when the index was built, and after a search.
 import argparse
 import contextlib
 import json
-import resource
 import sys
 import tempfile
 import threading
@@ -56,14 +55,21 @@ class Memory:
         self._thread.join()
 
     def gigabytes(self) -> dict[str, float]:
-        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return {"resident": round(resident / 1e9, 3), "anonymous": round(self.anonymous / 1e9, 3)}
+        # Not getrusage's: that counts what the process that started this one held at the start, too.
+        peak = _status("VmHWM")
+        return {"resident": round(peak / 1e9, 3), "anonymous": round(self.anonymous / 1e9, 3)}
 
     def _watch(self) -> None:
         while not self._left.wait(_SECONDS):
-            for line in Path("/proc/self/status").read_text("utf-8").splitlines():
-                if line.startswith("RssAnon:"):
-                    self.anonymous = max(self.anonymous, int(line.split()[1]) * 1024)
+            self.anonymous = max(self.anonymous, _status("RssAnon"))
+
+
+def _status(name: str) -> int:
+    """A figure of this process's memory, in bytes."""
+    for line in Path("/proc/self/status").read_text("utf-8").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise LookupError(f"/proc/self/status says nothing of {name}")
 
 
 def main() -> None:

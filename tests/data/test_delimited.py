@@ -169,7 +169,8 @@ def test_the_longest_column_is_the_text_when_no_name_is_known(
     )
     assert [document.text for document in reading] == ["a long answer to it", "another long one"]
     assert reading.notes == [
-        "a.csv: text = 'words' (guessed), id = none, title = none, metadata = code, place"
+        "a.csv: text = 'words' (guessed), id = none (name one: --id FIELD), title = none, metadata = "
+        "code, place"
     ]
 
 

@@ -23,6 +23,7 @@ KILLED = -9
 
 _WRITER = Path(__file__).with_name("killed_writer.py")
 _COMMITS = 12  # of the add that is killed
+_GATED_COMMITS = 14  # of the add under a gate, which commits last
 _FILES = 3
 
 
@@ -158,6 +159,57 @@ def test_what_was_entered_and_not_encoded_is_reported_as_resumed(
         report = papers.add(*prepared.files)
         assert report.resumed > 0
         assert not any("passages have no vector yet" in note for note in papers.search("a cat").notes)
+
+
+@pytest.fixture(scope="module", params=["skip", "link"])
+def gated(
+    prepared: Prepared, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Prepared:
+    """The prepared library under a gate, and a file more with copies of what the others hold."""
+    home = tmp_path_factory.mktemp("gated")
+    copies = home / "copies.jsonl"
+    _write(copies, [{"id": f"copy{i}", "text": _sentence(i)} for i in (3, 30, 17, 3, 25, 201, 30)])
+    shutil.copytree(prepared.before, home / "before")
+    with _opened(home / "before", WordsEncoder()) as library:
+        library.collection("papers").add_rows(
+            ["a gate is here"], near_duplicates=request.param, near_duplicate_threshold=1.0
+        )
+    files = (*prepared.files, str(copies))
+    shutil.copytree(home / "before", home / "after")
+    with _opened(home / "after", WordsEncoder()) as library:
+        papers = library.collection("papers")
+        report = papers.add(*files)
+        assert report.near_duplicates is not None
+        assert report.near_duplicates.count >= 6
+        return Prepared(home / "before", files, _held(papers) | {"links": _links(papers)})
+
+
+@pytest.mark.parametrize(
+    ("point", "count"),
+    [
+        *(("before a commit", count) for count in (1, 4, *range(_GATED_COMMITS - 3, _GATED_COMMITS + 1))),
+        *(("after a commit", count) for count in (1, 4, *range(_GATED_COMMITS - 3, _GATED_COMMITS + 1))),
+        ("before a window is encoded", 2),
+        ("after a rename", 2),
+    ],
+)
+def test_a_gate_killed_anywhere_lets_through_what_it_would_have(
+    kill: Kill, gated: Prepared, tmp_path: Path, point: str, count: int
+) -> None:
+    folder = Path(shutil.copytree(gated.before, tmp_path / "library"))
+    assert kill(folder, "add", point, count, gated.files) == KILLED
+    with _opened(folder, WordsEncoder()) as library:
+        papers = library.collection("papers")
+        papers.add(*gated.files)
+        assert _held(papers) | {"links": _links(papers)} == gated.after
+        _assert_sound(library)
+
+
+def test_the_points_at_which_a_gate_is_killed_are_all_there_are(
+    kill: Kill, gated: Prepared, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(gated.before, tmp_path / "library"))
+    assert kill(folder, "add", "before a commit", _GATED_COMMITS + 1, gated.files) == 0
 
 
 @pytest.mark.parametrize("point", ["in the middle of a file", "before a rename", "after a rename"])
@@ -312,6 +364,10 @@ def _held(papers: Collection) -> dict[str, Any]:
         ),
         "passages": sorted(passages, key=lambda row: (row["id"], row["passage"])),
     }
+
+
+def _links(papers: Collection) -> list[tuple[str, str, float]]:
+    return [(found.id, found.original, found.cosine) for found in papers.near_duplicates()]
 
 
 def _answer(papers: Collection) -> list[tuple[str, float]]:

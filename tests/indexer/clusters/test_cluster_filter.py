@@ -85,7 +85,7 @@ def test_counts_by_cluster(clustered: Collection) -> None:
 
 
 def test_passages_are_found_by_their_own_cluster_documents_by_any(zoo: Collection) -> None:
-    mixed = zoo.library.collection("mixed", chunking=Chunking.parse("sentences:1"))
+    mixed = zoo.library.collection("mixed", chunking=Chunking.parse("sentences"))
     mixed.add_rows(
         [
             {"id": "both", "text": "Dog cat hen. Grass apple roses."},

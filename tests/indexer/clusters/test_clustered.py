@@ -12,7 +12,7 @@ from nearsay.indexer.catalogue import clusterings, tables
 from nearsay.indexer.clusters.clustering import Clustering
 from nearsay.indexer.clusters.saved import saved_clustering
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import BusyError
+from nearsay.indexer.errors import BadFilterError, BusyError
 from nearsay.indexer.progress import Progress
 
 
@@ -239,3 +239,21 @@ def test_higher_levels_hold_what_belongs_to_them(zoo: Collection) -> None:
         below = [child for child in found.clusters if child.parent == each.number]
         assert not below or each.size == sum(child.size for child in below)
     assert zoo.explore.clusters().clusters == found.clusters
+
+
+def test_where_nothing_holds_together_all_are_outliers(zoo: Collection) -> None:
+    found = zoo.explore.cluster("communities", threshold=0.99, least_size=7)
+    assert (found.clusters, found.outliers, found.passages) == ((), 12, 12)
+    assert zoo.explore.clusters() == found
+    assert len(zoo.search("cat", 20, where="cluster is missing")) == 12
+    with pytest.raises(BadFilterError, match="there are: none"):
+        zoo.search("cat", where="cluster = 1")
+    assert by_number(three(zoo)) == {1: 5, 2: 4, 3: 3}
+
+
+def test_how_many_or_how_alike_says_which_method(zoo: Collection) -> None:
+    assert zoo.explore.cluster(clusters=2).method == "kmeans"
+    assert zoo.explore.cluster(threshold=0.9, least_size=2).method == "communities"
+    assert zoo.explore.cluster(assign_outliers=True).method == "graph"
+    with pytest.raises(BadInputError, match="'lda' is no method"):
+        zoo.explore.cluster("lda")

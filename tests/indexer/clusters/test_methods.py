@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.clusters import agglomerative as agglomerative_module
-from nearsay.indexer.clusters import density
+from nearsay.indexer.clusters import cluster_graph, density
 from nearsay.indexer.clusters.agglomerative import agglomerative
 from nearsay.indexer.clusters.choice_of_k import chosen_number
 from nearsay.indexer.clusters.communities import threshold_communities
@@ -306,3 +306,21 @@ def test_very_many_clusters_get_their_levels_too():
     middles = _unit(np.random.default_rng(0).standard_normal((4100, 8)))
     levels = levels_above(middles, np.ones(4100, dtype=np.int64))
     assert [level.size for level in levels] == [4100, 820, 164, 32]
+
+
+# --- the graph of large sets ---
+
+
+def test_beyond_the_exact_size_the_graph_misses_a_few_neighbours_and_the_communities_none(monkeypatch):
+    monkeypatch.setattr(cluster_graph, "EXACT_UP_TO", 500)
+    vectors, whose = _bunches(12, 100, 0.4, dimension=32)
+    communities = graph_communities(_given(vectors), 15)
+    assert adjusted_rand_score(whose, communities.labels[_given(vectors).back]) == 1
+    assert communities.recall >= 0.95
+    assert not cluster_graph.cluster_graph(_given(vectors).points, 15).exact
+
+
+def test_without_faiss_the_graph_is_exact(monkeypatch):
+    monkeypatch.setattr(cluster_graph, "EXACT_UP_TO", 20)
+    monkeypatch.setattr(cluster_graph, "faiss_is_installed", lambda: False)
+    assert cluster_graph.cluster_graph(_given(_bunches(3, 20, 0.4)[0]).points, 5).exact

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.indexer.clusters.names import name_of, terms_by_cluster
+from nearsay.indexer.clusters.names import names_of, terms_by_cluster
 from nearsay.indexer.clusters.terms import count_terms, terms_of, weighed
 
 HOLIDAYS = [
@@ -60,6 +60,11 @@ def test_a_phrase_takes_the_place_of_its_words_and_nothing_is_said_twice() -> No
     assert second[:1] == ["salary"]
 
 
+def test_words_of_one_stem_are_one() -> None:
+    (first, _) = terms_by_cluster([["tagging. taggers. summarization. summaries. trees"] * 3, ["sky"] * 3])
+    assert len(first) == 3
+
+
 def test_singular_and_plural_are_one() -> None:
     (first, _) = terms_by_cluster([["card. cards. box. boxes"] * 3, ["tree"] * 3])
     assert len(first) == 2
@@ -77,8 +82,16 @@ def test_words_that_stand_in_all_clusters_alike_are_no_names_whatever_the_langua
 
 def test_a_cluster_without_words_gets_the_fallback() -> None:
     assert terms_by_cluster([["1 2 3", "!!"], ["word"] * 2]) == [[], ["word"]]
-    assert name_of([], "first passage") == "first passage"
-    assert name_of(["one", "two", "three", "four"], "") == "one, two, three"
+    assert names_of([[], [], ["one"]], ["first passage", "", ""]) == ["first passage", "without words", "one"]
+
+
+def test_names_tell_neighbouring_clusters_apart() -> None:
+    terms = [
+        ["mt", "bleu", "nmt", "parallel"],
+        ["mt", "nmt", "pronoun", "bleu", "context"],
+        ["mt", "bleu", "nmt"],
+    ]
+    assert names_of(terms, ["", "", ""]) == ["mt, bleu, nmt", "mt, pronoun, context", "mt, bleu, nmt"]
 
 
 def test_one_cluster_is_named_all_the_same() -> None:

@@ -86,6 +86,23 @@ def test_an_edge_is_due_as_often_as_its_weight_says() -> None:
     assert counted == {1.0: 20, 4.0: 5}
 
 
+def test_who_is_fixed_stays_and_the_others_come_to_them() -> None:
+    towards = csr_matrix(([1.0, 1.0], ([2, 2], [0, 1])), shape=(3, 3))
+    start = np.array([[0, 0], [1, 0], [8, 8]], dtype=np.float32)
+    places = settled(towards, start, rounds=50, seed=0, fixed=2)
+    assert np.array_equal(places[:2], start[:2])
+    assert np.linalg.norm(places[2] - [0.5, 0]) < 3.0
+
+
+def test_gentle_first_steps_stay_nearer_to_the_start() -> None:
+    start = np.random.default_rng(1).random((40, 2), dtype=np.float32) * 10
+    away = [
+        np.linalg.norm(settled(groups(20), start, rounds=3, seed=0, first_share=share) - start, axis=1).mean()
+        for share in (0.01, 0.1, 1.0)
+    ]
+    assert away == sorted(away)
+
+
 def test_it_can_be_stopped_at_any_round() -> None:
     seen = []
 

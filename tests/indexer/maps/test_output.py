@@ -34,7 +34,10 @@ def test_each_ending_has_its_kind(draw: Draw, tmp_path: Path, ending: str, begin
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_table_has_a_row_a_passage(draw: Draw, tmp_path: Path, nasty: str) -> None:
+def test_a_table_has_a_row_a_passage(
+    draw: Draw, tmp_path: Path, nasty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearsay.indexer.maps.table._ROW_GROUP", 3)
     write_drawing(draw(), tmp_path / "map.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "map.jsonl").read_text("utf-8").split("\n")[:-1]]
     assert rows[2] == {

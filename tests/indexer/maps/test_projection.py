@@ -60,12 +60,24 @@ def test_without_faiss_many_are_found_exactly(monkeypatch: pytest.MonkeyPatch) -
     assert np.array_equal(near, nearest_anchors(new, anchors, 3)[0])
 
 
-def test_each_is_projected_alone() -> None:
-    new, anchors = made(50, 1), made(30, 2)
-    places = np.random.default_rng(3).random((30, 2), dtype=np.float32)
-    together = projected(new, anchors, places, 15)
-    one = Points.from_array(np.arange(1), new.rows(np.array([17])))
-    assert np.array_equal(projected(one, anchors, places, 15)[0], together[17])
-    assert projected(
-        one, Points.from_array(np.arange(2), anchors.rows(np.arange(2))), places[:2], 15
-    ).shape == (1, 2)
+def test_a_new_passage_comes_among_its_like_and_a_copy_onto_its_own() -> None:
+    generator = np.random.default_rng(4)
+    middles = np.eye(12, dtype=np.float32)[[0, 1]]
+    noise = 0.1 * generator.standard_normal((60, 12))
+    vectors = unit_length((np.repeat(middles, 30, axis=0) + noise).astype(np.float32))
+    places = np.repeat(np.array([[0, 0], [9, 9]], dtype=np.float32), 30, axis=0)
+    places += generator.random((60, 2), dtype=np.float32)
+    anchors = Points.from_array(np.arange(60), vectors)
+    new = Points.from_array(np.arange(3), np.concatenate([middles, vectors[7:8]]))
+    found = projected(new, anchors, places, 5, 1)
+    assert np.linalg.norm(found[:2] - [[0.5, 0.5], [9.5, 9.5]], axis=1).max() < 2.0
+    assert np.array_equal(found[2], places[7])
+    assert np.array_equal(projected(new, anchors, places, 5, 1), found)
+
+
+def test_among_a_handful_a_passage_stays_in_the_weighted_middle() -> None:
+    new, anchors = made(4, 1), made(3, 2)
+    distances = 1 - np.sort(new.rows(np.arange(4)) @ anchors.rows(np.arange(3)).T, axis=1)[:, ::-1]
+    near, _ = nearest_anchors(new, anchors, 15)
+    expected = weighted_places(distances, near, CORNERS)
+    assert projected(new, anchors, CORNERS, 15, 1) == pytest.approx(expected, abs=1e-4)

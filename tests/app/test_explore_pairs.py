@@ -1,0 +1,108 @@
+"""`nearsay explore pairs` and `nearsay explore duplicates`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+    """Runs `nearsay …` in a folder with a collection of four documents, of which three are alike."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
+    rows = [
+        {"id": "cat", "text": "a cat sat", "title": "", "legs": 4},
+        {"id": "dog", "text": "a dog ran", "title": "", "legs": 4},
+        {"id": "ox", "text": "a fat ox \x1b[31m sat", "title": "", "legs": 4},
+        {"id": "bird", "text": "parrots whistle melodies", "title": "song", "legs": 2},
+    ]
+    (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def run_it(*arguments: str) -> Result:
+        return CliRunner().invoke(main, arguments)
+
+    assert run_it("index", "add", "pets", "pets.jsonl").exit_code == 0
+    return run_it
+
+
+def test_the_most_similar_pair_is_shown_with_both_texts(pets: Run) -> None:
+    result = pets("explore", "pairs", "pets", "--top", "1")
+    assert result.exit_code == 0
+    assert result.stdout == "  1. 1.0000\n     cat\n       a cat sat\n     dog\n       a dog ran\n"
+
+
+def test_no_text_of_a_document_steers_the_terminal(pets: Run) -> None:
+    assert "\x1b" not in pets("explore", "pairs", "pets").stdout
+
+
+def test_pairs_are_given_as_json(pets: Run) -> None:
+    result = pets("explore", "pairs", "pets", "--threshold", "0.99", "--where", "legs = 4", "--json")
+    (row,) = [json.loads(line) for line in result.stdout.splitlines()]
+    assert row["cosine"] == 1.0
+    assert row["first"] == {
+        "id": "cat",
+        "title": "",
+        "text": "a cat sat",
+        "ordinal": 0,
+        "metadata": {"legs": 4},
+    }
+    assert row["second"]["id"] == "dog"
+
+
+def test_pairs_with_another_collection(pets: Run, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_text(
+        json.dumps({"id": "song", "text": "parrots whistle melodies"}) + "\n"
+    )
+    pets("index", "add", "more", "more.jsonl")
+    result = pets("explore", "pairs", "pets", "--with", "more", "--top", "1", "--json")
+    row = json.loads(result.stdout)
+    assert (row["first"]["id"], row["second"]["id"]) == ("bird", "song")
+    result = pets("explore", "pairs", "pets", "--with", "more", "--with-where", "id = 'none'")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no pair: 4 passages looked at" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (["--with", "pets"], 1, "'pets' cannot be compared with itself"),
+        (["--with-where", "a = 1"], 2, "--with-where needs --with OTHER"),
+        (["--threshold", "90"], 1, "cosines go from -1 to 1"),
+        (["--with", "none"], 1, "none"),
+    ],
+)
+def test_what_cannot_be_meant_ends_with_a_remedy(
+    pets: Run, options: list[str], status: int, said: str
+) -> None:
+    result = pets("explore", "pairs", "pets", *options)
+    assert result.exit_code == status
+    assert said in result.stderr
+
+
+def test_duplicates_are_shown_in_groups(pets: Run) -> None:
+    result = pets("explore", "duplicates", "pets")
+    assert result.exit_code == 0
+    assert result.stdout == "  1. 2 that say nearly the same as\n     cat\n       a cat sat\n     also: dog\n"
+    assert result.stderr == (
+        "1 groups among 4 documents at a cosine of 0.95; 1 documents could go if one of each stays\n"
+    )
+
+
+def test_one_of_each_group_is_written_and_can_be_added(pets: Run, tmp_path: Path) -> None:
+    result = pets("explore", "duplicates", "pets", "--link", "complete", "--out", "kept.jsonl", "--json")
+    assert "kept.jsonl: 3 documents kept, 1 left out" in result.stderr
+    group = json.loads(result.stdout)
+    assert (group["representative"]["id"], [other["id"] for other in group["others"]]) == ("cat", ["dog"])
+    assert pets("index", "add", "kept", "kept.jsonl").exit_code == 0
+    assert "1 groups" not in pets("explore", "duplicates", "kept").stderr
+    result = pets("explore", "duplicates", "pets", "--by", "passage", "--out", "other.jsonl")
+    assert result.exit_code == 2
+    assert not (tmp_path / "other.jsonl").exists()

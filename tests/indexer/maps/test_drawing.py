@@ -1,0 +1,137 @@
+"""What is drawn of a collection's map."""
+
+from collections.abc import Callable
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.clusters.saved import SavedClusters
+from nearsay.indexer.maps import drawing as drawing_module
+from nearsay.indexer.maps.drawing import Drawing, drawing
+from nearsay.indexer.maps.map import Map
+from nearsay.indexer.maps.map_points import MapPoints
+
+Drawn = Callable[..., Drawing]
+PLACES = np.array([[0, 0], [2, 0], [10, 4], [11, 6]], dtype=np.float32)
+
+
+@pytest.fixture
+def papers(library: Library) -> Collection:
+    """Four documents of a passage each."""
+    collection = library.collection("papers", chunking="none")
+    collection.add_rows(
+        [
+            {"id": "cat", "text": "a cat sat", "legs": 4, "kind": "mammal"},
+            {"id": "dog", "text": "the dog ran far", "legs": 4, "kind": "mammal", "by": {"name": "Ann"}},
+            {"id": "bird", "text": "parrots whistle melodies", "legs": 2, "cluster": "feathered"},
+            {"id": "fish", "text": "it swims", "legs": 0},
+        ]
+    )
+    return collection
+
+
+@pytest.fixture
+def drawn(papers: Collection, monkeypatch: pytest.MonkeyPatch) -> Drawn:
+    """Draws the papers at given places; clusters: each passage's number, -1 = none."""
+
+    def draw(clusters: list[int] | None = None, through: int = 0, **options: object) -> Drawing:
+        ids = papers.vectors()[0]
+        saved = None
+        if clusters is not None:
+            inside = np.array(clusters) >= 0
+            numbers = np.array(clusters, dtype=np.int32)[inside]
+            saved = SavedClusters(ids[inside], numbers, {1: "pets"}, {}, Mock(through=through or ids[-1]))
+        monkeypatch.setattr(drawing_module, "saved_clustering", lambda _: saved)
+        points = MapPoints(ids, PLACES[: ids.size], np.ones(ids.size, dtype=np.bool_))
+        found = Map("papers", 1, points, {}, "2026-01-01", 0, new=False, notes=("kept",))
+        return drawing(papers.explore._explored, found, **options)
+
+    return draw
+
+
+def test_every_passage_is_drawn_with_its_document(drawn: Drawn) -> None:
+    found = drawn()
+    assert [row.document_id for row in found.rows] == ["cat", "dog", "bird", "fish"]
+    assert np.array_equal(found.places, PLACES)
+    assert (found.about, found.clusters, found.labels, found.colour_by) == ("4 passages", None, (), None)
+    assert found.notes == (
+        "kept",
+        "no clusters were made yet. Names on the map: nearsay explore clusters papers",
+    )
+    assert [field.name for field in found.fields] == ["legs", "kind", "by", "metadata.cluster"]
+
+
+def test_clusters_are_named_at_their_medians(drawn: Drawn) -> None:
+    found = drawn([1, 1, 5, -1])
+    assert found.clusters is not None
+    assert found.clusters.tolist() == [1, 1, 5, -1]
+    assert [(each.number, each.name, each.size, each.x, each.y) for each in found.labels] == [
+        (1, "pets", 2, 1.0, 0.0),
+        (5, "cluster 5", 1, 10.0, 4.0),
+    ]
+    assert (found.colour_by, found.notes) == ("cluster", ("kept",))
+
+
+def test_passages_newer_than_the_clusters_are_counted(drawn: Drawn, papers: Collection) -> None:
+    ids = papers.vectors()[0]
+    assert drawn([1, 1, -1, -1], through=int(ids[1])).notes[-1] == (
+        "2 passages came after the clustering. Take them in: nearsay explore clusters papers --anew"
+    )
+
+
+def test_a_filter_says_what_is_drawn(drawn: Drawn) -> None:
+    found = drawn([1, 1, 1, 1], where="legs < 4")
+    assert [row.document_id for row in found.rows] == ["bird", "fish"]
+    assert found.about == "2 passages of 4, where legs < 4"
+    assert (found.labels[0].size, found.labels[0].x) == (2, 10.5)
+    with pytest.raises(
+        BadInputError, match=r"no passage of collection 'papers' passes the filter 'legs > 9'"
+    ):
+        drawn(where="legs > 9")
+
+
+def test_of_too_many_some_are_drawn(drawn: Drawn) -> None:
+    found = drawn(most=2)
+    assert len(found) == len(found.rows) == len(found.places) == 2
+    assert "2 passages of 4 are drawn, taken at random." in found.notes
+
+
+def test_texts_are_kept_as_long_as_they_are_needed(drawn: Drawn) -> None:
+    assert [row.text for row in drawn(longest=7).rows] == ["a cat s", "the dog", "parrots", "it swim"]
+    assert [row.text for row in drawn(longest=0).rows] == [""] * 4
+
+
+def test_a_field_colours_also_from_further_in(drawn: Drawn) -> None:
+    assert drawn([1, 1, 1, 1], colour_by="legs").field is not None
+    inner = drawn(colour_by="by.name").field
+    assert inner is not None
+    assert (inner.values, inner.codes.tolist()) == (("Ann",), [-1, 0, -1, -1])
+    assert drawn([1, 1, 1, 1], colour_by="metadata.cluster").field is not None
+
+
+def test_what_cannot_colour_is_refused_with_what_can(drawn: Drawn) -> None:
+    with pytest.raises(
+        BadInputError, match=r"has a field 'wings'. There are: legs, kind, by, metadata.cluster"
+    ):
+        drawn(colour_by="wings")
+    with pytest.raises(
+        BadInputError, match=r"no clusters to colour by. Make them: nearsay explore clusters papers"
+    ):
+        drawn(colour_by="cluster")
+
+
+def test_a_passage_that_went_meanwhile_is_left_out(
+    drawn: Drawn, papers: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = drawing_module.passages.read_passages
+
+    def without_one(*arguments: object) -> object:
+        found = read(*arguments)
+        found.pop(min(found))
+        return found
+
+    monkeypatch.setattr(drawing_module.passages, "read_passages", without_one)
+    assert [row.document_id for row in drawn().rows] == ["dog", "bird", "fish"]

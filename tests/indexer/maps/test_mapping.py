@@ -1,0 +1,184 @@
+"""A collection's map: kept, brought up to date, begun anew."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue.tables import maps as table
+from nearsay.indexer.maps import mapping
+from nearsay.indexer.maps.map import Map
+from nearsay.indexer.maps.map_options import MapOptions
+from nearsay.indexer.progress import Progress
+from nearsay.indexer.writer_lock import writer_lock
+
+MapOf = Callable[..., Map]
+
+
+@pytest.fixture
+def library(tmp_path: Path, words: WordsEncoder) -> Iterator[Library]:
+    """A library that knows a second encoder, of fewer dimensions."""
+    encoders = {"all-MiniLM-L6-v2": words, "words": words, "letters": WordsEncoder("letters", dimension=5)}
+    with Library.open(tmp_path / "library", load_encoder=encoders.__getitem__) as opened:
+        yield opened
+
+
+def rows(first: int, end: int) -> list[dict[str, str]]:
+    """Texts whose vectors differ: as many words of 1, 2, 3 and 4 letters as the digits of a number say."""
+    return [{"id": f"d{at}", "text": text(7 * at + 1011)} for at in range(first, end)]
+
+
+def text(number: int) -> str:
+    return " ".join(
+        " ".join(["x" * length] * int(digit)) for length, digit in enumerate(str(number), 1) if digit != "0"
+    )
+
+
+@pytest.fixture
+def papers(library: Library) -> Collection:
+    """Forty documents."""
+    collection = library.collection("papers", chunking="none")
+    collection.add_rows(rows(0, 40))
+    return collection
+
+
+@pytest.fixture
+def map_of(monkeypatch: pytest.MonkeyPatch) -> MapOf:
+    """Maps a collection in few rounds."""
+    monkeypatch.setattr(mapping, "MapOptions", lambda: MapOptions(rounds=5, neighbours=4))
+    return lambda collection, **options: collection.explore.map(**options)
+
+
+def test_a_map_is_laid_out_once_and_then_kept(papers: Collection, map_of: MapOf) -> None:
+    first = map_of(papers)
+    assert (len(first), first.new, first.added, first.generation) == (40, True, 0, 1)
+    again = map_of(papers)
+    assert (again.new, again.added, again.created_at) == (False, 0, first.created_at)
+    assert np.array_equal(again.points.places, first.points.places)
+    assert np.array_equal(again.points.ids, papers.vectors()[0])
+    assert again.parameters == {"seed": MapOptions().seed, "neighbours": 4, "laid_out": 40, "exact": True}
+
+
+def test_what_is_added_comes_among_the_others_and_what_is_removed_leaves(
+    papers: Collection, map_of: MapOf
+) -> None:
+    first = map_of(papers)
+    papers.add_rows(rows(40, 45))
+    papers.remove(["d0", "d1"])
+    grown = map_of(papers)
+    assert (len(grown), grown.added, grown.new) == (43, 5, False)
+    assert np.array_equal(grown.points.places[:38], first.points.places[2:])
+    assert grown.points.laid_out.tolist() == [True] * 38 + [False] * 5
+    assert grown.notes == ()
+    kept = map_of(papers)
+    assert kept.added == 0
+    assert np.array_equal(kept.points.places, grown.points.places)
+    papers.remove(["d42"])
+    assert len(map_of(papers)) == 42
+
+
+def test_when_most_were_only_put_among_others_it_is_said(papers: Collection, map_of: MapOf) -> None:
+    papers.remove(f"d{at}" for at in range(10, 40))
+    map_of(papers)
+    papers.add_rows(rows(100, 130))
+    (note,) = map_of(papers).notes
+    assert note.startswith("75% of the passages were put among the 10 laid out before. ")
+    assert note.endswith("nearsay explore map papers --anew")
+    anew = map_of(papers, anew=True)
+    assert (anew.new, anew.notes, bool(anew.points.laid_out[10:].any())) == (True, (), True)
+
+
+def test_a_map_of_which_nothing_is_left_is_laid_out_anew(papers: Collection, map_of: MapOf) -> None:
+    map_of(papers)
+    papers.add_rows(rows(40, 50))
+    papers.remove(f"d{at}" for at in range(40))
+    found = map_of(papers)
+    assert (len(found), found.new) == (10, True)
+
+
+def test_another_seed_needs_a_new_layout(papers: Collection, map_of: MapOf) -> None:
+    first = map_of(papers, seed=1)
+    (note,) = map_of(papers, seed=2).notes
+    assert note == "the kept map has the seed 1. Lay it out anew for another: --anew"
+    second = map_of(papers, seed=2, anew=True)
+    assert not np.array_equal(second.points.places, first.points.places)
+    assert np.array_equal(map_of(papers, seed=1, anew=True).points.places, first.points.places)
+
+
+def test_a_new_encoders_map_begins_from_the_old_one(papers: Collection, map_of: MapOf) -> None:
+    old = map_of(papers)
+    papers.rebuild("letters")
+    papers.promote()
+    new = map_of(papers)
+    assert (new.generation, new.new, new.parameters["begun_from"]) == (2, True, 1)
+    assert new.notes == ("begun from the map of generation 1, and turned to lie on it",)
+    fresh = map_of(papers, anew=True)
+    assert "begun_from" not in fresh.parameters
+    away = [np.linalg.norm(each.points.places - old.points.places, axis=1).mean() for each in (new, fresh)]
+    assert away[0] < away[1]
+    papers.rollback()
+    assert np.array_equal(map_of(papers).points.places, old.points.places)
+
+
+def test_nothing_is_kept_of_what_was_stopped(papers: Collection, map_of: MapOf) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.doing == "laying out" and progress.done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        map_of(papers, progress=stop)
+    assert map_of(papers).new
+
+
+def test_while_somebody_writes_a_map_is_made_and_not_kept(
+    papers: Collection, map_of: MapOf, library: Library
+) -> None:
+    row = papers.snapshot().collection
+    with writer_lock(library.store.locks, "papers", row.id, library.store.database, "add"):
+        found = map_of(papers)
+    assert (found.new, len(found.notes)) == (True, 1)
+    assert found.notes[0].startswith("the map was not kept: ")
+    assert map_of(papers).new
+
+
+def test_a_map_of_a_generation_that_went_is_not_kept(
+    papers: Collection, map_of: MapOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers.rebuild("letters")
+    laid_out = mapping.laid_out
+
+    def promoted_meanwhile(*arguments: object, **options: object) -> object:
+        made = laid_out(*arguments, **options)
+        papers.promote()
+        return made
+
+    monkeypatch.setattr(mapping, "laid_out", promoted_meanwhile)
+    assert map_of(papers).notes == (
+        "another generation went live meanwhile, so the map was not kept. Run it again",
+    )
+    monkeypatch.setattr(mapping, "laid_out", laid_out)
+    assert map_of(papers).parameters.get("begun_from") is None
+
+
+def test_a_damaged_map_is_refused_until_it_is_laid_out_anew(
+    papers: Collection, map_of: MapOf, library: Library
+) -> None:
+    map_of(papers)
+    with library.store.database.writing() as connection:
+        connection.execute(table.update().values(points=b"rubbish"))
+    with pytest.raises(
+        NearsayError, match=r"cannot be read: .*Lay it out anew: nearsay explore map papers --anew"
+    ):
+        map_of(papers)
+    map_of(papers, anew=True)
+    assert not map_of(papers).new
+
+
+def test_an_empty_collection_has_no_map(papers: Collection, map_of: MapOf) -> None:
+    papers.remove(f"d{at}" for at in range(40))
+    with pytest.raises(BadInputError, match=r"nothing to map. Add documents: nearsay index add papers FILE"):
+        map_of(papers)
