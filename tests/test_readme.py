@@ -54,7 +54,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "venue": "emnlp",
         },
         {"id": "C04-1003", "text": "A parser for Finnish.", "year": 2004, "venue": "coling"},
+        {"id": "D19-1410", "text": "Sentence vectors from twin networks.", "year": 2019, "venue": "emnlp"},
+        {"id": "W18-2605", "text": "What pooling does to a sentence vector.", "year": 2018, "venue": "acl"},
     ]
+    rows = [json.loads(line) for line in (samples.folder() / "corpus.jsonl").read_text().splitlines()]
+    papers += [
+        {"id": f"S-{i}", "text": row["text"], "year": 2000 + i % 20, "venue": "samples"}
+        for i, row in enumerate(rows[:80])  # so many that there are clusters
+    ]
+    (folder / "today.jsonl").write_text(json.dumps(papers[0] | {"id": "again"}) + "\n")
     (folder / "papers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in papers))
     (folder / "stsb").mkdir()
     pairs = "score\tsentence1\tsentence2\n5\ta cat sat\ta cat lay\n1\ta cat\tstocks fell\n3\ta dog\ta cat\n"
