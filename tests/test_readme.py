@@ -150,6 +150,7 @@ def test_every_python_block_of_the_readme_runs(
     said = capsys.readouterr().out.splitlines()
     assert {line.split()[2] for line in said[:2]} == {"siamese", "triplet"}
     assert said[2] == "1 removed"
+    assert set(said[3].split()[1:]) == {"siamese", "triplet"}
 
 
 def test_there_are_commands_and_blocks_to_run() -> None:
