@@ -5,6 +5,7 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator
+from typing import TypeAlias
 
 __all__ = ["bulk_work"]
 
@@ -13,7 +14,9 @@ _TURN = 0.0005  # seconds that a thread runs while others wait; Python's own num
 _HALF = 0.5e-6  # Python cuts what it is given to whole microseconds, and would lose one each time
 _lock = threading.Lock()
 _under_way = 0  # blocks in this process
-_usual: tuple[tuple[int, int, int], float] = (700, 10, 10), 0.005  # what the process had before them
+_Settings: TypeAlias = tuple[tuple[int, int, int], float]  # of the collector, of turns
+_usual: _Settings = (700, 10, 10), 0.005  # what the process had before them
+_meanwhile: _Settings = _usual  # what it was given
 
 
 @contextlib.contextmanager
@@ -27,9 +30,10 @@ def bulk_work() -> Iterator[None]:
     The thread that writes gives Python's lock back for each statement, the one that encodes for each product,
     and each then waits for its turn while another reads: hundreds of times a second.
 
-    A process that has set either further the same way by itself is left as it is.
+    A process that has set either further the same way by itself is left as it is, and so is what it sets
+    meanwhile. Several blocks, in each other or in several threads, count as one.
     """
-    global _under_way, _usual  # noqa: PLW0603 - the process has one collector and one lock
+    global _under_way, _usual, _meanwhile  # noqa: PLW0603 - the process has one collector and one lock
     with _lock:
         if not _under_way:
             _usual = gc.get_threshold(), sys.getswitchinterval()
@@ -37,12 +41,14 @@ def bulk_work() -> Iterator[None]:
             if 0 < first < _OBJECTS:
                 gc.set_threshold(_OBJECTS, *others)
             sys.setswitchinterval(min(turn + _HALF, _TURN))
+            _meanwhile = gc.get_threshold(), sys.getswitchinterval()
         _under_way += 1
     try:
         yield
     finally:
         with _lock:
             _under_way -= 1
-            if not _under_way:
+            if not _under_way and gc.get_threshold() == _meanwhile[0]:
                 gc.set_threshold(*_usual[0])
+            if not _under_way and sys.getswitchinterval() == _meanwhile[1]:
                 sys.setswitchinterval(_usual[1] + _HALF)

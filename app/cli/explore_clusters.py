@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
 from nearsay.app.cli.progress_bar import ProgressBar
 
 if TYPE_CHECKING:
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["clusters", "print_clusters", "rename"]
 
-_NAME = 48  # characters
+_NAME = 40  # characters, the indent among them
+_LEAST_PASSAGE = 20
 _PASSAGE = 60
+_COLUMNS = ("", "passages", "cohesion", "name", "for example")
+_WHAT_TO_FIND = {"method", "clusters", "threshold", "resolution"}  # told anew, they replace the last time's
 
 
 @click.command()
@@ -89,6 +92,8 @@ def clusters(
     chosen = {**options, "clusters": clusters_}
     with open_library(cast("Place", place)) as library:
         explorer = library.collection(collection).explore
+        if dendrogram is not None:
+            _check_merging(_settings(explorer, _told(chosen), anew=True))
         found = _found(explorer, chosen, where, anew=anew or dendrogram is not None, assign=assign)
         if out is not None:
             count = explorer.write_clusters(out, found)
@@ -133,17 +138,19 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
     if show is not None:
         _print_one(wanted[0])
         return
-    print_table(
-        ["", "passages", "cohesion", "silhouette", "name", "for example"],
-        [_row(each, depth) for each, depth in _as_a_tree(found)],
-    )
+    rows = [_row(each, depth) for each, depth in _as_a_tree(found)]
+    widths = [max(len(str(row[i])) for row in [_COLUMNS, *rows]) + 2 for i in range(len(_COLUMNS) - 1)]
+    room = min(_PASSAGE, max(_LEAST_PASSAGE, terminal_width() - sum(widths) - 1))
+    for row in rows:
+        row[-1] = _short(str(row[-1]), room)
+    print_table(_COLUMNS, rows)
     print_notes(_said(found))
 
 
 def _found(
     explorer: "Explorer", chosen: dict[str, Any], where: str | None, *, anew: bool, assign: bool
 ) -> "Clustering":
-    said = {name: value for name, value in chosen.items() if value is not None and value is not False}
+    said = _told(chosen)
     if assign and (anew or said or where is not None):
         raise click.UsageError("--assign keeps the clusters there are: leave out what says how to cluster")
     if assign:
@@ -152,9 +159,19 @@ def _found(
         click.echo(f"{done.assigned:,} newer passages assigned, {done.outliers:,} are outliers", err=True)
     elif anew or said or where is not None or not explorer.has_clusters():
         with ProgressBar("clustering") as bar:
-            settings: dict[str, Any] = {**(explorer.last_settings() if anew and not said else {}), **said}
+            settings = _settings(explorer, said, anew=anew)
             return explorer.cluster(where=where, progress=bar, **settings)
     return explorer.clusters()
+
+
+def _told(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in chosen.items() if value is not None and value is not False}
+
+
+def _settings(explorer: "Explorer", said: dict[str, Any], *, anew: bool) -> dict[str, Any]:
+    """What was told now, and what was told last time where that still stands."""
+    stands = anew and not _WHAT_TO_FIND & said.keys()
+    return {**(explorer.last_settings() if stands else {}), **said}
 
 
 def _check_files(out: Path | None, dendrogram: Path | None) -> None:
@@ -168,6 +185,14 @@ def _check_files(out: Path | None, dendrogram: Path | None) -> None:
         dendrogram_format(dendrogram)
 
 
+def _check_merging(settings: dict[str, Any]) -> None:
+    """Whether there will be a dendrogram; else the clusters that are kept would be made anew for nothing."""
+    from nearsay.indexer.clusters.dendrogram_file import no_dendrogram
+
+    if settings.get("method") != "agglomerative":
+        raise no_dendrogram(settings.get("method"))
+
+
 def _draw(found: "Clustering", out: Path) -> None:
     from nearsay.indexer.clusters.dendrogram_file import write_dendrogram
 
@@ -176,7 +201,7 @@ def _draw(found: "Clustering", out: Path) -> None:
 
 
 def _as_a_tree(found: "Clustering") -> list[tuple["Cluster", int]]:
-    """Each cluster with its depth, under the one that it belongs to."""
+    """Each cluster with its depth, under the one that it belongs to; without those that hold one alone."""
     below: dict[int | None, list[Cluster]] = {}
     for each in found.clusters:
         below.setdefault(each.parent, []).append(each)
@@ -184,22 +209,29 @@ def _as_a_tree(found: "Clustering") -> list[tuple["Cluster", int]]:
     pending = [(each, 0) for each in reversed(below.get(None, []))]
     while pending:
         each, depth = pending.pop()
-        rows.append((each, depth))
-        pending += [(child, depth + 1) for child in reversed(below.get(each.number, []))]
+        children = below.get(each.number, [])
+        if len(children) != 1:
+            rows.append((each, depth))
+            depth += 1
+        pending += [(child, depth) for child in reversed(children)]
     return rows
 
 
 def _row(each: "Cluster", depth: int) -> list[object]:
-    silhouette = "" if each.silhouette is None else f"{each.silhouette:.2f}"
     example = each.central[0] if each.central else None
     text = "" if example is None else visible(example.title or example.text)
-    name = textwrap.shorten(visible(each.name), _NAME, placeholder=" …")
-    shown = textwrap.shorten(text, _PASSAGE, placeholder=" …")
-    return [each.number, each.size, f"{each.cohesion:.2f}", silhouette, "  " * depth + name, shown]
+    name = _short(visible(each.name), _NAME - 2 * depth)
+    return [str(each.number), each.size, f"{each.cohesion:.2f}", "  " * depth + name, text]
+
+
+def _short(text: str, width: int) -> str:
+    return textwrap.shorten(text, width, placeholder=" …", break_on_hyphens=False)
 
 
 def _print_one(each: "Cluster") -> None:
     click.echo(f"{each.number}  {click.style(visible(each.name), bold=True)}: {each.size:,} passages")
+    silhouette = "" if each.silhouette is None else f", silhouette {each.silhouette:.2f}"
+    click.echo(f"cohesion {each.cohesion:.2f}{silhouette}")
     click.echo(f"terms: {visible(', '.join(each.terms))}")
     for one in each.central:
         text = textwrap.fill(textwrap.shorten(visible(one.text), 400, placeholder=" …"), 95)

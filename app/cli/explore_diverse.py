@@ -45,7 +45,7 @@ def diverse(
         nearsay explore diverse papers --count 10
         nearsay explore diverse papers --query "evaluation of translations"
     """
-    with open_library(place) as library, ProgressBar("choosing") as bar:
+    with open_library(place) as library, ProgressBar("loading") as bar:
         found = library.collection(collection).explore.diverse(
             count, query=query, where=where, balance=balance, progress=bar
         )

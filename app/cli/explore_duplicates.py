@@ -1,5 +1,6 @@
 """`nearsay explore duplicates`: what could go without a loss."""
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -74,10 +75,10 @@ def duplicates(
             found = library.collection(collection).explore.duplicates(
                 threshold, link=link, by=by, where=where, progress=bar
             )
-        for rank, group in enumerate(found, 1):
+        for rank, group in enumerate(found if as_json else islice(found, _SHOWN), 1):
             if as_json:
                 print_json(group)
-            elif rank <= _SHOWN:
+            else:
                 _print_group(rank, group)
         print_notes(_said(found, hidden=0 if as_json else max(0, len(found) - _SHOWN)))
         if out is not None:
@@ -97,7 +98,9 @@ def _said(found: "DuplicateGroups", *, hidden: int) -> list[str]:
     things = f"{found.by}s"
     return [
         *([f"… and {hidden:,} groups more (--json prints all)"] if hidden else []),
-        f"{len(found):,} groups among {found.looked_at:,} {things} at a cosine of {found.threshold:g}; "
-        f"{found.duplicates:,} {things} could go if one of each stays",
+        (
+            f"{len(found):,} groups among {found.looked_at:,} {things} at a cosine of {found.threshold:g}; "
+            f"{found.duplicates:,} {things} could go if one of each stays"
+        ),
         *found.notes,
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from nearsay.app.cli.printing import print_json, visible
+from nearsay.app.cli.printing import metadata_line, print_json, terminal_width, visible
 
 if TYPE_CHECKING:
     from nearsay.indexer.exploring.shown import Near, ShownPassage
@@ -15,7 +15,6 @@ __all__ = ["near_line", "print_passages"]
 
 _PREVIEW = 400  # characters of a passage shown to a person
 _NEAR_PREVIEW = 80
-_WIDTH = 100
 
 _Passage = TypeVar("_Passage", bound="ShownPassage")
 
@@ -32,11 +31,11 @@ def print_passages(
             print_json(each)
             continue
         behind, below = said(each)
-        facts = "  ".join(f"{name}={value}" for name, value in each.metadata.items())
+        facts = metadata_line(each.metadata)
         head = click.style(visible(each.title or each.id), bold=True)
         click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
         text = textwrap.shorten(visible(each.text), _PREVIEW, placeholder=" …")
-        click.echo(textwrap.indent(textwrap.fill(text, _WIDTH - 5), "     "))
+        click.echo(textwrap.indent(textwrap.fill(text, terminal_width() - 5), "     "))
         place = f"{each.id}  {facts}".strip() if each.title else facts
         for line in (below, place):
             if line:

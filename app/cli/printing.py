@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,15 @@ import click
 if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
 
-__all__ = ["print_hits", "print_json", "print_notes", "print_table", "visible"]
+__all__ = [
+    "metadata_line",
+    "print_hits",
+    "print_json",
+    "print_notes",
+    "print_table",
+    "terminal_width",
+    "visible",
+]
 
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _PREVIEW = 400  # characters of a passage shown to a person
@@ -44,7 +52,7 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
         if as_json:
             print_json(hit.to_json())
             continue
-        facts = "  ".join(f"{name}={_shown(value)}" for name, value in hit.metadata.items())
+        facts = metadata_line(hit.metadata)
         head = click.style(visible(hit.title or hit.id), bold=True)
         click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}{_parts(hit, by_ranks=by_ranks)}")
         click.echo(textwrap.indent(_body(hit), "     "))
@@ -55,6 +63,12 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
     if device != "cpu":
         click.echo(f"searched on {device}", err=True)
     print_notes(hits.notes)
+
+
+def metadata_line(metadata: Mapping[str, Any]) -> str:
+    """The fields of a document with their values as they stand in a filter: 20190308 and not 20,190,308."""
+    plain = {name: value if isinstance(value, str) else _json(value) for name, value in metadata.items()}
+    return "  ".join(f"{name}={value}" for name, value in plain.items())
 
 
 def _parts(hit: "Hit", *, by_ranks: bool) -> str:
@@ -80,7 +94,7 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
 def _body(hit: "Hit") -> str:
     from nearsay.app.cli.explanation_lines import explanation_lines, takes_colour
 
-    width = _width() - 5
+    width = terminal_width() - 5
     if hit.explanation is not None:
         return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
     return textwrap.fill(textwrap.shorten(visible(hit.text), _PREVIEW, placeholder=" …"), width)
@@ -107,12 +121,15 @@ def visible(text: str) -> str:
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    if isinstance(value, bool) or value is None:
-        return json.dumps(value)
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else _json(value)
 
 
-def _width() -> int:
+def _json(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def terminal_width() -> int:
+    """How many columns there are to write in: at most 110, and 100 where it is not known."""
     return min(110, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 100

@@ -83,7 +83,12 @@ class Members:
 
     ids: NDArray[np.int64]  # (n,) passage numbers, rising
     numbers: NDArray[np.int32]  # (n,) the clusters'
-    cosines: NDArray[np.float64]  # (n,) to the clusters' centres
+    cosines: NDArray[np.float64]  # (n,) to the clusters' centres; (0,) where they were not asked for
+
+    def among(self, ids: NDArray[np.int64]) -> "Members":
+        """Those of the passages; ids: their numbers, none twice."""
+        there = np.isin(self.ids, ids, assume_unique=True)
+        return Members(self.ids[there], self.numbers[there], self.cosines[there])
 
 
 def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | None:

@@ -12,6 +12,7 @@ from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values
 from nearsay.indexer.catalogue.bulk import insert_rows
 from nearsay.indexer.catalogue.explored import leave_documents
+from nearsay.indexer.catalogue.near_duplicates import gate_of
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
 from nearsay.indexer.hybrid import lexical_rows
@@ -132,7 +133,8 @@ def replace_text(
 ) -> PassageWindow:
     """Give documents new titles and texts; the passages that are new by it, to be embedded.
 
-    A passage whose encoded text the document had before keeps its number and so its vector.
+    A passage whose encoded text the document had before keeps its number and so its vector. Links between
+    near-duplicates are left to the gate that will look at the new passages, or forgotten where none will.
     """
     window = PassageWindow([], [])
     if not changed:
@@ -162,10 +164,13 @@ def replace_text(
         row["number"] = passage_number
         window.numbers.append(passage_number)
         window.texts.append(text)
+    looked_at = {row["document"] for row in fresh} if gate_of(connection, collection_id) else set()
+    numbers = [number for number, _, _ in changed]
+    leave_documents(connection, collection_id, [number for number in numbers if number not in looked_at])
     if fresh:
         connection.execute(passages.insert(), fresh)
         lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
-    field_values.enter_anew(connection, collection_id, [number for number, _, _ in changed])
+    field_values.enter_anew(connection, collection_id, numbers)
     return window
 
 

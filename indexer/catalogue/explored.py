@@ -39,8 +39,9 @@ def leave_documents(connection: sa.Connection, collection_id: int, numbers: list
     """Forget of what documents are near-duplicates, and which are theirs, before they are removed."""
     for begin in range(0, len(numbers), _SOME):
         some = numbers[begin : begin + _SOME]
-        either = near_duplicates.c.document.in_(some) | near_duplicates.c.original.in_(some)
-        _leave(connection, near_duplicates, collection_id, either)
+        for column in (near_duplicates.c.document, near_duplicates.c.original):
+            # One at a time: SQLite would read all links of the collection for "either".
+            _leave(connection, near_duplicates, collection_id, column.in_(some))
 
 
 def _leave(

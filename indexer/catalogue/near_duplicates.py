@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.explored import leave_documents
-from nearsay.indexer.catalogue.tables import documents, gates, near_duplicates
+from nearsay.indexer.catalogue.tables import documents, gates, near_duplicates, passages
 
 __all__ = [
     "GateAction",
@@ -17,6 +17,7 @@ __all__ = [
     "NearDuplicate",
     "close_gate",
     "gate_of",
+    "leave_newer",
     "link",
     "linked",
     "linked_numbers",
@@ -105,6 +106,13 @@ def link(
     ]
     if rows:
         connection.execute(near_duplicates.insert(), rows)
+
+
+def leave_newer(connection: sa.Connection, collection_id: int, through: int) -> None:
+    """Forget the links from and to documents with a passage numbered above `through`."""
+    newer = (passages.c.collection_id == collection_id) & (passages.c.number > through)
+    numbers = connection.execute(sa.select(passages.c.document).where(newer).distinct()).scalars()
+    leave_documents(connection, collection_id, list(numbers))
 
 
 def linked_numbers(connection: sa.Connection, collection_id: int) -> NDArray[np.int64]:

@@ -6,12 +6,13 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.tables import passages
+from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.number_lists import number_lists
 
-__all__ = ["by_text", "documents_of"]
+__all__ = ["by_text", "document_ids", "documents_of", "whole_documents"]
 
 _ROWS = 10_000  # fetched at a time
+_SOME = 500  # values in one IN (…)
 
 
 def documents_of(connection: sa.Connection, collection_id: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -28,6 +29,36 @@ def documents_of(connection: sa.Connection, collection_id: int, ids: NDArray[np.
     numbers, owners = numbers[order], owners[order]
     at = np.minimum(np.searchsorted(numbers, ids), numbers.size - 1)
     return np.where(numbers[at] == ids, owners[at], -ids)
+
+
+def whole_documents(
+    connection: sa.Connection, collection_id: int, owners: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which of some passages are of a document all of whose passages they are; owners: (n,) of each."""
+    count = sa.func.count().label("held")
+    statement = sa.select(passages.c.document, count).where(passages.c.collection_id == collection_id)
+    numbers, held = number_lists(connection, statement.group_by(passages.c.document))
+    there, row, found = np.unique(owners, return_inverse=True, return_counts=True)
+    if not numbers.size:
+        return np.zeros(owners.size, dtype=np.bool_)
+    order = np.argsort(numbers)
+    at = order[np.minimum(np.searchsorted(numbers, there, sorter=order), numbers.size - 1)]
+    whole: NDArray[np.bool_] = ((numbers[at] == there) & (held[at] == found))[row]
+    return whole
+
+
+def document_ids(connection: sa.Connection, collection_id: int, numbers: NDArray[np.int64]) -> dict[int, str]:
+    """The id of the document of each of the passages that are there."""
+    same = (documents.c.collection_id == passages.c.collection_id) & (
+        documents.c.number == passages.c.document
+    )
+    statement = sa.select(passages.c.number, documents.c.id).join(documents, same)
+    statement = statement.where(passages.c.collection_id == collection_id)
+    found: dict[int, str] = {}
+    for begin in range(0, numbers.size, _SOME):
+        some = passages.c.number.in_(numbers[begin : begin + _SOME].tolist())
+        found |= {row[0]: row[1] for row in connection.execute(statement.where(some))}
+    return found
 
 
 def by_text(connection: sa.Connection, collection_id: int) -> Iterator[int]:

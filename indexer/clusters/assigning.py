@@ -39,6 +39,7 @@ def assign_newer(explored: Explored, *, listener: ProgressListener = unheard) ->
     snapshot = explored.snapshot()
     database = explored.store.database
     with explored.locked(snapshot.collection, "assign to clusters"):
+        snapshot = explored.snapshot()  # that of before the lock may show what is no longer there
         with database.reading() as connection:
             row = clusterings.of_live(connection, snapshot.collection.id)
             if row is None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue import clusterings, collections, documents, generations
+from nearsay.indexer.catalogue import clusterings, collections, documents, generations, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
 from nearsay.indexer.clusters.description import Described, describe
 from nearsay.indexer.clusters.earlier import compare, numbered, read_earlier, report_of
@@ -103,6 +103,8 @@ def _saved(
         before = read_earlier(connection, row.collection_id)
         own = clusterings.of_live(connection, row.collection_id)
         has_field = "cluster" in documents.fields_seen(connection, row.collection_id)
+        # What was removed since the work began may be compacted already: then nothing would take it out.
+        there = passages.passage_numbers(connection, row.collection_id)
     labels = [each.labels for each in levels]
     compared = None if before is None else compare(before, points, labels)
     with database.writing() as connection:
@@ -118,7 +120,7 @@ def _saved(
         row = replace(row, report=report_of(before, compared, numbers[0]))
         who = _members(points, levels[0], numbers[0])
         values = {name: getattr(row, name) for name in ClusteringRow.__slots__ if name != "id"}
-        id_ = clusterings.replace(connection, own, values, rows, who)
+        id_ = clusterings.replace(connection, own, values, rows, who.among(there))
         collections.changed(connection, row.collection_id)
     return Made(replace(row, id=id_), rows, who, parted.merges, saved=True, notes=_notes(has_field=has_field))
 

@@ -18,7 +18,7 @@ __all__ = ["Compared", "Earlier", "compare", "numbered", "read_earlier", "report
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The clustering that was made last, of whichever generation."""
+    """The clustering that new clusters are compared with."""
 
     row: ClusteringRow
     clusters: list[ClusterRow]
@@ -37,8 +37,11 @@ class Compared:
 
 
 def read_earlier(connection: sa.Connection, collection_id: int) -> Earlier | None:
-    """The clustering that was made last; None if there was none."""
-    row = clusterings.latest(connection, collection_id)
+    """The live generation's clustering, else the one that was made last; None if there was none.
+
+    After a rollback the live one's is not the last, but it is the one that is seen and renamed.
+    """
+    row = clusterings.of_live(connection, collection_id) or clusterings.latest(connection, collection_id)
     if row is None:
         return None
     ids, numbers = clusterings.members(connection, row.id)

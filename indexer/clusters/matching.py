@@ -126,6 +126,7 @@ def movement(
     old, new, counts = _counts(before, after)
     was = np.array([*numbers_before, 0])[old]  # place -1 takes the last: outliers
     became = np.array([*numbers_after, 0])[new]
+    there_before, there_after = set(numbers_before), set(numbers_after)
     moves = sorted(
         (
             Move(int(source) or None, int(target) or None, int(count))
@@ -138,8 +139,8 @@ def movement(
         shared=int(counts.sum()),
         moved=sum(move.passages for move in moves),
         kept={numbers_before[each.before]: round(each.overlap, 4) for each in matches},
-        born=tuple(number for number in numbers_after if number not in set(numbers_before)),
-        gone=tuple(number for number in numbers_before if number not in set(numbers_after)),
+        born=tuple(number for number in numbers_after if number not in there_before),
+        gone=tuple(number for number in numbers_before if number not in there_after),
         split=_parts(was, became, counts),
         merged=_parts(became, was, counts),
         moves=tuple(moves[:_MOST_MOVES]),
@@ -169,11 +170,14 @@ def _overlaps(
 def _parts(
     whole: NDArray[np.int64], part: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> dict[int, tuple[int, ...]]:
-    found: dict[int, tuple[int, ...]] = {}
-    for one in np.unique(whole[whole > 0]):
-        here = whole == one
-        large = here & (part > 0) & (counts >= _PART * counts[here].sum())
-        if int(large.sum()) > 1:
-            order = np.lexsort((part[large], -counts[large]))
-            found[int(one)] = tuple(part[large][order].tolist())
-    return found
+    at = np.unique(whole, return_inverse=True)[1]
+    sizes = np.bincount(at, weights=counts)
+    large = np.flatnonzero((whole > 0) & (part > 0) & (counts >= _PART * sizes[at]))
+    order = large[np.lexsort((part[large], -counts[large], at[large]))]
+    parts = np.split(part[order], np.flatnonzero(np.diff(at[order])) + 1)
+    begins = np.flatnonzero(np.diff(at[order], prepend=-1))
+    return {
+        int(whole[order[begin]]): tuple(some.tolist())
+        for begin, some in zip(begins, parts, strict=False)
+        if some.size > 1
+    }

@@ -6,18 +6,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.neighbours.products import Products, cosines_of
+from nearsay.indexer.neighbours.products import Products, cosines_of, tiles
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MOST_PAIRS", "Closest", "too_many"]
+__all__ = ["MOST_PAIRS", "Closest", "TooManyPairsError"]
 
 MOST_PAIRS = 5_000_000  # that are listed: 80 MB
 _BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
 _GROUP = 32  # products of which the greatest stands for all when the first bar is found
 _MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
 _PRUNED_FROM = 1_000_000  # pairs kept before they are looked through
+
+
+class TooManyPairsError(BadInputError):
+    """More pairs are wanted than can be listed."""
+
+    def __init__(self, pairs: int, threshold: float) -> None:
+        """pairs: so many at least are over the threshold."""
+        super().__init__(
+            f"{pairs:,} pairs or more have a cosine of {threshold:.6g} and above, and {MOST_PAIRS:,} can be "
+            "listed. Raise the threshold, ask for the best only (--top 1000), or see them in groups: "
+            "nearsay explore duplicates"
+        )
+        self.pairs = pairs
 
 
 class Closest:
@@ -48,16 +61,22 @@ class Closest:
         only_after: a row makes a pair with those after it only: for rows that are on both sides.
         BadInputError when more are over the threshold than can be listed.
         """
-        if not some.size or rows.stop <= rows.start or self._all_together(some, rows):
+        if some.size and rows.stop > rows.start:
+            for part, others in tiles(some, rows):
+                if not only_after or others.stop - 1 > part[0]:
+                    self._look(part, others, only_after)
+
+    def _look(self, some: NDArray[np.int64], rows: slice, only_after: bool) -> None:
+        if self._all_together(some, rows):
             return
         products, error = self.products.between(some, rows), self.products.error
-        found = self._over_the_bar(products, error, some, rows, only_after)
-        if found[0].size > _MOST_OF_A_BLOCK:
+        found = self._over_the_bar(products, error, some, rows, only_after, _MOST_OF_A_BLOCK)
+        if found is None:
             products, error = self.products.again(some, rows)
-            found = self._over_the_bar(products, error, some, rows, only_after)
-        first, second, values = found
-        if not first.size:
+            found = self._over_the_bar(products, error, some, rows, only_after, products.numel())
+        if found is None or not found[0].size:
             return
+        first, second, values = found
         self._first = np.concatenate([self._first, np.minimum(first, second).astype(np.int32)])
         self._second = np.concatenate([self._second, np.maximum(first, second).astype(np.int32)])
         self._low = np.concatenate([self._low, values - np.float32(error)])
@@ -80,8 +99,15 @@ class Closest:
         return bool((self._apart[some] == number).all() and (self._apart[rows] == number).all())
 
     def _over_the_bar(
-        self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice, only_after: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        self,
+        products: "torch.Tensor",
+        error: float,
+        some: NDArray[np.int64],
+        rows: slice,
+        only_after: bool,
+        most: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
+        """Both rows and the product of what may be among the best; None: more than `most`."""
         import torch
 
         with torch.inference_mode():
@@ -93,6 +119,8 @@ class Closest:
                 flat = np.flatnonzero(passing.numpy().ravel())
             else:
                 flat = passing.view(-1).nonzero()[:, 0].cpu().numpy()
+            if flat.size > (2 * most if only_after else most):  # those before are still among them
+                return None
             number, column = np.divmod(flat, products.shape[1])
             first, second = some[number], column + rows.start
             wanted = first < second if only_after else first != second
@@ -141,7 +169,7 @@ class Closest:
         self._take(np.flatnonzero(self._high >= self._bar))
         sure = int(np.count_nonzero(self._low >= self._threshold))
         if self._top is None and sure > MOST_PAIRS:
-            raise too_many(sure, self._threshold)
+            raise TooManyPairsError(sure, self._threshold)
 
     def _decide(self) -> None:
         """Score what is left in float32, and keep what is wanted by that."""
@@ -158,12 +186,3 @@ class Closest:
     def _take(self, kept: NDArray[np.int64]) -> None:
         self._first, self._second = self._first[kept], self._second[kept]
         self._low, self._high = self._low[kept], self._high[kept]
-
-
-def too_many(pairs: int, threshold: float) -> BadInputError:
-    """What is said where more pairs are wanted than can be listed."""
-    return BadInputError(
-        f"{pairs:,} pairs or more have a cosine of {threshold:.6g} and above, and {MOST_PAIRS:,} can be "
-        "listed. Raise the threshold, ask for the best only (--top 1000), or see them in groups: "
-        "nearsay explore duplicates"
-    )

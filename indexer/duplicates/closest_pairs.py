@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.duplicates.closest import MOST_PAIRS, Closest, too_many
+from nearsay.indexer.duplicates.closest import MOST_PAIRS, Closest, TooManyPairsError
 from nearsay.indexer.duplicates.copied_pairs import CopiedPairs
 from nearsay.indexer.neighbours.distinct import Distinct
 from nearsay.indexer.neighbours.lists import ListedProducts
@@ -66,8 +66,8 @@ def closest_pairs(
     exact:  True or False; None = up to EXACT_PAIRS_UP_TO different vectors, beyond through lists
     device: that multiplies: "cpu", "cuda"; None = the best there is
 
-    Products propose, float32 sums decide, so that an exact result is that of float32. BadInputError for
-    more pairs than MOST_PAIRS, MissingExtraError for a large collection without FAISS.
+    Products propose, float32 sums decide, so that an exact result is that of float32. TooManyPairsError
+    for more than MOST_PAIRS over a threshold, MissingExtraError for a large collection without FAISS.
     """
     if top is None and threshold is None:
         raise BadInputError("neither top nor threshold says which pairs are wanted. Give one: top=100")
@@ -79,7 +79,7 @@ def closest_pairs(
     copied = CopiedPairs(distinct, apart)
     same = copied.of_the_same()
     if top is None and same > MOST_PAIRS:
-        raise too_many(same, 1.0)
+        raise TooManyPairsError(same, 1.0)
     if threshold == 1.0 or (top is not None and same >= top):  # copies alone fill the list
         found = DistinctPairs.none()
     else:

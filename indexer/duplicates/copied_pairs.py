@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.duplicates.closest import MOST_PAIRS, too_many
+from nearsay.indexer.duplicates.closest import MOST_PAIRS, TooManyPairsError
 from nearsay.indexer.neighbours.distinct import Distinct
 
 __all__ = ["CopiedPairs"]
@@ -50,12 +50,14 @@ class CopiedPairs:
     ) -> Found:
         """The pairs of places of the pairs of different vectors, after those that share a vector; in order.
 
-        Cut after `top`; BadInputError for more than MOST_PAIRS without it.
+        Cut after `top`; TooManyPairsError for more than MOST_PAIRS without it.
         """
         copies = self._distinct.copies
         together = copies[first] * copies[second]
         if top is None and int(together.sum()) + self.of_the_same() > MOST_PAIRS:
-            raise too_many(int(together.sum()) + self.of_the_same(), -1.0 if threshold is None else threshold)
+            raise TooManyPairsError(
+                int(together.sum()) + self.of_the_same(), -1.0 if threshold is None else threshold
+            )
         parts = [self._same(top)]
         alone = together == 1
         parts.append(

@@ -3,13 +3,15 @@
 Two documents are near-duplicates where each passage of either has one in the other at a cosine of the
 threshold or above: the same rule as for `explore duplicates`, so that a short text is none of a long one that
 holds it. The one whose newest passage is older is the original; near-duplicates themselves are none, so what
-is removed or linked points at what stays.
+is removed or linked points at what stays. A document is held against those that hold the thousand passages
+nearest to one of its own: what has more than that above the threshold may be taken for none.
 
 A gate is remembered with its collection, and every `add` holds against what is there whatever came in since
 the last look: documents are written before they have vectors, and looked at when they have them. What was
 found and how far was looked are written in one transaction, so a run that is killed anywhere is made good by
 the next. What was there before the collection got its gate is not looked at, nor is a change that only takes
-passages away.
+passages away. A link lasts until one of the two changes; where that brought passages, a gate that
+links looks for another.
 """
 
 from collections.abc import Callable
@@ -40,7 +42,7 @@ __all__ = ["THRESHOLD", "AskedGate", "GateReport", "go_through_gate"]
 THRESHOLD = 0.95  # where none is named
 _OFF = "off"
 _SHOWN = 100  # near-duplicates named in a report
-_BLOCK = 1024  # documents looked at together
+_BLOCK = 512  # documents looked at together: half of MOST, which they may fill as long as they are undecided
 _ASKED_UP_TO = 256  # new documents: more are multiplied with all before them
 _MULTIPLIED_UP_TO = 300_000  # passages: more are asked for through the index
 _SOME = 500  # values in one IN (…)
@@ -87,6 +89,8 @@ class AskedGate:
         """
         before = near_duplicates.gate_of(connection, collection.id)
         if self.action == _OFF:
+            if before is not None:  # what changed and was not looked at again before a run ended
+                near_duplicates.leave_newer(connection, collection.id, before.checked_through)
             near_duplicates.close_gate(connection, collection.id)
         elif self.action is not None or self.threshold is not None:
             if self.action is None and before is None:
@@ -95,7 +99,7 @@ class AskedGate:
                     f"becomes of near-duplicates, too: report, skip or link"
                 )
             action = self.action or (before.action if before else _OFF)
-            threshold = self.threshold or (before.threshold if before else THRESHOLD)
+            threshold = float(self.threshold or (before.threshold if before else THRESHOLD))
             through = before.checked_through if before else generation.embedded_through
             gate = GateRow(GateAction(action), threshold, through)
             if gate != before:
@@ -147,9 +151,9 @@ def go_through_gate(
                 some = document_table.c.number.in_(gone[begin : begin + _SOME])
                 documents.remove(connection, collection.id, some)
             collections.changed(connection, collection.id)
-        elif gate.action is GateAction.LINK:
-            looked = arrangement.documents[looked_at].tolist()
-            near_duplicates.link(connection, collection.id, looked, found, now())
+        looked = arrangement.documents[looked_at].tolist() if linked.size else []
+        links = found if gate.action is GateAction.LINK else []
+        near_duplicates.link(connection, collection.id, looked, links, now())
         near_duplicates.passed(connection, collection.id, through)
     return report
 
@@ -159,12 +163,14 @@ def _looked_at(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The ranks to look at, and by rank which documents are no near-duplicates as far as is known.
 
-    Those that were linked to a document that has changed are looked at again.
+    Those that were linked to a document that has changed are looked at again where the gate links: a gate
+    that removes was not asked about what was there before.
     """
     new = arrangement.newest > gate.checked_through
-    again = linked[np.isin(linked[:, 1], arrangement.documents[new]), 0]
-    new |= np.isin(arrangement.documents, again)
-    kept = new | ~np.isin(arrangement.documents, linked[:, 0])
+    changed = np.isin(linked[:, 1], arrangement.documents[new])
+    kept = new | ~np.isin(arrangement.documents, linked[~changed, 0])
+    if gate.action is GateAction.LINK:
+        new |= np.isin(arrangement.documents, linked[changed, 0])
     return np.flatnonzero(new), kept
 
 

@@ -4,7 +4,8 @@ Some documents are asked for through the collection's own search, many by matrix
 before. Both may propose too many: what is decided on is looked at closely afterwards.
 """
 
-from typing import Protocol
+from itertools import pairwise
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,10 @@ __all__ = ["MOST", "Asked", "Candidates", "Multiplied"]
 MOST = 1000  # nearest passages of one that are looked at
 _STEPS = (16, 128, MOST)  # nearest that are asked for, until the last is below the threshold
 _OTHERS = 8192  # rows multiplied at a time
+_HELD = 2_000_000  # proposals, before all but the nearest of each are let go: some 300 MB with a step's own
 _SURELY = 1e-5  # below the threshold: more than float32 errs
+# The document that asks (p,) by its place in the block, the row that is proposed, and their product.
+_Proposals: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.float32]]
 
 
 class Candidates(Protocol):
@@ -83,7 +87,7 @@ class Multiplied:
         rows = arrangement.middle(ranks)
         end = int(arrangement.starts[int(ranks[-1]) + 1])
         kept_rows = kept[arrangement.ranks[:end]]
-        asking, answering, values = [], [], []
+        found: list[_Proposals] = []
         for begin in range(0, end, _OTHERS):
             others = slice(begin, min(begin + _OTHERS, end))
             with torch.inference_mode():
@@ -92,23 +96,27 @@ class Multiplied:
                 passing &= kept_rows[None, others]
                 flat = np.flatnonzero(passing)
                 chosen = products.reshape(-1)[torch.from_numpy(flat).to(products.device)]
-                values.append(chosen.float().cpu().numpy())
+                values = chosen.float().cpu().numpy()
             number, column = np.divmod(flat, others.stop - others.start)
-            asking.append(number)
-            answering.append(column + begin)
-        return self._most(ranks.size, *map(np.concatenate, (asking, answering, values)))
-
-    def _most(
-        self,
-        count: int,
-        asking: NDArray[np.int64],
-        answering: NDArray[np.int64],
-        values: NDArray[np.float32],
-    ) -> list[NDArray[np.int64]]:
-        order = np.lexsort((answering, -values, asking))
-        bounds = np.searchsorted(asking[order], np.arange(count + 1))
-        ranks = self._arrangement.ranks[answering[order]]
+            found.append((number.astype(np.uint16), column + begin, values))
+            if sum(values.size for _, _, values in found) > _HELD:
+                found = [_nearest(found)]
+        asking, answering, _ = _nearest(found)
+        bounds = np.searchsorted(asking, np.arange(ranks.size + 1))
         return [
-            np.unique(ranks[begin : min(begin + MOST, end)])
-            for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+            np.unique(arrangement.ranks[answering[begin:end]]) for begin, end in pairwise(bounds.tolist())
         ]
+
+
+def _nearest(found: list[_Proposals]) -> _Proposals:
+    """By who asks the nearest of them, at most MOST of each; of those as near the first.
+
+    found: parts whose rows rise from one to the next, and within each where they are as near to the same
+    """
+    asking, answering, values = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(-values, kind="stable")
+    order = order[np.argsort(asking[order], kind="stable")]
+    sorted_asking = asking[order]
+    place = np.arange(order.size) - np.searchsorted(sorted_asking, sorted_asking)
+    order = order[place < MOST]
+    return asking[order], answering[order], values[order]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.catalogue.passage_documents import document_ids, documents_of, whole_documents
+from nearsay.indexer.duplicates.closest import MOST_PAIRS, TooManyPairsError
 from nearsay.indexer.duplicates.closest_pairs import DistinctPairs, distinct_pairs
 from nearsay.indexer.duplicates.linking import Link, linked
 from nearsay.indexer.duplicates.pairs import PairedPassage, Side
@@ -78,17 +79,12 @@ class DuplicateGroups:
 
     def __iter__(self) -> Iterator[DuplicateGroup]:
         """Each group in order, without members that are gone since."""
-        begin = 0
-        while begin < len(self):
-            full = np.searchsorted(self.starts, self.starts[begin] + _PAGE, side="right") - 1
-            end = min(len(self), max(begin + 1, int(full)))
-            rows = self._side.rows(self.members[self.starts[begin] : self.starts[end]])
-            for group in range(begin, end):
-                numbers = self.members[self.starts[group] : self.starts[group + 1]].tolist()
-                there = [PairedPassage.of(rows[number]) for number in numbers if number in rows]
+        for groups in self._pages():
+            rows = self._side.rows(np.concatenate(groups))
+            for numbers in groups:
+                there = [PairedPassage.of(rows[number]) for number in numbers.tolist() if number in rows]
                 if len(there) > 1:
                     yield DuplicateGroup(there[0], tuple(there[1:]), len(there))
-            begin = end
 
     def keep_one(self, out: Path | BinaryIO) -> KeptReport:
         """Write every document but those that a representative stands for, as JSON lines for `index add`.
@@ -101,9 +97,7 @@ class DuplicateGroups:
                 "groups of passages cannot be written as documents, which are kept whole. "
                 "Group by document: --by document"
             )
-        gone: set[str] = set()
-        for group in self:
-            gone.update(member.id for member in group.others)
+        gone = self._stood_for()
         left_out = 0
 
         def kept() -> Iterator[dict[str, object]]:
@@ -118,6 +112,27 @@ class DuplicateGroups:
         written = write_lines(kept(), out)
         return KeptReport(written, left_out)
 
+    def _pages(self) -> Iterator[list[NDArray[np.int64]]]:
+        """The members of each group, as many groups at a time as are read together."""
+        begin = 0
+        while begin < len(self):
+            full = np.searchsorted(self.starts, self.starts[begin] + _PAGE, side="right") - 1
+            end = min(len(self), max(begin + 1, int(full)))
+            yield [self.members[self.starts[at] : self.starts[at + 1]] for at in range(begin, end)]
+            begin = end
+
+    def _stood_for(self) -> set[str]:
+        """The ids of all documents of groups that are not the first that is there."""
+        explored, collection = self._side.explored, self._side.snapshot.collection
+        gone: set[str] = set()
+        for groups in self._pages():
+            with explored.store.database.reading() as connection:
+                ids = document_ids(connection, collection.id, np.concatenate(groups))
+            for numbers in groups:
+                there = [ids[number] for number in numbers.tolist() if number in ids]
+                gone.update(there[1:])
+        return gone
+
 
 def find_duplicates(
     explored: Explored,
@@ -129,24 +144,40 @@ def find_duplicates(
     exact: bool | None = None,
     listener: ProgressListener = unheard,
 ) -> DuplicateGroups:
-    """Groups of near-duplicates; see `Explorer.duplicates`."""
+    """Groups of near-duplicates; see `Explorer.duplicates`.
+
+    By document only those are compared of which every passage is there: has a vector and passes the filter.
+    """
     link, by = _chosen(Link, link, "link"), _chosen(By, by, "by")
     if not 0.0 < threshold <= 1.0:
         raise BadInputError(f"threshold is {threshold}. Take a cosine above 0 and up to 1, such as 0.95")
     snapshot = explored.snapshot()
     points = explored.points(snapshot, where)
-    distinct = Distinct.of(points)
-    pairs = DistinctPairs.none()
-    if threshold < 1.0:
-        device = explored.store.device or "cpu"
-        pairs = distinct_pairs(
-            points, distinct, threshold=threshold, listener=listener, exact=exact, device=device
-        )
+    side = Side(explored, snapshot)
+    notes = side.notes
     things = np.arange(len(points))  # what each passage belongs to: itself, or its document
     if by is By.DOCUMENT:
         with explored.store.database.reading() as connection:
             numbers = documents_of(connection, snapshot.collection.id, points.ids)
-        things = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+            whole = whole_documents(connection, snapshot.collection.id, numbers)
+        if not whole.all():
+            in_part = np.unique(numbers[~whole & (numbers >= 0)])  # below 0: removed since the snapshot
+            notes += (_in_part(in_part.size),) if in_part.size else ()
+            points = Points.of(snapshot, points.ids[whole])
+        things = np.unique(numbers[whole], return_inverse=True)[1].astype(np.int64)
+    distinct = Distinct.of(points)
+    pairs = DistinctPairs.none()
+    if threshold < 1.0:
+        device = explored.store.device or "cpu"
+        try:
+            pairs = distinct_pairs(
+                points, distinct, threshold=threshold, listener=listener, exact=exact, device=device
+            )
+        except TooManyPairsError as error:
+            raise BadInputError(
+                f"{error.pairs:,} pairs or more have a cosine of {threshold:g} and above, and {MOST_PAIRS:,} "
+                "can be put into groups. Raise the threshold, or look at a part: --where"
+            ) from error
     starts, members = grouped(points, distinct, pairs, things, link)
     return DuplicateGroups(
         by,
@@ -156,9 +187,9 @@ def find_duplicates(
         points.ids[members],
         int(things.max(initial=-1)) + 1,
         pairs.exact,
-        () if pairs.exact else (_missed(pairs.recall),),
+        notes if pairs.exact else (_missed(pairs.recall), *notes),
         where,
-        Side(explored, snapshot),
+        side,
     )
 
 
@@ -191,6 +222,13 @@ def _chosen(kind: type[_Choice], wanted: str, name: str) -> _Choice:
         return kind(wanted)
     except ValueError as error:
         raise BadInputError(f"{name} is '{wanted}'. Take one of: {', '.join(kind)}") from error
+
+
+def _in_part(documents: int) -> str:
+    return (
+        f"{documents:,} documents were left out: some of their passages have no vector yet or do not pass "
+        "the filter, and documents are compared as a whole"
+    )
 
 
 def _missed(recall: float) -> str:

@@ -20,7 +20,7 @@ from nearsay.indexer.neighbours.points import JoinedPoints, Vectors
 from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.snapshot import Snapshot
 
-__all__ = ["TOP", "Pair", "PairedPassage", "Pairs", "find_pairs"]
+__all__ = ["TOP", "Pair", "PairedPassage", "Pairs", "Side", "find_pairs"]
 
 TOP = 100  # pairs, where neither their number nor a threshold is said
 _PAGE = 250  # pairs whose texts are read at a time
@@ -61,6 +61,17 @@ class Side:
     def rows(self, numbers: NDArray[np.int64]) -> dict[int, PassageRow]:
         """Those that are still there."""
         return rows_of(self.explored, self.snapshot, np.unique(numbers))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be looked at, in plain sentences."""
+        if not self.snapshot.waiting:
+            return ()
+        said = (
+            f"{self.snapshot.waiting:,} passages have no vector yet and were not looked at. "
+            f"Unless an add is running, finish it: nearsay index rebuild {self.explored.name}"
+        )
+        return (said,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +162,11 @@ def find_pairs(
         len(vectors),
         found.exact,
         found.recall,
-        _notes(found.exact, found.recall, len(vectors)),
+        (
+            *_notes(found.exact, found.recall, len(vectors)),
+            *side.notes,
+            *(() if other is None else sides[1].notes),
+        ),
         sides,
     )
 

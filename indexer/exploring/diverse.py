@@ -24,7 +24,14 @@ from nearsay.indexer.catalogue.passage_documents import by_text, documents_of
 from nearsay.indexer.exploring.closeness import highest_cosines
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.marginal_relevance import Pick, marginal_relevance
-from nearsay.indexer.exploring.shown import Shown, ShownPassage, checked_count, rows_of
+from nearsay.indexer.exploring.shown import (
+    Shown,
+    ShownPassage,
+    checked_count,
+    nothing_there,
+    removed_meanwhile,
+    rows_of,
+)
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
@@ -73,7 +80,7 @@ def diverse(
     snapshot = explored.snapshot()
     points = explored.points(snapshot, where)
     if not len(points):
-        return Shown((), 0, ("nothing found: no passage passes the filter",))
+        return Shown((), 0, (nothing_there(explored, where),))
     notes: tuple[str, ...] = ()
     if query is None:
         relevance = _company(explored, snapshot, points, listener)
@@ -90,7 +97,7 @@ def diverse(
     shown = _shown(explored, snapshot, points, picks)
     if len(picks) < count:
         notes = (*notes, f"{len(picks)} of the {count} asked for: there are only {len(picks)} passages")
-    return Shown(shown, len(points), notes)
+    return Shown(shown, len(points), (*notes, *removed_meanwhile(len(picks), len(shown))))
 
 
 def company(

@@ -16,7 +16,7 @@ from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.nearest_cluster import nearest_clusters
 from nearsay.indexer.exploring.outliers import nearest_of
 from nearsay.indexer.exploring.remotest import remotest
-from nearsay.indexer.exploring.shown import Near, ShownPassage, checked_count, rows_of
+from nearsay.indexer.exploring.shown import Near, ShownPassage, checked_count, removed_meanwhile, rows_of
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
@@ -78,7 +78,7 @@ def new_since(
     """Hold the documents since a moment against those before it.
 
     when:  a day, a moment, or as text 2026, 2026-11, 2026-11-01, 2026-11-01T08:00; without a zone in UTC
-    field: of the metadata, whose dates decide; None = when the documents were added (not: changed)
+    field: of the metadata, whose dates decide, by the day; None = when they were added (not: changed)
 
     A new passage is as unlike what was before as its nearest older passage is far, found exactly. Passages
     that came after the clustering are counted to the cluster whose centre is nearest, if they are as near to
@@ -86,6 +86,8 @@ def new_since(
     """
     checked_count(count)
     moment = read_moment(when)
+    if field is not None:  # what metadata holds is read by the day
+        moment = _midnight(moment.date())
     snapshot = explored.snapshot()
     points = explored.points(snapshot, where)
     documents, age, notes = _ages(explored, snapshot, points, moment, field)
@@ -95,6 +97,8 @@ def new_since(
         notes = (*notes, "everything is new: there is nothing older to compare with")
     if not new.size:
         notes = (*notes, f"nothing is new since {_told(moment)}")
+    if old.size:
+        notes = (*notes, *removed_meanwhile(min(count, new.size), len(unlike)))
     clusters, said = _clusters(explored, snapshot, points, new, old)
     return News(
         since=_told(moment),
@@ -120,7 +124,11 @@ def read_moment(when: When) -> dt.datetime:
             return _in_utc(dt.datetime.fromisoformat(text))
         dated = read_date(text)
         return _midnight(dated.first if dated is not None else dt.date.min)
-    return _in_utc(when) if isinstance(when, dt.datetime) else _midnight(when)
+    if isinstance(when, dt.datetime):
+        return _in_utc(when)
+    if not isinstance(when, dt.date):
+        raise BadInputError(f"{when!r} is neither text nor a date. Write it as '2026-11-01'")
+    return _midnight(when)
 
 
 def _ages(

@@ -6,7 +6,15 @@ from nearsay.indexer.catalogue.passage_documents import documents_of
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.remotest import Remote, remotest
-from nearsay.indexer.exploring.shown import Near, Shown, ShownPassage, checked_count, rows_of
+from nearsay.indexer.exploring.shown import (
+    Near,
+    Shown,
+    ShownPassage,
+    checked_count,
+    nothing_there,
+    removed_meanwhile,
+    rows_of,
+)
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import ProgressListener, unheard
@@ -39,7 +47,7 @@ def outliers(
     snapshot = explored.snapshot()
     points = explored.points(snapshot, where)
     if not len(points):
-        return Shown((), 0, ("nothing found: no passage passes the filter",))
+        return Shown((), 0, (nothing_there(explored, where),))
     with explored.store.database.reading() as connection:
         documents = documents_of(connection, snapshot.collection.id, points.ids)
     measured = remotest(points, documents, count, NEIGHBOURS, listener=listener)
@@ -60,7 +68,8 @@ def outliers(
         )
         for rank, (far, row) in enumerate(found[:count], 1)
     )
-    return Shown(shown, len(points), _notes(measured.neighbours, count, len(points)))
+    gone = removed_meanwhile(min(count, len(points)), len(shown))
+    return Shown(shown, len(points), (*_notes(measured.neighbours, count, len(points)), *gone))
 
 
 def nearest_of(points: Points, far: Remote, rows: dict[int, PassageRow]) -> Near | None:

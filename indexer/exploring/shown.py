@@ -12,9 +12,10 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.snapshot import Snapshot
 
-__all__ = ["Near", "Shown", "ShownPassage", "checked_count", "rows_of"]
+__all__ = ["Near", "Shown", "ShownPassage", "checked_count", "nothing_there", "removed_meanwhile", "rows_of"]
 
 MOST = 10_000
 
@@ -68,6 +69,19 @@ def checked_count(count: int) -> int:
     if not 1 <= count <= MOST:
         raise BadInputError(f"count is {count}. Ask for 1 to {MOST} passages")
     return count
+
+
+def nothing_there(explored: Explored, where: Where | None) -> str:
+    """Why there is no passage to look at: the filter, or that the collection holds none."""
+    if where is not None:
+        return "nothing found: no passage passes the filter"
+    name = explored.name
+    return f"nothing found: '{name}' holds no passages. Add some: nearsay index add {name} FILE"
+
+
+def removed_meanwhile(found: int, shown: int) -> tuple[str, ...]:
+    """What has to be said where passages that were found are no longer there to be shown."""
+    return (f"{found - shown} of the {found} found were removed meanwhile",) if shown < found else ()
 
 
 def rows_of(

@@ -9,12 +9,13 @@ __all__ = ["aligned", "levelled", "mean_shift"]
 def aligned(
     places: NDArray[np.float32], shared: NDArray[np.intp], older: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Shift, turn, mirror and scale a whole map so that the shared points come closest to their old places.
+    """Shift, turn and mirror a whole map so that the shared points come closest to their old places.
 
     places: (n, 2); shared: (m,) rows of `places` that the older map has; older: (m, 2) their places there.
     The squared distances are least (orthogonal Procrustes: Schönemann 1966,
-    https://doi.org/10.1007/BF02289451; the scale by Gower). With fewer than two different shared points
-    nothing but the shift is known.
+    https://doi.org/10.1007/BF02289451). The scale stays: that of least squares shrinks a map towards a point
+    where the two have little in common, and what is projected into it later is moved by a layout's steps.
+    With fewer than two different shared points nothing but the shift is known.
     """
     from scipy.linalg import orthogonal_procrustes
 
@@ -23,18 +24,16 @@ def aligned(
     here, there = places[shared].astype(np.float64), older.astype(np.float64)
     middle, old_middle = here.mean(axis=0), there.mean(axis=0)
     here, there = here - middle, there - old_middle
-    size = float((here * here).sum())
-    if size == 0.0 or not there.any():
+    if not here.any() or not there.any():
         shifted: NDArray[np.float32] = (places - middle + old_middle).astype(np.float32)
         return shifted
-    turn, strength = orthogonal_procrustes(here, there)
-    moved = (places - middle) @ turn * (strength / size) + old_middle
+    moved = (places - middle) @ orthogonal_procrustes(here, there)[0] + old_middle
     narrow: NDArray[np.float32] = moved.astype(np.float32)
     return narrow
 
 
 def levelled(places: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Turn a map so that it is wider than high, its middle at zero; (n, 2)."""
+    """Turn a map so that it spreads more from left to right than up and down, its middle at zero; (n, 2)."""
     centred = places.astype(np.float64) - places.mean(axis=0, dtype=np.float64)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
     axes *= np.where(axes[np.abs(axes).argmax(axis=0), np.arange(2)] < 0.0, -1.0, 1.0)

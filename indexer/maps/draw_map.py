@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.maps.drawing import drawing
 from nearsay.indexer.maps.mapping import current_map
 from nearsay.indexer.maps.output import MapFormat, map_format, write_drawing
@@ -43,8 +43,13 @@ def draw_map(
     seed: int | None = None,
     listener: ProgressListener = unheard,
 ) -> MapReport:
-    """Write the live generation's map by the ending of `out`; what cannot be written is refused at once."""
+    """Write the live generation's map by the ending of `out`.
+
+    What cannot be written, and a filter that cannot be read, is refused before anything is laid out.
+    """
     kind = map_format(out)
+    if where is not None:
+        parse(where)
     found = current_map(explored, anew=anew, seed=seed, listener=listener)
     most = MOST_POINTS if kind is MapFormat.HTML else None
     longest = {MapFormat.HTML: LONGEST, MapFormat.PNG: 0, MapFormat.SVG: 0}.get(kind)

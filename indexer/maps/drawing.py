@@ -1,5 +1,6 @@
 """What is drawn of a map: the points under a filter with their texts, metadata and clusters."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ __all__ = ["CLUSTER", "ClusterLabel", "Drawing", "drawing"]
 
 CLUSTER = "cluster"  # what colours by clusters; a metadata field of that name: metadata.cluster
 _PAGE = 2000
+_MOST_FIELDS = 60  # of metadata; where names are made up for each document there are as many as documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ def drawing(
     ordered = [rows[number] for number in ids.tolist()]
     saved = saved_clustering(explored)
     clusters, labels = _clusters(saved, ids, places)
-    fields = _fields(ordered, colour_by)
+    fields, left_out = _fields(ordered, colour_by)
+    if left_out:
+        notes.append(f"the {_MOST_FIELDS} commonest metadata fields are shown, {left_out:,} are not.")
     if clusters is None:
         if colour_by == CLUSTER:
             raise BadInputError(
@@ -155,9 +159,14 @@ def _labels(
     return tuple(sorted(labels, key=lambda label: (-label.size, label.number)))
 
 
-def _fields(rows: Sequence[PassageRow], colour_by: str | None) -> tuple[Field, ...]:
-    """Every field at the top of the metadata, in the order in which they come, and the one asked for."""
-    names = list(dict.fromkeys(name for row in rows for name in row.metadata))
+def _fields(rows: Sequence[PassageRow], colour_by: str | None) -> tuple[tuple[Field, ...], int]:
+    """The commonest fields at the top of the metadata in the order in which they come, and the one asked for.
+
+    Also how many are left out.
+    """
+    counted = Counter(name for row in rows for name in row.metadata)
+    commonest = {name for name, _ in counted.most_common(_MOST_FIELDS)}
+    names = [name for name in counted if name in commonest or _shown(name) == colour_by]
     paths: dict[str, Sequence[str]] = {_shown(name): (name,) for name in names}
     if colour_by is not None and colour_by not in paths and colour_by != CLUSTER:
         paths[colour_by] = parse_field(colour_by)
@@ -169,7 +178,7 @@ def _fields(rows: Sequence[PassageRow], colour_by: str | None) -> tuple[Field, .
         elif name == colour_by:
             known = ", ".join(_shown(name) for name in names) or "none"
             raise BadInputError(f"no passage that is drawn has a field '{colour_by}'. There are: {known}")
-    return tuple(fields)
+    return tuple(fields), len(counted) - len(names)
 
 
 def _shown(name: str) -> str:

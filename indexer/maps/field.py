@@ -15,9 +15,12 @@ from nearsay.data.document import JsonValue
 
 __all__ = ["Field", "FieldKind", "field_of", "value_at"]
 
+_BLANK = "(empty)"
 _LONGEST = 120  # characters of a value that is shown
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:$|[T ])")
 _NUMBER = re.compile(r"-?\d{1,15}(?:\.\d+)?$")
+_MOST_EXACT = 2**53  # larger whole numbers are names of things, and a page would round them
+_MOST = 1e100  # of other numbers; with larger ones nothing can be reckoned
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
@@ -66,7 +69,8 @@ def field_of(name: str, found: Sequence[JsonValue]) -> Field:
     """The field with these values, None = none.
 
     Numbers are those of which all are numbers, or text that is a number (a year is often text); dates those
-    of which all begin as 2024-05-17. All others, truth values and lists among them, are categories.
+    of which all begin as 2024-05-17. All others are categories: truth values, lists, whole numbers beyond
+    2^53, which are most often names of things.
     """
     there = [value for value in found if value is not None]
     empty = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float64)
@@ -90,7 +94,9 @@ def _is_number(value: JsonValue) -> bool:
         return False
     if isinstance(value, str):
         return _NUMBER.match(value) is not None
-    return isinstance(value, int | float) and bool(np.isfinite(value))
+    if isinstance(value, int):
+        return abs(value) <= _MOST_EXACT
+    return isinstance(value, float) and abs(value) <= _MOST
 
 
 def _day(value: JsonValue) -> float | None:
@@ -108,4 +114,6 @@ def _text(value: JsonValue) -> str:
         text = ", ".join(_text(each) for each in value)
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if not text.strip():
+        return _BLANK
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

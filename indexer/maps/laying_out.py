@@ -83,18 +83,21 @@ def extended(
 ) -> MapPoints:
     """The map with the passages that it lacks, projected among those of its own that were laid out.
 
-    points: all that shall be there, those of the map among them; those do not move.
+    points: all that shall be there, those of the map among them; those do not move. Copies among the new ones
+    lie together, and their order changes nothing.
     """
     new = np.flatnonzero(~np.isin(points.ids, known.ids, assume_unique=True))
     anchors = np.searchsorted(points.ids, known.ids[known.laid_out])
+    distinct = Distinct.of(_at(points, new))
     added = projected(
-        _at(points, new),
+        _at(points, new[distinct.first]),
         _at(points, anchors),
         known.places[known.laid_out],
         options.neighbours + 1,
         options.seed,
         listener=listener,
     )
+    added = added[distinct.number]
     return known.joined(MapPoints(points.ids[new], added, np.zeros(new.size, dtype=np.bool_)))
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import generations, maps
@@ -19,7 +21,7 @@ from nearsay.indexer.store import now
 
 __all__ = ["current_map"]
 
-_MOST_PROJECTED = 0.5  # of the passages: with more it is said that the map should be laid out anew
+_MOST_PROJECTED = 0.5  # of the different passages: with more it is said that the map should be laid out anew
 
 
 def current_map(
@@ -32,9 +34,9 @@ def current_map(
 ) -> Map:
     """The live generation's map, with passages that are new projected into it; kept.
 
-    A generation without one begins from the map of the generation before and is turned to lie on it. `anew`
-    lays out from nothing. seed: of a map that is laid out; None = the usual one. BadInputError for a
-    collection without vectors.
+    A generation without one begins from the map that was made last and is turned to lie on it; so does a map
+    with fewer passages than one has neighbours, once as many come. `anew` lays out from nothing. seed: of a
+    map that is laid out; None = the usual one. BadInputError for a collection without vectors.
     """
     snapshot = explored.snapshot()
     if not snapshot.searchable:
@@ -74,16 +76,17 @@ def _brought_up_to_date(
     missing = len(points) - len(known)
     if not missing:
         return found
-    if not known.laid_out.any():  # everything that it was laid out from is gone
+    base = int(known.laid_out.sum())
+    if base <= min(
+        options.neighbours, missing
+    ):  # among a handful, or nobody, the new ones would fall together
         return _laid_out(explored.name, row.generation, points, options, (row.generation, known), listener)
     grown = extended(points, known, options, listener=listener)
-    placed = float((~grown.laid_out).mean())
-    base = int(grown.laid_out.sum())
+    different = np.unique(grown.places, axis=0)  # copies share a place
+    placed = 1.0 - base / len(different)
     notes: tuple[str, ...] = ()
     if placed > _MOST_PROJECTED and base < options.most_laid_out // 2:
-        said = (
-            f"{placed:.0%} of the passages were put among the {int(grown.laid_out.sum()):,} laid out before"
-        )
+        said = f"{placed:.0%} of the different passages were put among the {base:,} laid out before"
         notes = (f"{said}. Lay all of them out: nearsay explore map {explored.name} --anew",)
     return replace(found, points=grown, added=missing, created_at=now(), notes=notes)
 

@@ -3,6 +3,7 @@
 import warnings
 from enum import StrEnum
 from pathlib import Path
+from typing import BinaryIO
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
@@ -59,8 +60,17 @@ def write_drawing(drawn: Drawing, path: Path) -> int:
         elif kind is MapFormat.JSON_LINES:
             write_json_lines(drawn, stream)
         else:
-            with warnings.catch_warnings():  # names in a script that matplotlib's own font lacks: boxes
-                warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-                figure = map_figure(drawn)
-                figure.savefig(stream, format=str(kind), dpi=_POINTS_AN_INCH, bbox_inches="tight")
+            _write_picture(drawn, stream, kind)
     return path.stat().st_size
+
+
+def _write_picture(drawn: Drawing, stream: BinaryIO, kind: MapFormat) -> None:
+    """The same drawing gives the same bytes: no date, no names made up at random."""
+    from matplotlib import rc_context
+
+    dateless = {"Date": None} if kind is MapFormat.SVG else {}
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "map"}):
+        # Names in a script that matplotlib's own font lacks are boxes.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure = map_figure(drawn)
+        figure.savefig(stream, format=str(kind), dpi=_POINTS_AN_INCH, bbox_inches="tight", metadata=dateless)

@@ -133,7 +133,7 @@
   function draw() { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; frame(); }); } }
   function diameter() {
     const room = Math.sqrt(size.width * size.height / count);
-    return Math.min(Math.max(room * 0.3, 1.7), 8) * Math.min(Math.pow(view.scale / fitted, 0.4), 5) * size.ratio;
+    return Math.min(Math.max(room * 0.4, 2), 8) * Math.min(Math.pow(view.scale / fitted, 0.4), 5) * size.ratio;
   }
   function frame() {
     gl.viewport(0, 0, canvas.width, canvas.height);
@@ -145,7 +145,14 @@
     names();
   }
   const over = $("names"), pen = over.getContext("2d");
-  for (const each of map.fields) for (const name of each.names || []) name.lines = wrapped(name.text);
+  for (const each of map.fields) {
+    const own = new Map((each.names || []).map((name) => [name.code, []]));
+    if (own.size) for (let i = 0; i < count; i++) if (own.has(each.codes[i])) own.get(each.codes[i]).push(y[i]);
+    for (const name of each.names || []) {
+      const away = own.get(name.code).map((at) => Math.abs(at - name.y)).sort((one, other) => one - other);
+      name.lines = wrapped(name.text); name.spread = away[away.length >> 1];  // half its points lie nearer in height
+    }
+  }
   // Names of what it is coloured by; where that has none, those of the clusters, which stand first.
   const named = () => field && field.names && field.names.length ? field : map.clusters ? map.fields[0] : null;
   function wrapped(name) {
@@ -167,12 +174,13 @@
     const room = Math.max(8, size.width * size.height / 18000);
     for (const label of labels) {
       if (taken.length >= room) break;
-      const [sx, sy] = onScreen(label.x, label.y);
+      let [sx, sy] = onScreen(label.x, label.y);
       if (sx < 0 || sy < 0 || sx > size.width || sy > size.height) continue;
       const points = (size.width < 500 ? 11 : 12) + 4 * Math.sqrt(label.size / largest);
       pen.font = "600 " + points.toFixed(1) + "px system-ui, sans-serif";
       const wide = Math.max(...label.lines.map((line) => pen.measureText(line).width)) / 2 + 5;
       const high = label.lines.length * points * 0.6 + 3;
+      if (2 * label.spread * view.scale < high) sy += sy > 3 * high ? -high - 4 : high + 4;  // it would hide its own points
       const left = Math.min(Math.max(sx, wide), size.width - wide);
       if (taken.some((box) => Math.abs(box[0] - left) < box[2] + wide && Math.abs(box[1] - sy) < box[3] + high)) continue;
       taken.push([left, sy, wide, high]);
@@ -332,9 +340,8 @@
   function haystack() {
     if (hay) return hay;
     hay = new Array(count);
-    const said = map.fields.filter((each) => each.kind === "category");
     for (let i = 0; i < count; i++)
-      hay[i] = (map.title[i] + "\n" + map.text[i] + "\n" + map.id[i] + "\n" + said.map((each) => valueOf(each, i) || "").join("\n")).toLowerCase();
+      hay[i] = (map.title[i] + "\n" + map.text[i] + "\n" + map.id[i] + "\n" + map.fields.map((each) => valueOf(each, i) || "").join("\n")).toLowerCase();
     return hay;
   }
   function search() {
@@ -373,7 +380,7 @@
     if (field.kind !== "category") {
       const bar = made("div", "", "bar"), ends = made("div", undefined, "ends");
       bar.style.background = "linear-gradient(to right, " + map.ramp.join(", ") + ")";
-      const shown = (value) => field.kind === "date" ? dayOf(value) : value.toLocaleString("en", { useGrouping: Math.abs(value) >= 10000 });
+      const shown = (value) => field.kind === "date" ? dayOf(value) : numberText(value);
       ends.append(made("span", (field.below ? "≤ " : "") + shown(field.low)), made("span", (field.above ? "≥ " : "") + shown(field.high)));
       box.append(bar, ends);
       return;
@@ -391,6 +398,12 @@
       button.addEventListener("click", () => pick(code));
       box.append(button);
     }
+  }
+  function numberText(value) {
+    const far = Math.abs(value);
+    if (value && (far >= 1e15 || far < 1e-4)) return value.toExponential(3);
+    const digits = Number.isInteger(value) ? {} : { maximumSignificantDigits: 6 };
+    return value.toLocaleString("en", { useGrouping: far >= 10000, ...digits });
   }
   function colourBy(k) { field = k < 0 ? null : map.fields[k]; picked = null; legend(); paint(); }
   $("colour").addEventListener("change", () => colourBy(Number($("colour").value)));

@@ -78,7 +78,7 @@ def _content(drawn: Drawing) -> dict[str, Any]:
         names.insert(0, CLUSTER)
     notes = list(drawn.notes)
     if any(len(row.text) > length for row in drawn.rows):
-        notes.append(f"Texts are cut to {length} characters.")
+        notes.append(f"Texts are cut to {length} characters; the search looks in these.")
     return {
         "collection": drawn.collection,
         "about": drawn.about,

@@ -169,15 +169,22 @@ def _names(figure: "Figure", axes: "Axes", legend: Legend) -> None:
             in_layout=False,
         )
         box = text.get_window_extent().padded(2.0)
-        over = box.x1 - axes.bbox.x1
-        if over > 0.0:  # into the legend
-            x, y = axes.transData.transform((name.x, name.y))
-            text.set_x(axes.transData.inverted().transform((x - over, y))[0])
-            box = box.translated(-over, 0.0)
+        right = _inwards(box.x0, box.x1, *axes.bbox.intervalx)
+        up = _inwards(box.y0, box.y1, *axes.bbox.intervaly)
+        if right or up:  # else it lies on the legend or off the picture
+            x, y = axes.transData.transform((name.x, name.y)).tolist()
+            x, y = axes.transData.inverted().transform((x + right, y + up)).tolist()
+            text.set_position((x, y))
+            box = box.translated(right, up)
         if any(box.overlaps(other) for other in taken):
             text.remove()
         else:
             taken.append(box)
+
+
+def _inwards(low: float, high: float, least: float, most: float) -> float:
+    """How far what reaches from low to high has to move to lie between least and most."""
+    return max(least - low, 0.0) - max(high - most, 0.0)
 
 
 def _wrapped(name: str) -> str:
@@ -191,4 +198,6 @@ def _plain(text: str, length: int) -> str:
 
 
 def _day_text(days: float) -> str:
-    return (dt.date(1970, 1, 1) + dt.timedelta(days=round(days))).isoformat()
+    """An axis has marks beyond the first and the last day that a calendar knows: nothing."""
+    day = round(days) + dt.date(1970, 1, 1).toordinal()
+    return dt.date.fromordinal(day).isoformat() if 1 <= day <= dt.date.max.toordinal() else ""

@@ -44,7 +44,8 @@ def neighbour_graph(
 ) -> NeighbourGraph:
     """The k nearest of every passage; with k or fewer passages, all others.
 
-    exact:  True or False; None = up to EXACT_UP_TO different vectors, beyond with a recall of .95 or more
+    exact:  True or False; None = up to EXACT_UP_TO different vectors, beyond through lists, with a recall of
+            .95 where the nearest 128 of them hold so many: `recall` says
     device: that multiplies: "cpu", "cuda"; None = the best there is
 
     Exact is what float32 sums give, whatever the order of the passages. Copies stand first among each

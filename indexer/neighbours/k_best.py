@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours.products import Products, cosines_of
+from nearsay.indexer.neighbours.products import Products, cosines_of, tiles
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +34,11 @@ class KBest:
 
     def look(self, some: NDArray[np.int64], rows: slice) -> None:
         """Look for neighbours of some of the queries (their numbers, rising) among the rows."""
-        if not some.size or rows.stop <= rows.start:
-            return
+        if some.size and rows.stop > rows.start:
+            for part, others in tiles(some, rows):
+                self._look(part, others)
+
+    def _look(self, some: NDArray[np.int64], rows: slice) -> None:
         asked = self.queries[some]
         products = self.products.between(asked, rows)
         found = self._over_the_bars(products, self.products.error, some, rows)

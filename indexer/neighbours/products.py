@@ -4,6 +4,7 @@ They propose; float32 sums decide. What a product can hide is bounded, so that n
 answer is missed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,12 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Products", "cosines_of"]
+__all__ = ["MOST_PRODUCTS", "Products", "cosines_of", "tiles"]
 
+MOST_PRODUCTS = 2**24  # multiplied at a time: 32 MB in two bytes
+_MOST_ROWS = 8192  # of these on one side
 _BLOCK = 16_384
 _GATHER = 4096  # pairs scored at a time: twice 6 MB at 384 dimensions
-_ROUNDING = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-12}  # a GPU may take TF32 for float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,7 @@ class Products:
             narrow = exact.to(dtype)
             off = max(off, float((exact - narrow.float()).norm(dim=1).max()))
             rows[begin : begin + len(narrow)] = narrow.to(device)
-        name = str(dtype).removeprefix("torch.")
-        return cls(points, places, rows, _error(off, points.dimension, name, device))
+        return cls(points, places, rows, _error(off, points.dimension, dtype == torch.bfloat16, device))
 
     def __len__(self) -> int:
         return int(self.places.size)
@@ -70,7 +71,7 @@ class Products:
         with torch.inference_mode():
             queries = torch.from_numpy(self.points.rows(self.places[first]))
             found = queries @ torch.from_numpy(self.points.rows(self.places[second])).T
-        return found, _error(0.0, self.points.dimension, "exact", "cpu")
+        return found, _error(0.0, self.points.dimension, False, "cpu")
 
 
 def cosines_of(points: Vectors, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -86,14 +87,23 @@ def cosines_of(points: Vectors, first: NDArray[np.int64], second: NDArray[np.int
     return cosines
 
 
-def _error(off: float, dimension: int, name: str, device: str) -> float:
+def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:
+    """A product of some rows with others in pieces of MOST_PRODUCTS at most."""
+    width = min(rows.stop - rows.start, _MOST_ROWS)
+    height = max(1, MOST_PRODUCTS // max(1, width))
+    for begin in range(0, some.size, height):
+        for first in range(rows.start, rows.stop, width):
+            yield some[begin : begin + height], slice(first, min(first + width, rows.stop))
+
+
+def _error(off: float, dimension: int, narrow: bool, device: str) -> float:
     """Bound |product - cosine| for unit vectors whose rounded forms lie `off` from them at most.
 
     Rounding the vectors: 2 off + off^2 (Cauchy-Schwarz). Summing in float32, here and in what decides: 2 d u
-    each (Higham 2002, section 3.1). Rounding the product: half a unit in its last place, at 1 at most.
+    each (Higham 2002, section 3.1). Rounding the product to bfloat16, of 8 significant bits: 2^-9 below 1;
+    above, where only those errors lead, it comes back to 1 or is off by 2^-8.
     """
-    summing = 4.04 * 2.0**-24 * dimension
-    rounding = 0.0 if name == "exact" or (name == "float32" and device == "cpu") else _ROUNDING[name]
-    if name == "float32" and device != "cpu":
-        return summing + 4.0 * rounding
-    return 2.0 * off + off * off + summing + 1.01 * rounding * (1.0 + 2.0 * off)
+    before = 2.0 * off + off * off + 4.04 * 2.0**-24 * dimension
+    if narrow:
+        return before + 2.0**-9 if before < 2.0**-8 else before + 2.0**-8
+    return before if device == "cpu" else before + 2.0**-9  # a GPU may cut both factors to TF32: 2^-10 each

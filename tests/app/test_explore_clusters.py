@@ -4,11 +4,15 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
+from nearsay.app.cli.explore_clusters import print_clusters
+from nearsay.indexer.catalogue.clusterings import Members
+from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering
 
 Run = Callable[..., Result]
 
@@ -46,7 +50,7 @@ def test_clusters_are_made_shown_and_kept(zoo: Run) -> None:
     result = three(zoo)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["passages", "cohesion", "silhouette", "name", "for", "example"]
+    assert lines[0].split() == ["passages", "cohesion", "name", "for", "example"]
     assert [line.split()[:2] for line in lines[1:]] == [["1", "5"], ["2", "4"], ["3", "3"]]
     assert "3 clusters of 12 passages by kmeans; made 20" in result.stderr
     again = zoo("explore", "clusters", "zoo")
@@ -75,6 +79,33 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
         ["3", "3"],
     ]
     assert "since before: 3 clusters kept, 0 born, 0 gone; 0 of 12 passages moved" in result.stderr
+    assert (
+        "3 clusters of 12 passages by kmeans"
+        in zoo("explore", "clusters", "zoo", "--anew", "--seed", "5").stderr
+    )
+    assert "by communities" in zoo("explore", "clusters", "zoo", "--anew", "--threshold", "0.9").stderr
+
+
+def test_the_table_fits_and_leaves_out_what_holds_a_single_other(capsys: pytest.CaptureFixture[str]) -> None:
+    central = (CentralPassage(1, "a", "", "a long-winded passage about " + "everything, " * 20),)
+
+    def cluster(number: int, parent: int | None, level: int) -> Cluster:
+        name = f"called {number}, and by many other words too"
+        return Cluster(number, name, False, (), central, 30_000, 0.5, 0.25, parent, level)
+
+    clusters = (
+        *(cluster(number, 10, 0) for number in (1, 2)),
+        cluster(3, 11, 0),
+        *(cluster(number, None, 1) for number in (10, 11)),
+    )
+    none = np.zeros(0, dtype=np.int64)
+    members = Members(none, none.astype(np.int32), none.astype(np.float64))
+    print_clusters(Clustering("zoo", 1, "graph", {}, clusters, 90_000, 0, 0, None, "now", True, members))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["10", "1", "2", "3"]
+    assert [line.index("called") - lines[1].index("called") for line in lines[1:]] == [0, 2, 2, 0]
+    assert 90 < max(map(len, lines)) <= 100
+    assert "long-winded" in lines[1]
 
 
 def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
@@ -100,6 +131,7 @@ def test_as_json_with_one_cluster_or_all(zoo: Run) -> None:
     shown = zoo("explore", "clusters", "zoo", "--show", "2").stdout
     assert "4 passages" in shown
     assert "terms: " in shown
+    assert "cohesion 1.00, silhouette " in shown
     assert "has no cluster 9" in zoo("explore", "clusters", "zoo", "--show", "9").stderr
 
 
@@ -117,8 +149,13 @@ def test_a_dendrogram_is_drawn(zoo: Run, tmp_path: Path) -> None:
     result = zoo("explore", "clusters", "zoo", "--method", "agglomerative", "--dendrogram", "tree.png")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    kept = zoo("explore", "clusters", "zoo", "--json").stdout
     result = three(zoo, "--dendrogram", "tree.svg")
     assert "there is no dendrogram. Take: --method agglomerative" in result.stderr
+    assert zoo("explore", "clusters", "zoo", "--json").stdout == kept  # refused before the work
+    assert not (tmp_path / "tree.svg").exists()
+    again = zoo("explore", "clusters", "zoo", "--dendrogram", "tree.svg")  # as last time
+    assert again.exit_code == 0, again.output
 
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:

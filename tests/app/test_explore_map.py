@@ -67,6 +67,9 @@ def test_what_cannot_be_written_is_refused_before_the_work(
         result = pets("--out", out)
         assert result.exit_code == 1
         assert said in result.stderr
+    result = pets("--where", "legs >>")
+    assert result.exit_code == 1
+    assert "the filter cannot be read at column 7" in result.stderr
     assert not list(tmp_path.glob("map*"))
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from nearsay.app.cli.passage_lines import print_passages
 from nearsay.app.cli.printing import print_hits
+from nearsay.indexer.exploring.shown import ShownPassage
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 
 LINEAGE = Lineage(encoder="words", fingerprint="f", generation=1, plan="exact", made_by=())
@@ -45,3 +47,14 @@ def test_where_was_searched_is_said_beside_the_hits_when_it_was_no_cpu(
         hit = Hit(1, 0.5, "d1", "Title", "text", {}, None, 0, 0, 4, lineage, HitScores(dense=0.5))
         print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False)
         assert capsys.readouterr().err == said
+
+
+def test_metadata_stands_as_a_filter_writes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    metadata = {"day": 20190308, "tags": ["a", "b"], "kept": True, "by": None, "kind": "note"}
+    said = '     d1  day=20190308  tags=["a", "b"]  kept=true  by=null  kind=note'
+    hit = Hit(1, 0.5, "d1", "Title", "text", metadata, None, 0, 0, 4, LINEAGE, HitScores(dense=0.5))
+    print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == said
+    passage = ShownPassage(1, 0.5, "d1", "Title", "text", metadata, 0)
+    print_passages([passage], lambda _: ("", ""), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == said

@@ -75,12 +75,17 @@ def quality(vectors: np.ndarray, places: np.ndarray, among: np.ndarray | None = 
     trusted = trustworthiness(vectors[some], places[some], n_neighbors=10, metric="cosine")
     pool = np.arange(len(vectors)) if among is None else among
     asked = generator.choice(pool, min(ASKED, pool.size), replace=False)
-    products = vectors[asked] @ vectors.T
-    products[np.arange(asked.size), asked] = -2.0
-    near = np.argpartition(-products, NEAREST, axis=1)[:, :NEAREST]
+    near = np.concatenate([nearest(vectors, some) for some in np.array_split(asked, 20)])
     around = KDTree(places).query(places[asked], AROUND + 1)[1]
     kept = [np.isin(true, found).mean() for true, found in zip(near, around, strict=True)]
     return {"trustworthiness": round(float(trusted), 4), "neighbours_kept": round(float(np.mean(kept)), 4)}
+
+
+def nearest(vectors: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """The nearest others of each point that is asked about, (m, NEAREST), in any order."""
+    products = vectors[asked] @ vectors.T
+    products[np.arange(asked.size), asked] = -2.0
+    return np.argpartition(products, -NEAREST, axis=1)[:, -NEAREST:]
 
 
 def peak_mb() -> int:
@@ -189,9 +194,7 @@ def main() -> None:
         "question": "the quality and the cost of a map in two dimensions",
         "commit": commit(),
         "machine": machine(),
-        "versions": {
-            name: version(name) for name in ("umap-learn", "numba", "scikit-learn", "scipy", "numpy")
-        },
+        "versions": {name: version(name) for name in PACKAGES},
         "seed": SEED,
         "vectors": str(chosen.vectors or chosen.texts),
         "data_sha256": sha256(real),

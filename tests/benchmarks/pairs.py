@@ -18,7 +18,6 @@ against the exact pairs where those were found.
 import argparse
 import hashlib
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -137,6 +136,12 @@ def from_text(texts: list[str], repeats: int, device: str) -> dict[str, object]:
     }
 
 
+def peak_gb() -> float:
+    """Of this process alone: what getrusage says begins with the memory of the process that started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024 / 1e9
+
+
 def child(kind: str, file: str, device: str) -> None:
     """One piece of work in this process alone; seconds, peak memory and what was found, as JSON."""
     vectors = np.load(file, mmap_mode="r")
@@ -155,7 +160,7 @@ def child(kind: str, file: str, device: str) -> None:
         mined = paraphrase_mining_embeddings(torch.from_numpy(np.ascontiguousarray(vectors)).to(device))
         found = {"pairs": [sorted(pair[1:]) for pair in mined[:TOP_OF_MANY]]}
     found["seconds"] = time.perf_counter() - begun
-    found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    found["peak_gb"] = peak_gb()
     print(json.dumps(found))
 
 
@@ -171,7 +176,7 @@ def from_vectors(file: Path, count: int, exact_up_to: int, peer_up_to: int, devi
         command = [sys.executable, __file__, "--child", kind, "--vectors", str(file), "--device", device]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            rows[kind] = {"failed": done.stderr.strip().splitlines()[-1:]}
+            rows[kind] = {"failed": done.stderr.strip().splitlines()[-1:], "exit_code": done.returncode}
             continue
         row = json.loads(done.stdout)
         pairs[kind] = {(int(one), int(other)) for one, other in row.pop("pairs", [])}

@@ -2,7 +2,9 @@
 
 import gc
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -43,6 +45,34 @@ def test_the_last_of_several_that_overlap_puts_everything_back() -> None:
     assert gc.get_threshold() == (50_000, 9, 8)
     second.__exit__(None, None, None)
     assert gc.get_threshold() == (600, 9, 8)
+
+
+def test_what_the_process_sets_meanwhile_stays() -> None:
+    gc.set_threshold(700, 10, 10)
+    sys.setswitchinterval(0.005)
+    with bulk_work():
+        gc.set_threshold(900, 8, 8)
+        sys.setswitchinterval(0.002)
+    assert gc.get_threshold() == (900, 8, 8)
+    assert sys.getswitchinterval() == pytest.approx(0.002)
+
+
+def test_threads_that_come_and_go_leave_everything_as_before() -> None:
+    gc.set_threshold(600, 9, 8)
+    sys.setswitchinterval(0.004)
+    together = threading.Barrier(8)
+
+    def work() -> None:
+        together.wait()
+        for _ in range(200):
+            with bulk_work(), bulk_work():
+                assert gc.get_threshold() == (50_000, 9, 8)
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(work) for _ in range(8)]:
+            done.result()
+    assert gc.get_threshold() == (600, 9, 8)
+    assert sys.getswitchinterval() == pytest.approx(0.004)
 
 
 @pytest.mark.parametrize("own", [0, 80_000])

@@ -2,6 +2,7 @@
 
 import json
 from json import encoder
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -34,7 +35,11 @@ def test_what_is_no_json_is_refused() -> None:
         json_text({"a": {1}})
 
 
-def test_a_python_without_the_encoder_in_c_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "c_make_encoder", None)
+@pytest.mark.parametrize("other", [None, lambda _markers, _default: None], ids=["none", "another"])
+def test_a_python_without_the_encoder_in_c_or_with_another_writes_the_same(
+    monkeypatch: pytest.MonkeyPatch, other: object
+) -> None:
+    here = SimpleNamespace(c_make_encoder=other, encode_basestring=encoder.encode_basestring)
+    monkeypatch.setattr(module, "standard", here)
     value = {"b": 'Ж"\n', "a": [1, 2.5, None]}
     assert module._writer(sort_keys=True)(value) == sorted_json_text(value)

@@ -1,9 +1,12 @@
 """What was explored goes with what it was explored in, and nothing else goes with it."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 from words_encoder import WordsEncoder
 
@@ -80,6 +83,25 @@ def test_a_link_goes_with_the_near_duplicate_and_with_the_original(
         expected = [(2, 1), (4, 3)] if left is None else left
         assert links(connection, papers) == expected
         assert links(connection, other) == [(2, 1), (4, 3)]
+
+
+def test_links_are_looked_up_and_not_all_read(tmp_path: Path) -> None:
+    catalogue = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    catalogue.migrate(create=True)
+    said: list[str] = []
+
+    def explained(connection: sa.Connection, _: object, statement: str, given: Any, *__: object) -> None:
+        if statement.startswith("DELETE"):
+            plan = connection.connection.execute(f"EXPLAIN QUERY PLAN {statement}", given)
+            said.extend(row[-1] for row in plan)
+
+    with catalogue.writing() as connection:
+        event.listen(connection, "before_cursor_execute", explained)
+        leave_documents(connection, 1, [1, 2, 3])
+    catalogue.close()
+    assert len(said) == 2
+    for plan, column in zip(said, ("document", "original"), strict=True):
+        assert f"(collection_id=? AND {column}=?)" in plan
 
 
 def test_a_document_with_a_link_cannot_go_before_the_link(catalogue: Database) -> None:

@@ -1,4 +1,4 @@
-"""A collection of three plain groups, in a library on each database."""
+"""A collection of three plain groups, in a library on either database."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +14,14 @@ PLANTS = ("grass apple", "apple roses", "roses grass apple", "wheat apple")
 BEASTS = ("elephant antelope", "antelope elephant kangaroo", "elephant elephant")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def zoo(request: pytest.FixtureRequest, tmp_path: Path, words: WordsEncoder) -> Iterator[Collection]:
-    """Twelve documents: five pets (pet0 …), four plants, three beasts."""
-    url = None if request.param == "sqlite" else str(request.getfixturevalue("postgresql_url"))
+    """Twelve documents: five pets (pet0 …), four plants, three beasts.
+
+    On SQLite, unless a test's indirect parameter says "postgresql".
+    """
+    sqlite = getattr(request, "param", "sqlite") == "sqlite"
+    url = None if sqlite else str(request.getfixturevalue("postgresql_url"))
     encoders = {"all-MiniLM-L6-v2": words, "words": words, "wide": WordsEncoder(name="wide", dimension=12)}
     with Library.open(
         tmp_path / "library", database=url, load_encoder=lambda source: encoders[source]

@@ -7,10 +7,12 @@ import pytest
 
 from nearsay.data.chunking import Chunking
 from nearsay.indexer import Collection
+from nearsay.indexer.clusters import hierarchy
 from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.parse import Where
 
+ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
 PETS, PLANTS, BEASTS = 1, 2, 3
 EVERY = {*(f"pet{i}" for i in range(5)), *(f"plant{i}" for i in range(4)), *(f"beast{i}" for i in range(3))}
 
@@ -48,32 +50,36 @@ ASKED: list[tuple[Where, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("where", "expected"), ASKED)
-def test_clusters_are_asked_for_as_fields_are(
-    clustered: Collection, where: Where, expected: set[str]
-) -> None:
+@ON_BOTH
+def test_clusters_are_asked_for_as_fields_are(clustered: Collection) -> None:
     clustered.explore.rename_cluster(BEASTS, "elephant")
+    for where, expected in ASKED:
+        asked_everywhere(clustered, where, expected)
+
+
+def asked_everywhere(clustered: Collection, where: Where, expected: set[str]) -> None:
     for mode in ("dense", "lexical", "hybrid"):
         words = "cat dog apple elephant roses grass hen wheat"
         hits = clustered.search(words, 20, where=where, mode=mode)
-        assert {hit.id for hit in hits} == expected
-    assert {each.id for each in clustered.documents(where)} == expected
+        assert {hit.id for hit in hits} == expected, (where, mode)
+    assert {each.id for each in clustered.documents(where)} == expected, where
     out = io.BytesIO()
     assert clustered.export(out, where=where) == len(expected)
     assert {json.loads(line)["id"] for line in out.getvalue().splitlines()} == expected
     assert clustered.export(io.BytesIO(), where=where, vectors=True) == len(expected)
-    counts = clustered.facets("kind", where=where)
-    assert counts.documents == len(expected)
+    assert clustered.facets("kind", where=where).documents == len(expected), where
     assert {each.id for each in clustered.documents(where)} >= {
         hit.id for hit in clustered.similar("pet0", 20, where=where)
     }
 
 
+@ON_BOTH
 def test_removing_by_cluster(clustered: Collection) -> None:
     assert clustered.remove(where="cluster = 2") == 4
     assert {each.id for each in clustered.documents()} == of("pet") | of("beast")
 
 
+@ON_BOTH
 def test_counts_by_cluster(clustered: Collection) -> None:
     found = clustered.facets("cluster")
     assert [(each.value, each.documents) for each in found.values] == [(1, 5), (2, 4), (3, 3)]
@@ -84,6 +90,7 @@ def test_counts_by_cluster(clustered: Collection) -> None:
     assert (found.missing, found.documents) == (1, 6)
 
 
+@ON_BOTH
 def test_passages_are_found_by_their_own_cluster_documents_by_any(zoo: Collection) -> None:
     mixed = zoo.library.collection("mixed", chunking=Chunking.parse("sentences"))
     mixed.add_rows(
@@ -118,13 +125,13 @@ def test_removed_passages_never_come_back(clustered: Collection) -> None:
     assert hits.qualifying == 4
 
 
-@pytest.mark.parametrize("where", ["cluster = 4", "cluster != 9", "cluster = 'pets'", "cluster = true"])
-def test_a_cluster_that_is_not_there_is_an_error(clustered: Collection, where: str) -> None:
-    for ask in (lambda: clustered.search("cat", where=where), lambda: clustered.remove(where=where)):
-        with pytest.raises(
-            BadFilterError, match=r"no cluster .*there are: 1, 2, 3. See them: nearsay explore"
-        ):
-            ask()
+def test_a_cluster_that_is_not_there_is_an_error(clustered: Collection) -> None:
+    said = r"no cluster .*there are: 1, 2, 3. See them: nearsay explore"
+    for where in ("cluster = 4", "cluster != 9", "cluster = 'pets'", "cluster = true"):
+        with pytest.raises(BadFilterError, match=said):
+            clustered.search("cat", where=where)
+        with pytest.raises(BadFilterError, match=said):
+            clustered.remove(where=where)
 
 
 def test_without_clusters_the_error_says_how_to_make_them(zoo: Collection) -> None:
@@ -134,6 +141,7 @@ def test_without_clusters_the_error_says_how_to_make_them(zoo: Collection) -> No
     assert len(list(zoo.documents())) == 12
 
 
+@ON_BOTH
 def test_a_field_of_that_name_is_reached_until_there_are_clusters_and_by_its_path_then(
     zoo: Collection,
 ) -> None:
@@ -159,22 +167,41 @@ def test_the_live_generations_clusters_are_asked(clustered: Collection) -> None:
     assert {hit.id for hit in clustered.search("cat", 20, where="cluster = 1")} == of("pet")
 
 
-def test_a_higher_level_stands_for_all_within_it(zoo: Collection) -> None:
-    found = zoo.explore.cluster("agglomerative", clusters=3)
+def test_a_higher_level_stands_for_all_within_it(zoo: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hierarchy, "coarser_numbers", lambda _clusters: [2])
+    monkeypatch.setattr(hierarchy, "_MOST", 1)
+    zoo.add_rows({"id": f"meal{i}", "text": "cat grass", "kind": "meal"} for i in range(2))
+    found = zoo.explore.cluster("agglomerative", clusters=4)
+    assert sum(each.level == 1 for each in found.clusters) == 2
     for each in found.clusters:
         hits = zoo.search("cat", 20, where=f"cluster = {each.number}")
         assert len(hits) == each.size
 
 
-@pytest.mark.parametrize(
-    "where", ["cluster = 1", "cluster in (1, 2) and kind = 'pet'", "cluster not in (2, 3)"]
-)
+@ON_BOTH
 def test_large_clusters_are_searched_as_small_ones_are(
-    clustered: Collection, where: str, monkeypatch: pytest.MonkeyPatch
+    clustered: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "LISTED", 2)
     monkeypatch.setattr("nearsay.indexer.dense.LISTED", 2)
     monkeypatch.setattr("nearsay.indexer.dense._MOST_DRAWN", 1)
-    for _ in range(2):
-        assert {hit.id for hit in clustered.search("cat", 20, where=where, mode="dense")} == of("pet")
-        assert {hit.id for hit in clustered.search("cat dog", 20, where=where)} == of("pet")
+    for where in ("cluster = 1", "cluster in (1, 2) and kind = 'pet'", "cluster not in (2, 3)"):
+        for _ in range(2):
+            found = clustered.search("cat", 20, where=where, mode="dense")
+            assert {hit.id for hit in found} == of("pet"), where
+            assert {hit.id for hit in clustered.search("cat dog", 20, where=where)} == of("pet"), where
+
+
+@ON_BOTH
+def test_a_known_filter_is_asked_anew_of_new_clusters(clustered: Collection) -> None:
+    asked = "cluster = 1", "not cluster = 1", "cluster >= 2 and kind in ('plant', 'beast')"
+
+    def found() -> list[set[str]]:
+        return [{hit.id for hit in clustered.search("cat", 20, where=where)} for where in asked]
+
+    before = [of("pet"), EVERY - of("pet"), EVERY - of("pet")]
+    assert found() == found() == before
+    clustered.explore.cluster("kmeans", clusters=1)
+    assert found() == [EVERY, set(), set()]
+    clustered.explore.cluster("kmeans", clusters=1, least_size=13)
+    assert [hit.id for hit in clustered.search("cat", 1, where="cluster is missing")] != []

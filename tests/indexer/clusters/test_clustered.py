@@ -1,6 +1,7 @@
 """Clusters are kept with the generation, and keep their numbers."""
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,15 @@ import sqlalchemy as sa
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import clusterings, tables
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.clusters import hierarchy
 from nearsay.indexer.clusters.clustering import Clustering
 from nearsay.indexer.clusters.saved import saved_clustering
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import BadFilterError, BusyError
 from nearsay.indexer.progress import Progress
+
+ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
 
 
 def by_number(found: Clustering) -> dict[int, int]:
@@ -37,6 +42,7 @@ def test_clusters_are_numbered_by_size_and_named_by_their_words(zoo: Collection)
     assert [each.parent for each in found.clusters] == [None] * 3
 
 
+@ON_BOTH
 def test_what_was_kept_is_what_was_made(zoo: Collection) -> None:
     made = three(zoo)
     again = zoo.explore.clusters()
@@ -75,6 +81,7 @@ def test_a_number_and_a_name_outlive_new_documents(zoo: Collection) -> None:
     assert (found.movement.kept, found.movement.moved) == ({1: 1.0, 2: 1.0, 3: 1.0}, 0)
 
 
+@ON_BOTH
 def test_new_clusters_get_numbers_never_used_before(zoo: Collection) -> None:
     three(zoo)
     zoo.remove(where="cluster = 3")
@@ -99,6 +106,7 @@ def test_a_merger_and_what_is_gone_are_told(zoo: Collection) -> None:
     ]
 
 
+@ON_BOTH
 def test_another_encoders_clusters_take_over_numbers_and_names(zoo: Collection) -> None:
     three(zoo)
     zoo.explore.rename_cluster(2, "green things")
@@ -113,6 +121,7 @@ def test_another_encoders_clusters_take_over_numbers_and_names(zoo: Collection) 
     assert zoo.explore.clusters().generation == 1
 
 
+@ON_BOTH
 def test_passages_that_were_removed_are_not_counted(zoo: Collection) -> None:
     three(zoo)
     zoo.remove(["pet0", "beast1"])
@@ -130,6 +139,7 @@ def test_passages_that_were_removed_are_not_counted(zoo: Collection) -> None:
     assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
 
 
+@ON_BOTH
 def test_doctor_finds_members_that_are_no_passage(zoo: Collection) -> None:
     three(zoo)
     with zoo.library.store.database.writing() as connection:
@@ -141,6 +151,7 @@ def test_doctor_finds_members_that_are_no_passage(zoo: Collection) -> None:
     ]
 
 
+@ON_BOTH
 def test_newer_passages_are_assigned_where_they_fit(zoo: Collection) -> None:
     three(zoo)
     assert zoo.explore.assign_newer().assigned == 0
@@ -200,11 +211,58 @@ def test_clusters_of_a_generation_that_is_no_longer_live_are_not_kept(zoo: Colle
     assert not zoo.explore.has_clusters()
 
 
-@pytest.mark.parametrize("name", ["", "   ", "x" * 201, "a\x1bb"])
-def test_a_name_that_cannot_be_shown_is_refused(zoo: Collection, name: str) -> None:
+@ON_BOTH
+def test_what_is_removed_and_compacted_while_clusters_are_found_is_in_none(zoo: Collection) -> None:
+    done: list[int] = []
+
+    def meanwhile(progress: Progress) -> None:
+        if progress.doing == "naming clusters" and not done:
+            done.append(zoo.remove(["pet0", "plant1"]))
+            zoo.compact()
+
+    made = three(zoo, progress=meanwhile)
+    assert (done, made.passages, made.outliers) == ([2], 12, 0)
+    assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
+    assert by_number(zoo.explore.clusters()) == {1: 4, 2: 3, 3: 3}
+
+
+def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
+    zoo: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     three(zoo)
-    with pytest.raises(BadInputError, match="is not a cluster's name"):
-        zoo.explore.rename_cluster(1, name)
+    zoo.add_rows([{"id": "cub", "text": "fox owl elk"}, {"id": "kit", "text": "owl fox"}])
+    locked = zoo._locked
+    done: list[int] = []
+
+    def meanwhile(row: CollectionRow, what: str) -> AbstractContextManager[None]:
+        if not done:
+            done.append(1)
+            zoo.remove(["cub"])
+            zoo.compact()
+        return locked(row, what)
+
+    monkeypatch.setattr(zoo, "_locked", meanwhile)
+    assert zoo.explore.assign_newer().assigned == 1
+    assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
+
+
+def test_after_a_rollback_the_clusters_that_are_seen_keep_their_names(zoo: Collection) -> None:
+    three(zoo)
+    zoo.rebuild("wide")
+    zoo.promote()
+    three(zoo)
+    zoo.rollback()
+    zoo.explore.rename_cluster(3, "big beasts")
+    found = three(zoo)
+    assert [each.name for each in found.clusters if each.named_by_user] == ["big beasts"]
+    assert by_number(found) == {1: 5, 2: 4, 3: 3}
+
+
+def test_a_name_that_cannot_be_shown_is_refused(zoo: Collection) -> None:
+    three(zoo)
+    for name in ("", "   ", "x" * 201, "a\x1bb"):
+        with pytest.raises(BadInputError, match="is not a cluster's name"):
+            zoo.explore.rename_cluster(1, name)
     with pytest.raises(BadInputError, match="no cluster 9"):
         zoo.explore.rename_cluster(9, "nine")
 
@@ -224,6 +282,7 @@ def test_every_passage_is_written_with_its_cluster(zoo: Collection, tmp_path: Pa
         zoo.explore.write_clusters(tmp_path / "out.xlsx")
 
 
+@ON_BOTH
 def test_a_deleted_collection_takes_its_clusters_with_it(zoo: Collection) -> None:
     three(zoo)
     zoo.delete()
@@ -232,12 +291,17 @@ def test_a_deleted_collection_takes_its_clusters_with_it(zoo: Collection) -> Non
             assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() == 0
 
 
-def test_higher_levels_hold_what_belongs_to_them(zoo: Collection) -> None:
-    found = zoo.explore.cluster("agglomerative", clusters=3)
-    assert [each.size for each in found.clusters if each.level == 0] == [5, 4, 3]
-    for each in found.clusters:
+def test_higher_levels_hold_what_belongs_to_them(zoo: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hierarchy, "coarser_numbers", lambda _clusters: [2])
+    monkeypatch.setattr(hierarchy, "_MOST", 1)
+    zoo.add_rows({"id": f"meal{i}", "text": "cat grass", "kind": "meal"} for i in range(2))
+    found = zoo.explore.cluster("agglomerative", clusters=4)
+    above = [each for each in found.clusters if each.level == 1]
+    assert len(above) == 2
+    for each in above:
         below = [child for child in found.clusters if child.parent == each.number]
-        assert not below or each.size == sum(child.size for child in below)
+        assert each.size == sum(child.size for child in below)
+        assert set().union(*(ids_in(zoo, child.number) for child in below)) == ids_in(zoo, each.number)
     assert zoo.explore.clusters().clusters == found.clusters
 
 

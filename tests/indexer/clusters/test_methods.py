@@ -292,14 +292,31 @@ def test_a_dendrogram_of_nothing_is_refused():
 # --- the levels above ---
 
 
-def test_levels_hold_a_fifth_each_as_long_as_four_are_left():
-    assert [coarser_numbers(count) for count in (19, 20, 77, 1000)] == [[], [4], [15], [200, 40, 8]]
+def test_levels_hold_a_fifth_each_as_long_as_eight_are_left():
+    assert [coarser_numbers(count) for count in (39, 40, 77, 1000)] == [[], [8], [15], [200, 40, 8]]
 
 
 def test_clusters_that_lie_together_get_the_same_parent():
-    middles, whose = _bunches(4, 6, 0.3, dimension=16)
-    (parents,) = levels_above(middles, np.full(24, 10, dtype=np.int64))
+    middles, whose = _bunches(8, 5, 0.3, dimension=16)
+    (parents,) = levels_above(middles, np.full(40, 10, dtype=np.int64))
     assert adjusted_rand_score(whose, parents) == 1
+
+
+def test_every_level_is_a_cut_of_one_tree():
+    middles = _unit(np.random.default_rng(1).standard_normal((200, 12)))
+    sizes = np.full(200, 10, dtype=np.int64)
+    merges = hierarchy.linkage(middles.astype(np.float64), "ward")
+    lowest, above = levels_above(middles, sizes)
+    for count, parents in ((40, lowest), (8, above[lowest])):
+        cut = hierarchy.fcluster(merges, count, criterion="maxclust")
+        assert adjusted_rand_score(cut, parents) == 1
+
+
+def test_a_level_that_puts_nearly_all_into_one_cluster_is_left_out():
+    middles, whose = _bunches(8, 5, 0.3, dimension=16)
+    sizes = np.where(whose == 3, 100, 10).astype(np.int64)
+    assert levels_above(middles, sizes) == ()  # 500 of 850 passages
+    assert len(levels_above(middles, np.where(whose == 3, 60, 10).astype(np.int64))) == 1  # 300 of 650
 
 
 def test_very_many_clusters_get_their_levels_too():

@@ -129,9 +129,9 @@ def test_many_clusters_get_levels_above_them_that_are_whole():
 
 
 def test_agglomerative_clusters_are_nested_in_the_levels_above():
-    vectors, _ = _bunches(30, 8, 0.3, dimension=48)
-    found = partition(_points(vectors), ClusterOptions("agglomerative", clusters=30))
-    coarse = partition(_points(vectors), ClusterOptions("agglomerative", clusters=6))
+    vectors, _ = _bunches(40, 6, 0.3, dimension=48)
+    found = partition(_points(vectors), ClusterOptions("agglomerative", clusters=40))
+    coarse = partition(_points(vectors), ClusterOptions("agglomerative", clusters=8))
     assert np.array_equal(found.parents[0][found.labels], coarse.labels)
     assert found.merges.shape == (len(np.unique(vectors, axis=0)) - 1, 4)
     assert np.unique(vectors[found.leaves], axis=0).shape == vectors[found.leaves].shape

@@ -9,7 +9,9 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.duplicates import closest, copied_pairs
 from nearsay.indexer.duplicates import closest_pairs as module
 from nearsay.indexer.duplicates.closest_pairs import ClosestPairs, closest_pairs
+from nearsay.indexer.neighbours import products
 from nearsay.indexer.neighbours.points import JoinedPoints, Points
+from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.vector_store import unit_length
 
 
@@ -109,6 +111,30 @@ def test_blocks_and_early_decisions_change_nothing(monkeypatch: pytest.MonkeyPat
     assert listed(closest_pairs(points_of(vectors), threshold=0.9)) == over
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_no_product_is_larger_than_is_said_however_much_lies_in_one_place(
+    exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = clustered(600)
+    vectors[:400] = clustered(400, spread=1e-3, seed=3)[0] + 1e-4 * vectors[:400]
+    vectors = unit_length(vectors)
+    whole = listed(closest_pairs(points_of(vectors), top=300, exact=exact))
+    assert whole == all_pairs(vectors)[:300]
+    sizes = []
+    between = Products.between
+
+    def measured(self, first, second):
+        found = between(self, first, second)
+        sizes.append(found.numel())
+        return found
+
+    monkeypatch.setattr(Products, "between", measured)
+    monkeypatch.setattr(products, "MOST_PRODUCTS", 2000)
+    monkeypatch.setattr(products, "_MOST_ROWS", 100)
+    assert listed(closest_pairs(points_of(vectors), top=300, exact=exact)) == whole
+    assert 1000 < max(sizes) <= 2000
+
+
 def test_more_pairs_than_can_be_listed_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closest, "MOST_PAIRS", 100)
     monkeypatch.setattr(copied_pairs, "MOST_PAIRS", 100)
@@ -148,9 +174,9 @@ def test_the_order_of_the_passages_changes_nothing(exact: bool) -> None:
     assert {(a, b): c for a, b, c in listed(first)} == moved
 
 
-@pytest.mark.parametrize("apart", [None, np.arange(1200) // 4])
+@pytest.mark.parametrize("apart", [None, np.arange(900) // 4])
 def test_lists_find_the_best_pairs_and_score_them_exactly(apart: NDArray[np.int64] | None) -> None:
-    vectors = with_copies(1200)
+    vectors = with_copies(900)
     found = closest_pairs(points_of(vectors), top=1000, apart=apart, exact=False)
     wanted = all_pairs(vectors, apart)
     assert not found.exact

@@ -15,6 +15,11 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import near_duplicates as catalogue
 from nearsay.indexer.duplicates import gate as module
+from nearsay.indexer.duplicates import gate_candidates as candidates
+from nearsay.indexer.duplicates.arrangement import Arrangement
+from nearsay.indexer.duplicates.gate_candidates import MOST, Multiplied
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.progress import unheard
 
 # Two words of two letters and one of five: (0, 2, 0, 0, 1), of length sqrt 5. Their cosine is .8.
 _TWO_ONE, _ONE_TWO = "ox ox tiger", "ox tiger tiger"
@@ -180,6 +185,54 @@ def test_what_was_linked_to_a_document_that_changes_is_looked_at_again(notes: Co
     assert [(one.id, one.original) for one in notes.near_duplicates()] == [("c", "b")]
 
 
+@pytest.mark.parametrize("action", ["report", "skip", "off"])
+@pytest.mark.parametrize("changed", ["a", "b"])
+def test_a_link_goes_when_either_changes_though_the_gate_links_no_more(
+    notes: Collection, action: str, changed: str
+) -> None:
+    notes.add_rows(_rows(a="a cat", b="a cat", c="ox", d="ox"), near_duplicates="link")
+    notes.add_rows(_rows(**{changed: "hippopotamus"}), near_duplicates=action)
+    assert [(one.id, one.original) for one in notes.near_duplicates()] == [("d", "c")]
+    notes.add_rows(_rows(e="tiger"), near_duplicates="link")
+    assert [(one.id, one.original) for one in notes.near_duplicates()] == [("d", "c")]
+
+
+def test_a_gate_that_removes_leaves_what_was_linked_before_it(notes: Collection) -> None:
+    notes.add_rows(_rows(a="a cat", b="a cat", c="a cat"), near_duplicates="link")
+    report = notes.add_rows(_rows(a="tiger"), near_duplicates="skip").near_duplicates
+    assert report is not None
+    assert (report.looked_at, report.count) == (1, 0)
+    assert (_ids(notes), notes.near_duplicates()) == (["a", "b", "c"], [])
+
+
+def test_a_link_goes_when_a_passage_goes_that_was_in_both(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library", load_encoder=lambda _: WordsEncoder(max_tokens=32)) as library:
+        notes = library.collection("notes", chunking="tokens:10:0")
+        both = "a cat " * 5 + "tiger " * 10
+        notes.add_rows(_rows(a=both, b=both), near_duplicates="link")
+        assert len(notes.near_duplicates()) == 1
+        report = notes.add_rows(_rows(b="a cat " * 5))  # nothing to embed, and so nothing to look at
+        assert (report.updated, report.embedded) == (1, 0)
+        assert notes.near_duplicates() == []
+
+
+def test_a_gate_taken_away_before_it_looked_again_leaves_no_link_that_may_be_wrong(
+    in_both: Collection,
+) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(progress: Any) -> None:
+        if progress.doing:
+            raise StoppedError
+
+    in_both.add_rows(_rows(a="a cat", b="a cat", c="ox", d="ox"), near_duplicates="link")
+    with pytest.raises(StoppedError):
+        in_both.add_rows(_rows(a="hippopotamus"), progress=stop)
+    in_both.add_rows(_rows(e="tiger"), near_duplicates="off")
+    assert [(one.id, one.original) for one in in_both.near_duplicates()] == [("d", "c")]
+
+
 def test_new_metadata_alone_changes_no_link(notes: Collection) -> None:
     notes.add_rows(_rows(a="a cat", b="a cat"), near_duplicates="link")
     report = notes.add_rows([{"id": "b", "text": "a cat", "year": 1999}])
@@ -277,6 +330,41 @@ def test_a_gate_goes_with_its_collection(in_both: Collection) -> None:
     with library.store.database.reading() as connection:
         assert catalogue.gate_of(connection, 1) is None
         assert catalogue.linked(connection, 1) == []
+
+
+def test_many_that_come_together_do_not_hide_what_they_are_near_duplicates_of() -> None:
+    # An original at a cosine of .955 to a thousand copies, which are nearer to each other: .99999.
+    vectors = np.zeros((MOST + 101, 3), dtype=np.float32)
+    vectors[:, 0], vectors[1:, 1] = 1.0, np.linspace(0.0, 1e-3, MOST + 100)
+    vectors[0, 2] = np.sqrt(1 / 0.955**2 - 1)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    numbers = np.arange(1, len(vectors) + 1)
+    arrangement = Arrangement.of(Points.from_array(numbers, vectors), numbers)
+    kept = np.ones(numbers.size, dtype=np.bool_)
+    ranks = np.arange(numbers.size)
+    found = module._found(arrangement, ranks, kept, Multiplied(arrangement, 0.95), 0.95, unheard)
+    assert {original for _, original, _ in found} == {1}
+    assert len(found) == MOST + 100
+
+
+def test_proposals_let_go_meanwhile_are_the_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.random.default_rng(7).normal(size=(300, 6)).astype(np.float32)
+    vectors[200:] = vectors[:100]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    numbers = np.arange(1, 301)
+    arrangement = Arrangement.of(Points.from_array(numbers, vectors), numbers)
+    ranks, kept = np.arange(40, 300, 5), numbers % 3 != 0
+    monkeypatch.setattr(candidates, "MOST", 20)
+    at_once = Multiplied(arrangement, 0.1).near(ranks, kept)
+    monkeypatch.setattr(candidates, "_HELD", 100)
+    monkeypatch.setattr(candidates, "_OTHERS", 17)
+    in_steps = Multiplied(arrangement, 0.1).near(ranks, kept)
+    assert {found.size for found in at_once} == {20}
+    for one, other, rank in zip(at_once, in_steps, ranks.tolist(), strict=True):
+        assert one.tolist() == other.tolist()
+        cosines = np.where(kept, vectors @ vectors[rank], -2.0)[: ranks[-1] + 1]
+        least = np.sort(cosines)[-20]
+        assert cosines[one].min() >= least - 2.0**-6  # products in bfloat16 are rounded
 
 
 _WORDS = st.lists(st.sampled_from(["ox", "tiger", "a", "cat", "mouse deer"]), min_size=1, max_size=4)

@@ -9,6 +9,9 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue.tables import collections as collection_table
+from nearsay.indexer.catalogue.tables import passages as passage_table
+from nearsay.indexer.duplicates import closest, representatives
 from nearsay.indexer.duplicates.groups import DuplicateGroups
 from nearsay.indexer.duplicates.representatives import by_centrality
 from nearsay.indexer.neighbours.points import Points
@@ -116,6 +119,70 @@ def test_the_most_central_of_means_stands_for_its_group() -> None:
     starts, members = by_centrality(points, np.array([0, 1, 2, 3, 3]), np.array([0, 0, 0, 0]))
     assert members.tolist() == [1, 3, 2, 0]
     assert starts.tolist() == [0, 4]
+
+
+@pytest.mark.parametrize("block", [2, 7, 16_384])
+def test_of_two_that_are_as_central_the_earlier_stands_for_both(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(representatives, "_BLOCK", block)
+    drawn = np.random.default_rng(0).standard_normal((300, 384))
+    near = drawn + 0.1 * np.random.default_rng(1).standard_normal((300, 384))
+    vectors = np.stack([drawn, near], axis=1).reshape(600, 384)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    points = Points.from_array(np.arange(600), vectors.astype(np.float32))
+    starts, members = by_centrality(points, np.arange(600), np.arange(600) // 2)
+    assert members.tolist() == list(range(600))
+    assert starts.tolist() == list(range(0, 601, 2))
+
+
+def _wait_for(collection: Collection, passage: int) -> None:
+    """As if an add had been stopped before this passage had its vector."""
+    with collection._store.database.writing() as connection:
+        connection.execute(passage_table.update().where(passage_table.c.number == passage).values(number=50))
+        connection.execute(collection_table.update().values(version=collection_table.c.version + 1))
+
+
+def test_a_document_that_is_there_in_part_is_no_duplicate(library: Library, tmp_path: Path) -> None:
+    collection = library.collection("long", chunking="sentences")
+    rows = [
+        {"id": "half", "text": "Nobody came to us."},
+        {"id": "both", "text": "Nobody came to us. I saw it."},
+        {"id": "again", "text": "Nobody came to us."},
+    ]
+    collection.add_rows(rows)
+    _wait_for(collection, 3)  # "I saw it."
+    groups = collection.explore.duplicates(0.99)
+    assert named(groups) == [["half", "again"]]
+    assert groups.looked_at == 2
+    assert "1 passages have no vector yet and were not looked at" in groups.notes[0]
+    assert groups.notes[1].startswith("1 documents were left out: some of their passages have no vector")
+    assert groups.keep_one(tmp_path / "kept.jsonl").left_out == 1
+    assert collection.explore.pairs(1).notes == groups.notes[:1]
+    collection.rebuild()
+    assert collection.explore.duplicates(0.99).notes == ()
+
+
+def test_of_what_is_removed_meanwhile_the_next_stands_for_its_group(papers: Collection) -> None:
+    groups = papers.explore.duplicates(0.94)
+    papers.remove(["b"])
+    out = io.BytesIO()
+    assert groups.keep_one(out).left_out == 2
+    assert [json.loads(line)["id"] for line in out.getvalue().splitlines()] == ["c", "d", "f"]
+
+
+def test_more_pairs_than_can_be_grouped_are_refused_with_a_remedy(
+    papers: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closest, "MOST_PAIRS", 1)
+    with pytest.raises(BadInputError, match=r"can be put into groups\. Raise the threshold, or .* --where"):
+        papers.explore.duplicates(0.5)
+
+
+def test_an_empty_collection_has_no_duplicates_and_no_pairs(papers: Collection) -> None:
+    papers.remove([row["id"] for row in ROWS])
+    assert len(papers.explore.duplicates()) == len(papers.explore.pairs()) == 0
+    assert papers.explore.duplicates().notes == ()
 
 
 def test_without_duplicates_there_is_no_group(library: Library) -> None:

@@ -61,6 +61,11 @@ def test_without_a_field_it_goes_by_when_they_were_added(collection: Collection)
     assert collection.explore.new_since("2020-01-01").documents == 6
 
 
+def test_a_moment_is_its_day_where_a_field_decides(collection: Collection) -> None:
+    news = collection.explore.new_since("2020-06-01T10:30", "year")
+    assert (news.since, news.documents) == ("2020-06-01", 1)
+
+
 def test_nothing_new_and_nothing_old_are_said(collection: Collection) -> None:
     news = collection.explore.new_since("2999-01-01")
     assert (news.documents, news.unlike) == (0, ())
@@ -137,3 +142,8 @@ def test_a_moment_is_read_in_utc(when: str | dt.date, moment: str) -> None:
 def test_what_is_no_moment_is_refused(when: str) -> None:
     with pytest.raises(BadInputError, match=r"is not a date\. Write it as 2026-11-01"):
         read_moment(when)
+
+
+def test_a_number_is_no_moment() -> None:
+    with pytest.raises(BadInputError, match=r"2026 is neither text nor a date\. Write it as '2026-11-01'"):
+        read_moment(2026)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.progress import Progress
 
 # (1, 1, 0), (2, 1, 0) and (1, 2, 0) lie together; (0, 0, 1) is alone.
 ROWS = [
@@ -69,6 +70,29 @@ def test_removed_documents_are_no_company(library: Library) -> None:
     collection.remove(["near"])
     assert [each.id for each in collection.explore.outliers(1)] == ["alone"]
     assert collection.explore.outliers(4).looked_at == 3
+
+
+def test_an_empty_collection_is_said_to_be_empty(library: Library) -> None:
+    collection = library.collection("texts")
+    collection.add_rows(ROWS)
+    collection.remove([row["id"] for row in ROWS])
+    said = "nothing found: 'texts' holds no passages. Add some: nearsay index add texts FILE"
+    assert collection.explore.outliers().notes == (said,)
+    assert collection.explore.diverse().notes == (said,)
+
+
+@pytest.mark.parametrize("explore", ["outliers", "diverse", "new_since"])
+def test_what_is_removed_while_it_is_looked_for_is_said(library: Library, explore: str) -> None:
+    collection = library.collection("texts")
+    collection.add_rows([{**row, "year": 2020 if row["id"] == "alone" else 2010} for row in ROWS])
+
+    def remove(_: Progress) -> None:
+        if "alone" in {document.id for document in collection.documents()}:
+            collection.remove(["alone"])
+
+    since = {"when": "2020", "field": "year"} if explore == "new_since" else {}
+    found = getattr(collection.explore, explore)(count=4, progress=remove, **since)
+    assert f"1 of the {1 if since else 4} found were removed meanwhile" in found.notes
 
 
 def test_one_document_alone_cannot_be_an_outlier(library: Library) -> None:

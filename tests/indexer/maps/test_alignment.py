@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from scipy.spatial import procrustes
+from scipy.optimize import minimize_scalar
 
 from nearsay.indexer.maps.alignment import aligned, levelled, mean_shift
 
 SQUARE = np.array([[0, 0], [2, 0], [2, 1], [0, 1]], dtype=np.float32)
 
 
-def test_a_map_that_was_shifted_turned_mirrored_and_scaled_lies_as_before() -> None:
-    # A quarter turn, mirrored, three times as large, and elsewhere: (x, y) becomes (3y + 7, 3x - 5).
-    moved = np.stack([3 * SQUARE[:, 1] + 7, 3 * SQUARE[:, 0] - 5], axis=1)
+def test_a_map_that_was_shifted_turned_and_mirrored_lies_as_before() -> None:
+    # A quarter turn, mirrored, and elsewhere: (x, y) becomes (y + 7, x - 5).
+    moved = np.stack([SQUARE[:, 1] + 7, SQUARE[:, 0] - 5], axis=1)
     assert aligned(moved, np.arange(4), SQUARE) == pytest.approx(SQUARE, abs=1e-5)
 
 
@@ -25,9 +25,27 @@ def test_no_other_turn_comes_closer() -> None:
     generator = np.random.default_rng(0)
     older, newer = (generator.standard_normal((30, 2)).astype(np.float32) for _ in range(2))
     found = aligned(newer, np.arange(30), older)
-    centred = older - older.mean(axis=0)
-    left = ((found - older) ** 2).sum() / (centred**2).sum()
-    assert left == pytest.approx(procrustes(older, newer)[2], rel=1e-5)
+    centred, before = newer - newer.mean(axis=0), older - older.mean(axis=0)
+
+    def left(angle: float, mirrored: int) -> float:
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        return float(((centred * [1, mirrored] @ turn - before) ** 2).sum())
+
+    tried = [
+        minimize_scalar(left, bounds=(begin, begin + np.pi / 2), args=(mirrored,), method="bounded").fun
+        for begin in np.arange(4) * np.pi / 2
+        for mirrored in (1, -1)
+    ]
+    assert ((found - older) ** 2).sum() == pytest.approx(min(tried), rel=1e-5)
+
+
+def test_a_map_keeps_its_size_however_little_it_has_in_common_with_the_older_one() -> None:
+    generator = np.random.default_rng(0)
+    older, newer = (generator.standard_normal((300, 2)).astype(np.float32) for _ in range(2))
+    found = aligned(newer, np.arange(300), older)
+    assert np.linalg.norm(found[1:] - found[0], axis=1) == pytest.approx(
+        np.linalg.norm(newer[1:] - newer[0], axis=1), rel=1e-4
+    )
 
 
 def test_little_in_common_settles_the_shift_at_most() -> None:

@@ -112,6 +112,16 @@ def test_a_field_colours_also_from_further_in(drawn: Drawn) -> None:
     assert drawn([1, 1, 1, 1], colour_by="metadata.cluster").field is not None
 
 
+def test_of_very_many_fields_the_commonest_are_shown(drawn: Drawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing_module, "_MOST_FIELDS", 2)
+    found = drawn()
+    assert [field.name for field in found.fields] == ["legs", "kind"]
+    assert found.notes[1] == "the 2 commonest metadata fields are shown, 2 are not."
+    asked = drawn([1, 1, 1, 1], colour_by="metadata.cluster")
+    assert [field.name for field in asked.fields] == ["legs", "kind", "metadata.cluster"]
+    assert asked.notes[-1].endswith("1 are not.")
+
+
 def test_what_cannot_colour_is_refused_with_what_can(drawn: Drawn) -> None:
     with pytest.raises(
         BadInputError, match=r"has a field 'wings'. There are: legs, kind, by, metadata.cluster"

@@ -21,7 +21,17 @@ def test_dates_are_days() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [["2024-02-30"], ["2024-02-01", "soon"], ["1", "one"], [True], ["1e999999"]]
+    "values",
+    [
+        ["2024-02-30"],
+        ["2024-02-01", "soon"],
+        ["1", "one"],
+        [True],
+        ["1e999999"],
+        [10**20],
+        [1, 10**400],
+        [1e200],
+    ],
 )
 def test_whatever_is_neither_is_a_category(values: list[object]) -> None:
     assert field_of("field", values).kind is FieldKind.CATEGORY
@@ -32,6 +42,15 @@ def test_categories_stand_by_how_common_they_are() -> None:
     assert field.values == ("a", "b", "c" * 119 + "…", "true", "x, y", '{"z": 1}')
     assert field.codes.tolist() == [1, 0, -1, 1, 0, 3, 4, 5, 2]
     assert field.missing == 1
+
+
+def test_numbers_as_large_as_can_be_told_apart_are_numbers() -> None:
+    assert field_of("n", [2**53, -(2**53), 6.02e23]).kind is FieldKind.NUMBER
+    assert field_of("n", [2**53 + 1]).values == ("9007199254740993",)
+
+
+def test_a_blank_value_has_a_name() -> None:
+    assert field_of("n", ["", "a", "a", []]).values == ("(empty)", "a")
 
 
 def test_nothing_but_nothing_is_an_empty_category() -> None:

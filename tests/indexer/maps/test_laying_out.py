@@ -76,6 +76,16 @@ def test_new_passages_come_among_the_old_and_nobody_moves(vectors: np.ndarray) -
     assert trustworthiness(vectors, grown.places, n_neighbors=10, metric="cosine") > 0.85
 
 
+def test_new_passages_come_to_lie_where_they_do_in_any_order_and_with_their_copies(
+    vectors: np.ndarray,
+) -> None:
+    old = laid_out(points(vectors[:160]), OPTIONS).points
+    grown = extended(points(np.concatenate([vectors, vectors[200:210]])), old, OPTIONS)
+    assert np.array_equal(grown.places[240:], grown.places[200:210])
+    mixed = np.concatenate([np.arange(160), 160 + np.random.default_rng(4).permutation(80)])
+    assert np.array_equal(extended(points(vectors[mixed]), old, OPTIONS).places, grown.places[mixed])
+
+
 def test_other_vectors_of_the_same_passages_keep_the_picture(vectors: np.ndarray, whole: MapPoints) -> None:
     noise = 0.1 * np.random.default_rng(9).standard_normal(vectors.shape)
     turn = np.linalg.qr(np.random.default_rng(8).standard_normal((16, 16)))[0]  # another encoder's axes

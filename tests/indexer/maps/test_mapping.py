@@ -86,10 +86,33 @@ def test_when_most_were_only_put_among_others_it_is_said(papers: Collection, map
     map_of(papers)
     papers.add_rows(rows(100, 130))
     (note,) = map_of(papers).notes
-    assert note.startswith("75% of the passages were put among the 10 laid out before. ")
+    assert note.startswith("71% of the different passages were put among the 10 laid out before. ")
     assert note.endswith("nearsay explore map papers --anew")
     anew = map_of(papers, anew=True)
     assert (anew.new, anew.notes, bool(anew.points.laid_out[10:].any())) == (True, (), True)
+
+
+def test_copies_are_not_taken_for_passages_that_were_put_among_others(
+    papers: Collection, map_of: MapOf
+) -> None:
+    papers.add_rows([row | {"id": f"{row['id']}-{copy}"} for row in rows(0, 10) for copy in range(12)])
+    map_of(papers)
+    papers.add_rows(rows(40, 41))
+    grown = map_of(papers)
+    assert (grown.added, grown.new, grown.notes) == (1, False, ())
+    assert grown.points.laid_out.mean() < 0.5
+
+
+def test_a_map_of_a_handful_is_laid_out_again_when_as_many_come(papers: Collection, map_of: MapOf) -> None:
+    papers.remove(f"d{at}" for at in range(3, 40))
+    first = map_of(papers)
+    papers.add_rows(rows(40, 42))
+    assert (map_of(papers).new, map_of(papers).generation) == (False, 1)
+    papers.add_rows(rows(100, 110))
+    found = map_of(papers)
+    assert (found.new, found.parameters["begun_from"]) == (True, 1)
+    assert len(np.unique(found.points.places, axis=0)) == 15
+    assert np.ptp(found.points.places, axis=0).min() > 0.5 * np.ptp(first.points.places, axis=0).min()
 
 
 def test_a_map_of_which_nothing_is_left_is_laid_out_anew(papers: Collection, map_of: MapOf) -> None:

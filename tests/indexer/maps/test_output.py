@@ -34,6 +34,14 @@ def test_each_ending_has_its_kind(draw: Draw, tmp_path: Path, ending: str, begin
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_same_drawing_gives_the_same_picture(draw: Draw, tmp_path: Path, ending: str) -> None:
+    one, other = tmp_path / f"one.{ending}", tmp_path / f"other.{ending}"
+    write_drawing(draw(), one)
+    write_drawing(draw(), other)
+    assert one.read_bytes() == other.read_bytes()
+
+
 def test_a_table_has_a_row_a_passage(
     draw: Draw, tmp_path: Path, nasty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

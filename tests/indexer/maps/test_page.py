@@ -111,7 +111,7 @@ def test_what_is_cut_is_said(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("nearsay.indexer.maps.page._PREVIEW", (9, 9))
     found = content(map_page(draw()).decode())
     assert found["text"][0] == "about ca…"
-    assert found["notes"] == ["a note", "Texts are cut to 9 characters."]
+    assert found["notes"] == ["a note", "Texts are cut to 9 characters; the search looks in these."]
 
 
 def test_values_without_end_share_a_colour(draw: Draw) -> None:

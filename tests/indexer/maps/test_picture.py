@@ -8,6 +8,7 @@ import pytest
 from matplotlib import image
 
 from nearsay.indexer.maps.drawing import ClusterLabel, Drawing
+from nearsay.indexer.maps.field import field_of
 from nearsay.indexer.maps.picture import map_figure
 
 Draw = Callable[..., Drawing]
@@ -33,6 +34,24 @@ def test_clusters_have_their_names_and_a_legend(draw: Draw) -> None:
 def test_names_that_would_cover_larger_ones_are_left_out(draw: Draw) -> None:
     labels = (ClusterLabel(7, "cats and birds", 2, 0.5, 0.0), ClusterLabel(3, "dogs", 1, 0.51, 0.0))
     assert names(draw(labels=labels)) == ["cats and birds"]
+
+
+def test_names_stay_inside_the_picture(draw: Draw) -> None:
+    corners = [(0.0, 0.0), (9.0, 3.0), (0.0, 3.0), (9.0, 0.0)]
+    labels = tuple(ClusterLabel(7 + at, f"cats and birds {at}", 9 - at, *xy) for at, xy in enumerate(corners))
+    axes = map_figure(draw(labels=labels)).axes[0]
+    assert len(axes.texts) == 4
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert axes.bbox.x0 <= box.x0 < box.x1 <= axes.bbox.x1
+        assert axes.bbox.y0 <= box.y0 < box.y1 <= axes.bbox.y1
+
+
+def test_days_at_either_end_of_the_calendar_are_drawn(draw: Draw) -> None:
+    fields = (field_of("day", ["0001-01-01", "9999-12-31", None, "2024-01-01"]),)
+    bar = map_figure(draw(fields=fields, colour_by="day")).axes[1]
+    bar.figure.savefig(io.BytesIO(), dpi=20)
+    assert any(label.get_text()[4:5] == "-" for label in bar.get_yticklabels())
 
 
 def test_categories_numbers_and_nothing_are_drawn(draw: Draw) -> None:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from nearsay.indexer.neighbours import k_best
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.progress import Progress
 from nearsay.indexer.vector_store import unit_length
 
@@ -77,6 +78,18 @@ def test_nothing_but_copies_has_copies_for_neighbours() -> None:
     np.testing.assert_array_equal(graph.neighbours[2], [0, 1, 3, 4])
 
 
+@pytest.mark.parametrize("dimension", [2, 3, 16, 384])
+@pytest.mark.parametrize("asking", [1, 300])
+def test_a_product_is_off_the_cosine_by_no_more_than_is_said(dimension: int, asking: int) -> None:
+    vectors = clustered(300, dimension=dimension, spread=0.01)  # many cosines near 1, where rounding is worst
+    products = Products.of(points_of(vectors), np.arange(300), "cpu")
+    cosines = vectors[:asking].astype(np.float64) @ vectors.T.astype(np.float64)
+    off = np.abs(products.between(slice(0, asking), slice(0, 300)).float().numpy() - cosines)
+    assert off.max() <= products.error
+    again, error = products.again(slice(0, asking), slice(0, 300))
+    assert np.abs(again.numpy() - cosines).max() <= error < 2e-4
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_passage_alone_has_no_neighbours(count: int) -> None:
     graph = neighbour_graph(points_of(clustered(2)[:count]), 5)
@@ -94,7 +107,7 @@ def test_the_order_of_the_passages_changes_nothing(exact: bool) -> None:
 
 
 def test_lists_find_what_they_say_and_score_it_exactly() -> None:
-    vectors = clustered(3000)
+    vectors = clustered(1500)
     vectors[100:160] = vectors[5]
     graph = neighbour_graph(points_of(vectors), 10, exact=False)
     neighbours, cosines = plain(vectors, 10)
@@ -103,7 +116,7 @@ def test_lists_find_what_they_say_and_score_it_exactly() -> None:
     assert found >= 0.95
     assert graph.recall == pytest.approx(found, abs=0.02)
     there = graph.neighbours >= 0
-    own = np.repeat(np.arange(3000), 10).reshape(3000, 10)[there]
+    own = np.repeat(np.arange(1500), 10).reshape(1500, 10)[there]
     np.testing.assert_array_equal(
         graph.cosines[there], np.einsum("ij,ij->i", vectors[own], vectors[graph.neighbours[there]])
     )
