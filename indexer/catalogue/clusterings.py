@@ -7,7 +7,7 @@ counts members leaves them out.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -30,12 +30,14 @@ __all__ = [
     "ClusterRow",
     "ClusteringRow",
     "Members",
+    "NamedCluster",
     "add_members",
     "clusters_of",
     "count",
     "latest",
     "leave_removed",
     "members",
+    "named_clusters",
     "of_live",
     "rename",
     "replace",
@@ -75,6 +77,15 @@ class ClusterRow:
     size: int  # passages
     cohesion: float
     silhouette: float | None
+
+
+class NamedCluster(NamedTuple):
+    """What a filter can say of a cluster, see `ClusterRow`."""
+
+    number: int
+    parent: int | None
+    level: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,13 @@ def clusters_of(connection: sa.Connection, clustering: int) -> list[ClusterRow]:
     rows = connection.execute(statement.order_by(*order))
     found = (ClusterRow(*row) for row in rows)
     return [dataclasses.replace(row, terms=tuple(row.terms), central=tuple(row.central)) for row in found]
+
+
+def named_clusters(connection: sa.Connection, clustering: int) -> list[NamedCluster]:
+    """The clusters of every level, the lowest first: quick, since every search with such a filter asks."""
+    columns = [clusters.c[name] for name in NamedCluster._fields]
+    statement = sa.select(*columns).where(clusters.c.clustering == clustering).order_by(clusters.c.level)
+    return [NamedCluster(*row) for row in connection.execute(statement)]
 
 
 def count(connection: sa.Connection, clustering: int) -> int:

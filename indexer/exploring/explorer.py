@@ -95,7 +95,8 @@ class Explorer:
 
         threshold: the least cosine of two passages that are near-duplicates
         link:      transitive (a chain of near-duplicates leads from each to each) or complete (every two are)
-        by:        document (each passage of either has a near-duplicate in the other) or passage
+        by:        document (each passage of either has a near-duplicate in the other; only documents of which
+                   every passage has a vector and passes the filter) or passage
         exact:     compare every two or not; None = up to some hundred thousand passages
         """
         return find_duplicates(

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue import clusterings, documents
-from nearsay.indexer.catalogue.clusterings import ClusterRow
+from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.catalogue.tables import collections
 from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.expression import (
@@ -61,14 +61,14 @@ def of_clusters(connection: sa.Connection, collection_id: int, expression: Expre
             f"field 'cluster'. Make them: nearsay explore clusters {name}; a field that other documents have "
             "is metadata.cluster"
         )
-    every = clusterings.clusters_of(connection, row.id)
+    every = clusterings.named_clusters(connection, row.id)
     return _Meaning(row.id, every, _name(connection, collection_id)).of(expression)
 
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
     clustering: int
-    every: list[ClusterRow]
+    every: list[NamedCluster]  # the lowest level first
     collection: str
 
     def of(self, part: Expression) -> Expression:

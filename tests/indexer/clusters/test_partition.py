@@ -117,9 +117,9 @@ def test_clusters_smaller_than_the_least_size_are_outliers():
 
 
 def test_many_clusters_get_levels_above_them_that_are_whole():
-    vectors, _ = _bunches(100, 6, 0.3, dimension=48)
-    found = partition(_points(vectors), ClusterOptions("kmeans", clusters=100))
-    assert [level.size for level in found.parents] == [100, 20]
+    vectors, _ = _bunches(200, 4, 0.3, dimension=48)
+    found = partition(_points(vectors), ClusterOptions("kmeans", clusters=200))
+    assert [level.size for level in found.parents] == [200, 40]
     sizes = np.bincount(found.labels)
     for level in found.parents:
         assert np.array_equal(np.unique(level), np.arange(level.max() + 1))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -161,6 +162,17 @@ def test_a_document_that_is_there_in_part_is_no_duplicate(library: Library, tmp_
     assert collection.explore.pairs(1).notes == groups.notes[:1]
     collection.rebuild()
     assert collection.explore.duplicates(0.99).notes == ()
+
+
+def test_the_same_is_found_with_postgresql(postgresql_url: str, tmp_path: Path, words: WordsEncoder) -> None:
+    with Library.open(tmp_path / "there", database=postgresql_url, load_encoder=lambda _: words) as library:
+        collection = library.collection("papers")
+        collection.add_rows(ROWS)
+        groups = collection.explore.duplicates(0.94)
+        assert named(groups) == [["b", "c", "a"], ["d", "e"]]
+        assert groups.notes == ()
+        assert groups.keep_one(tmp_path / "kept.jsonl").left_out == 3
+        assert len(collection.explore.pairs(threshold=0.94)) == 3
 
 
 def test_of_what_is_removed_meanwhile_the_next_stands_for_its_group(papers: Collection) -> None:
