@@ -61,6 +61,11 @@ def cluster_collection(
     if not len(points):
         what = "is empty" if where is None else "has no passage that the filter lets through"
         raise BadInputError(f"collection '{explored.name}' {what}: there is nothing to cluster. Add to it")
+    if (options.clusters or 0) > len(points):
+        raise BadInputError(
+            f"{options.clusters:,} clusters were asked for, and there are {len(points):,} passages. "
+            "Ask for fewer"
+        )
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)

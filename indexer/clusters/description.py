@@ -46,16 +46,15 @@ def describe(
 ) -> Described:
     """Measure, name and exemplify clusters.
 
-    Of a large cluster a sample is read, spread evenly from its centre to its edge; it does not depend on the
-    order in which passages were added.
+    Of a large cluster a sample is read, spread evenly from its centre to its edge; the order in which
+    passages were added decides only between those with the same vector.
     """
     middles = scores.centres(points, labels)
     cosines = scores.own_cosines(points, labels, middles)
     sizes = np.bincount(labels[labels >= 0], minlength=len(middles))
     inside = labels >= 0
     sums = np.bincount(labels[inside], weights=cosines[inside], minlength=len(middles))
-    # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
-    order = np.lexsort((-np.round(cosines, 5), labels))[int((labels < 0).sum()) :]
+    order = np.lexsort((-cosines, labels))[int((labels < 0).sum()) :]
     members = np.split(order, np.cumsum(sizes)[:-1]) if sizes.size else []
     central: list[list[PassageRow]] = []
 
@@ -67,6 +66,7 @@ def describe(
                 numbers = points.ids[nearest].tolist()
                 rows = passages.read_passages(connection, collection_id, numbers)
                 read = passages.encoded_texts(connection, collection_id, points.ids[sample].tolist())
+            # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
             central.append(_unlike(points, nearest, np.round(cosines[nearest], 5), rows))
             yield list(read.values())
             listener(Progress(done + 1, len(members), "naming clusters", "clusters"))

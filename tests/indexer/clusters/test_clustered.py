@@ -68,6 +68,13 @@ def test_without_clusters_the_error_says_how_to_make_them(zoo: Collection) -> No
         zoo.explore.assign_newer()
 
 
+def test_more_clusters_than_passages_are_refused_and_the_kept_ones_stay(zoo: Collection) -> None:
+    kept = three(zoo)
+    with pytest.raises(BadInputError, match="13 clusters were asked for, and there are 12 passages"):
+        zoo.explore.cluster("kmeans", clusters=13)
+    assert zoo.explore.clusters() == kept
+
+
 def test_a_number_and_a_name_outlive_new_documents(zoo: Collection) -> None:
     three(zoo)
     zoo.explore.rename_cluster(3, "  big   beasts ")
