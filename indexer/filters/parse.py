@@ -85,6 +85,8 @@ def _parse_text(text: str) -> Expression:
 
 def _remedy(error: UnexpectedInput) -> str:
     if isinstance(error, UnexpectedToken) and error.token.type == "NAME" and "STRING" in error.expected:
+        if error.token.lower() in ("null", "none"):
+            return "Ask for a value that is not there so: venue is missing"
         return f"Text is written in quotes: '{error.token}'"
     return _HELP
 
