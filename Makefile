@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
 
 test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # a process a core: more threads only wait for each other
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # a process a core, a file in one
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
