@@ -24,7 +24,8 @@ from nearsay.indexer.exploring.dates import Period
 from nearsay.indexer.exploring.diverse import BALANCE, DiversePassage, diverse
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.newest import News, When, new_since
-from nearsay.indexer.exploring.outliers import Outlier, outliers
+from nearsay.indexer.exploring.outliers import outliers
+from nearsay.indexer.exploring.remote_passage import RemotePassage
 from nearsay.indexer.exploring.shown import Shown
 from nearsay.indexer.exploring.through_time import Counted, ThroughTime, over_time
 from nearsay.indexer.filters.parse import Where
@@ -171,7 +172,7 @@ class Explorer:
 
     def outliers(
         self, count: int = 20, where: Where | None = None, *, progress: ProgressListener = unheard
-    ) -> Shown[Outlier]:
+    ) -> Shown[RemotePassage]:
         """The passages that are least like any of another document, the loneliest first; exact."""
         return outliers(self._explored, count, where, listener=progress)
 

@@ -14,25 +14,18 @@ from nearsay.indexer.exploring.dates import read_date
 from nearsay.indexer.exploring.document_times import document_times
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.nearest_cluster import nearest_clusters
-from nearsay.indexer.exploring.outliers import nearest_of
+from nearsay.indexer.exploring.remote_passage import RemotePassage, remote_passages
 from nearsay.indexer.exploring.remotest import remotest
-from nearsay.indexer.exploring.shown import Near, ShownPassage, checked_count, removed_meanwhile, rows_of
+from nearsay.indexer.exploring.shown import checked_count, removed_meanwhile
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.snapshot import Snapshot
 
-__all__ = ["NewInCluster", "NewPassage", "News", "When", "new_since", "read_moment"]
+__all__ = ["NewInCluster", "News", "When", "new_since", "read_moment"]
 
 When = str | dt.date | dt.datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NewPassage(ShownPassage):
-    """A new passage; `score` is the cosine with the nearest older one, low where none is like it."""
-
-    nearest: Near | None  # the older one; None if it was removed meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +50,8 @@ class News:
     passages: int  # of them
     older_documents: int
     older_passages: int
-    unlike: tuple[
-        NewPassage, ...
-    ]  # the new passages that are least like any older one, the most unlike first
-    clusters: tuple[
-        NewInCluster, ...
-    ]  # those with something new, by falling share; none without a clustering
+    unlike: tuple[RemotePassage, ...]  # the new passages least like any older one, the most unlike first
+    clusters: tuple[NewInCluster, ...]  # with something new, by falling share; none without a clustering
     notes: tuple[str, ...]
 
 
@@ -168,28 +157,12 @@ def _unlike(
     sides: tuple[NDArray[np.int64], NDArray[np.int64]],
     count: int,
     listener: ProgressListener,
-) -> tuple[NewPassage, ...]:
+) -> tuple[RemotePassage, ...]:
     new, old = sides
     if not new.size or not old.size:
         return ()
     measured = remotest(points, documents, count, 1, places=new, references=old, listener=listener)
-    places = {place for far in measured.found for place in (far.place, *(at for at, _ in far.nearest))}
-    rows = rows_of(explored, snapshot, (int(points.ids[place]) for place in places))
-    found = [(far, rows[n]) for far in measured.found if (n := int(points.ids[far.place])) in rows]
-    found.sort(key=lambda pair: (pair[0].score, pair[1].document_id, pair[1].ordinal))
-    return tuple(
-        NewPassage(
-            rank=rank,
-            score=far.score,
-            id=row.document_id,
-            title=row.title,
-            text=row.text,
-            metadata=row.metadata,
-            passage=row.ordinal,
-            nearest=nearest_of(points, far, rows),
-        )
-        for rank, (far, row) in enumerate(found[:count], 1)
-    )
+    return remote_passages(explored, snapshot, points, measured.found, count)
 
 
 def _clusters(

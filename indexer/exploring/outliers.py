@@ -1,34 +1,16 @@
 """The passages that are least like anything else in a collection."""
 
-from dataclasses import dataclass
-
 from nearsay.indexer.catalogue.passage_documents import documents_of
-from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.exploring.remotest import Remote, remotest
-from nearsay.indexer.exploring.shown import (
-    Near,
-    Shown,
-    ShownPassage,
-    checked_count,
-    nothing_there,
-    removed_meanwhile,
-    rows_of,
-)
+from nearsay.indexer.exploring.remote_passage import RemotePassage, remote_passages
+from nearsay.indexer.exploring.remotest import remotest
+from nearsay.indexer.exploring.shown import Shown, checked_count, nothing_there, removed_meanwhile
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import ProgressListener, unheard
 
-__all__ = ["NEIGHBOURS", "Outlier", "nearest_of", "outliers"]
+__all__ = ["NEIGHBOURS", "outliers"]
 
 NEIGHBOURS = 10  # so many alike are a small topic of their own and no longer outliers
-
-
-@dataclass(frozen=True, slots=True)
-class Outlier(ShownPassage):
-    """A passage that is unlike the others; `score` is the mean cosine to its nearest: low, it is alone."""
-
-    nearest: Near | None  # of another document; None if that was removed meanwhile
 
 
 def outliers(
@@ -37,7 +19,7 @@ def outliers(
     where: Where | None = None,
     *,
     listener: ProgressListener = unheard,
-) -> Shown[Outlier]:
+) -> Shown[RemotePassage]:
     """The `count` passages with the lowest mean cosine to their ten nearest of other documents; exact.
 
     Passages of the same document are no company, nor are those that the filter keeps out. See
@@ -51,42 +33,9 @@ def outliers(
     with explored.store.database.reading() as connection:
         documents = documents_of(connection, snapshot.collection.id, points.ids)
     measured = remotest(points, documents, count, NEIGHBOURS, listener=listener)
-    places = {place for far in measured.found for place in (far.place, *(at for at, _ in far.nearest))}
-    rows = rows_of(explored, snapshot, (int(points.ids[place]) for place in places))
-    found = [(far, rows[number]) for far in measured.found if (number := _number(points, far.place)) in rows]
-    found.sort(key=lambda pair: (pair[0].score, pair[1].document_id, pair[1].ordinal))
-    shown = tuple(
-        Outlier(
-            rank=rank,
-            score=far.score,
-            id=row.document_id,
-            title=row.title,
-            text=row.text,
-            metadata=row.metadata,
-            passage=row.ordinal,
-            nearest=nearest_of(points, far, rows),
-        )
-        for rank, (far, row) in enumerate(found[:count], 1)
-    )
+    shown = remote_passages(explored, snapshot, points, measured.found, count)
     gone = removed_meanwhile(min(count, len(points)), len(shown))
     return Shown(shown, len(points), (*_notes(measured.neighbours, count, len(points)), *gone))
-
-
-def nearest_of(points: Points, far: Remote, rows: dict[int, PassageRow]) -> Near | None:
-    """The nearest passage that is still there; of several just as near the one with the first id."""
-    near = [
-        (-cosine, rows[number].document_id, rows[number].ordinal, number)
-        for place, cosine in far.nearest
-        if (number := _number(points, place)) in rows
-    ]
-    if not near:
-        return None
-    less, _, _, number = min(near)
-    return Near(rows[number].document_id, rows[number].title, rows[number].text, -less)
-
-
-def _number(points: Points, place: int) -> int:
-    return int(points.ids[place])
 
 
 def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:

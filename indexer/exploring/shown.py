@@ -17,7 +17,7 @@ from nearsay.indexer.snapshot import Snapshot
 
 __all__ = ["Near", "Shown", "ShownPassage", "checked_count", "nothing_there", "removed_meanwhile", "rows_of"]
 
-MOST = 10_000
+_MOST = 10_000  # passages that can be asked for
 
 _Item = TypeVar("_Item")
 
@@ -66,8 +66,8 @@ class Shown(Sequence[_Item], Generic[_Item]):
 
 def checked_count(count: int) -> int:
     """How many are asked for; BadInputError for none, or too many."""
-    if not 1 <= count <= MOST:
-        raise BadInputError(f"count is {count}. Ask for 1 to {MOST} passages")
+    if not 1 <= count <= _MOST:
+        raise BadInputError(f"count is {count}. Ask for 1 to {_MOST} passages")
     return count
 
 
