@@ -61,15 +61,12 @@ def compare(before: Earlier, points: Points, levels: Sequence[NDArray[np.int32]]
     parents = {each.number: each.parent or 0 for each in before.clusters}
     numbers: list[list[int]] = []
     matches: list[tuple[Match, ...]] = []
-    lowest: NDArray[np.int32] | None = None
+    lowest = _places(own, [each.number for each in before.clusters if each.level == 0])
     for level, labels in enumerate(levels):
         of_level = [each.number for each in before.clusters if each.level == level]
-        old = _places(own, of_level)
-        lowest = old if lowest is None else lowest
         numbers.append(of_level)
-        matches.append(match(old, labels[shared]))
+        matches.append(match(_places(own, of_level), labels[shared]))
         own = _mapped(own, parents)
-    assert lowest is not None  # noqa: S101 - there is always a lowest level
     return Compared(lowest, levels[0][shared], numbers, matches)
 
 

@@ -39,9 +39,8 @@ class Points:
     """Passages by rising number; a *place* is a passage's position among them, 0 to len - 1."""
 
     ids: NDArray[np.int64]  # (n,) passage numbers, rising
-    _store: VectorStore | None  # where their vectors are mapped, or
-    _array: NDArray[np.float32] | None  # the vectors (n, d) themselves
-    _positions: NDArray[np.int64] | None  # (n,) the passages' positions in the store
+    _vectors: VectorStore | NDArray[np.float32]  # where their vectors are mapped, or these (n, d) themselves
+    _positions: NDArray[np.int64]  # (n,) where the passages' stand in it
 
     @classmethod
     def of(cls, snapshot: Snapshot, allowed: NDArray[np.int64] | None = None) -> "Points":
@@ -49,12 +48,12 @@ class Points:
         ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
         if allowed is not None:
             ids = ids[np.isin(ids, allowed, assume_unique=True)]
-        return cls(ids, snapshot.vectors, None, snapshot.vectors.positions(ids))
+        return cls(ids, snapshot.vectors, snapshot.vectors.positions(ids))
 
     @classmethod
     def from_array(cls, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> "Points":
         """ids: (n,) rising; vectors: (n, d) of unit length, in memory."""
-        return cls(ids, None, vectors, None)
+        return cls(ids, vectors, np.arange(ids.size))
 
     def __len__(self) -> int:
         return int(self.ids.size)
@@ -62,19 +61,16 @@ class Points:
     @property
     def dimension(self) -> int:
         """Of the vectors."""
-        if self._array is not None:
-            return int(self._array.shape[1])
-        assert self._store is not None  # noqa: S101 - one of the two is there
-        return self._store.dimension
+        if isinstance(self._vectors, VectorStore):
+            return self._vectors.dimension
+        return int(self._vectors.shape[1])
 
     def rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
         """The unit-length vectors (m, d) at any places, in their order."""
-        if self._array is not None:
-            return self._array[places]
-        assert self._store is not None  # noqa: S101 - one of the two is there
-        assert self._positions is not None  # noqa: S101 - it comes with the store
+        if not isinstance(self._vectors, VectorStore):
+            return self._vectors[places]
         rising, back = np.unique(places, return_inverse=True)
-        found = self._store.rows(self._positions[rising])
+        found = self._vectors.rows(self._positions[rising])
         return found if np.array_equal(rising, places) else found[back]
 
     def blocks(self, size: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
