@@ -46,8 +46,9 @@ def map_(
 ) -> None:
     """Draw COLLECTION as a map on which passages that say nearly the same lie together.
 
-    The map is kept: passages that are added later are put among the others, and nothing else moves. A new
-    encoder's map begins from the old one and is turned to lie on it. --where says what is drawn.
+    The map is kept: passages that are added later are put among the others, which stay, unless the map was
+    of a handful. A new encoder's map begins from the old one and is turned to lie on it. --where says what
+    is drawn.
 
     \b
     Example:
