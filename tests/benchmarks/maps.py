@@ -13,7 +13,7 @@ another encoder), begun from the old map and turned to lie on it, beside a map f
 
     python tests/benchmarks/maps.py --vectors FILE.npy [--sizes 10000 117659 1000000] [--out FILE.json]
 
-Some half an hour on two cores. Needs umap-learn: pip install umap-learn.
+Some half an hour on two cores. Needs umap-learn: pip install 'nearsay[benchmarks]'.
 """
 
 import argparse

@@ -130,7 +130,7 @@ def from_text(texts: list[str], repeats: int, device: str) -> dict[str, object]:
             ),
             2,
         ),
-        "closest": {"first": texts[closest[0]], "second": texts[closest[1]], "cosine": closest[2]},
+        "closest": {"sentences": [closest[0], closest[1]], "cosine": closest[2]},
         "same_closest": tuple(sorted(pairs["sentence-transformers"][0][:2])) == closest[:2],
         f"shared_of_best_{TOP}": len(mine & peer),
     }
