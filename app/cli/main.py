@@ -21,6 +21,7 @@ from nearsay.app.cli.index import index
 from nearsay.app.cli.printing import visible
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
+from nearsay.app.cli.ui import ui
 from nearsay.data.errors import NearsayError
 
 __all__ = ["main"]
@@ -54,5 +55,19 @@ def main() -> None:
     """
 
 
-for command in (demo, index, search, similar, explore, facets, encode, train, evaluate, fill, next_, doctor):
+for command in (
+    demo,
+    index,
+    search,
+    similar,
+    explore,
+    facets,
+    encode,
+    train,
+    evaluate,
+    fill,
+    next_,
+    ui,
+    doctor,
+):
     main.add_command(command)

@@ -1,0 +1,78 @@
+"""`nearsay ui`: the page in the browser."""
+
+import os
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, library_options
+
+__all__ = ["ui"]
+
+
+@click.command()
+@click.option("--address", default="localhost", show_default=True, help="Where the page listens.")
+@click.option("--port", type=int, help="Its port.  [default: 8501, or the next that is free]")
+@click.option(
+    "--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers call it by; again."
+)
+@click.option("--read-only", is_flag=True, help="Search and explore only: nothing can be changed.")
+@click.option(
+    "--password", is_flag=True, help="Ask for a password at the page. Typed now. [env: NEARSAY_UI_PASSWORD]"
+)
+@click.option("--password-file", type=click.Path(path_type=Path), help="The file whose first line it is.")
+@click.option("--max-upload", default=200, show_default=True, metavar="MB", help="The largest file taken.")
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@library_options
+def ui(
+    address: str,
+    port: int | None,
+    hosts: tuple[str, ...],
+    *,
+    read_only: bool,
+    password: bool,
+    password_file: Path | None,
+    max_upload: int,
+    no_browser: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Open the library in the browser: search, explore, collections, training.
+
+    Only this machine can reach the page unless --address says otherwise, which needs --password or
+    --read-only. Nothing is fetched from or sent to any other address.
+
+    \b
+    Example:
+        nearsay ui --library my-library
+    """
+    from nearsay.app.ui.launch import Launch, launch
+    from nearsay.app.ui.settings import Settings
+
+    settings = Settings(
+        library=str(Path(place["library"]).absolute()),
+        database=place["database"],
+        device=place["device"],
+        precision=place["precision"],
+        read_only=read_only,
+        password=_password(asked=password, file=password_file),
+        largest_upload=max_upload,
+    )
+    launch(Launch(address, port, hosts, browser=not no_browser, settings=settings))
+
+
+def _password(*, asked: bool, file: Path | None) -> str | None:
+    from nearsay.app.ui.password import hashed
+    from nearsay.data.errors import BadInputError
+
+    typed = os.environ.get("NEARSAY_UI_PASSWORD")
+    if file is not None:
+        try:
+            typed = file.read_text("utf-8").splitlines()[0]
+        except (OSError, UnicodeDecodeError, IndexError) as error:
+            raise BadInputError(f"no password can be read from {file}. Put it into its first line") from error
+    elif asked and not typed:
+        typed = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    if typed is not None and len(typed) < 8:
+        raise BadInputError(f"a password of {len(typed)} characters is guessed quickly. Take at least 8")
+    return None if typed is None else hashed(typed)

@@ -1,0 +1,1 @@
+"""nearsay in the browser: thin Streamlit pages over the library."""

@@ -1,0 +1,84 @@
+"""The pages together: who may look, which page is shown, and what stands beside it."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from nearsay.app.ui.door import let_in
+from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.opened import is_there, opened
+from nearsay.app.ui.settings import Settings
+from nearsay.app.ui.style import STYLE
+from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.welcome import offer_library
+from nearsay.indexer import Library
+
+__all__ = ["PAGES", "PageEntry", "run", "show_page"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """A page of the menu."""
+
+    path: str  # its address
+    title: str
+    icon: str
+    module: str  # holds `show(visit)`; imported when it is first looked at
+
+
+PAGES = (
+    PageEntry("search", "Search", ":material/search:", "nearsay.app.ui.search.page"),
+    PageEntry("compare", "Compare", ":material/compare_arrows:", "nearsay.app.ui.compare.page"),
+    PageEntry("explore", "Explore", ":material/scatter_plot:", "nearsay.app.ui.explore.page"),
+    PageEntry("collections", "Collections", ":material/folder_open:", "nearsay.app.ui.collections.page"),
+    PageEntry("encoders", "Encoders", ":material/hub:", "nearsay.app.ui.encoders.page"),
+    PageEntry("training", "Training", ":material/model_training:", "nearsay.app.ui.training.page"),
+    PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page"),
+)
+
+
+def run() -> None:
+    """Show what the address asks for; Streamlit calls this anew at every look."""
+    st.set_page_config(page_title="nearsay", page_icon=":material/search:", layout="wide")
+    settings = Settings.from_environment()
+    with telling_errors():
+        if not let_in(settings):
+            return
+        if not is_there(settings):
+            offer_library(settings)
+            return
+        library = opened(settings)
+        st.html(STYLE)
+        chosen = st.navigation([_streamlit_page(entry, settings) for entry in PAGES])
+        _sidebar(settings, library)
+        chosen.run()
+
+
+def show_page(path: str, settings: Settings) -> None:
+    """One page of the menu by its address, with the collection that the sidebar names."""
+    entry = next(entry for entry in PAGES if entry.path == path)
+    with telling_errors():
+        library = opened(settings)
+        show: Callable[[Visit], None] = importlib.import_module(entry.module).show
+        name = st.session_state.get("collection")
+        show(Visit(settings, library, name if name in library.names() else None))
+
+
+def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
+    def show() -> None:
+        show_page(entry.path, settings)
+
+    return st.Page(show, title=entry.title, icon=entry.icon, url_path=entry.path, default=entry is PAGES[0])
+
+
+def _sidebar(settings: Settings, library: Library) -> None:
+    """The choice of a collection, which every page shares, and what everybody should know."""
+    with st.sidebar:
+        names = library.names()
+        if names:
+            st.selectbox("Collection", names, key="collection", bind="query-params", format_func=as_markdown)
+        if settings.read_only:
+            st.badge("read only", icon=":material/lock:", color="gray")

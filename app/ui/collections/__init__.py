@@ -1,0 +1,1 @@
+"""The page Collections: what is in the library, and what is done to it."""

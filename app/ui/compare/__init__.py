@@ -1,0 +1,1 @@
+"""The page Compare: one query, answered in two ways side by side."""

@@ -1,0 +1,1 @@
+"""The page Encoders: which there are, where they come from, and what they do with a text."""

@@ -1,0 +1,41 @@
+"""What goes wrong is said in a sentence; a traceback goes to the log alone."""
+
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.data.errors import NearsayError
+
+__all__ = ["say_error", "telling_errors"]
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def telling_errors() -> Iterator[None]:
+    """Show what is raised inside as a sentence with its remedy; also a decorator, needed on every fragment.
+
+    Streamlit's own ways to stop and to run again are let through.
+    """
+    try:
+        yield
+    except NearsayError as error:
+        say_error(error)
+    except Exception:  # noqa: BLE001 - the last place before the reader, who must not meet a traceback
+        reference = secrets.token_hex(3)
+        _log.exception("the page met what it did not foresee (reference %s)", reference)
+        st.error(
+            f"Something went wrong that nearsay did not foresee. Load the page again; if it stays, the "
+            f"terminal in which `nearsay ui` runs says more under the reference {reference}.",
+            icon=":material/error:",
+        )
+
+
+def say_error(error: NearsayError) -> None:
+    """One error of nearsay's own, as it reads on the command line."""
+    said = " ".join(str(error).split())
+    st.error(as_markdown(said[:1].upper() + said[1:]), icon=":material/error:")

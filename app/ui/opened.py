@@ -1,0 +1,52 @@
+"""The library that the page is about: opened once per process, and shared by everybody who looks."""
+
+import logging
+import threading
+from pathlib import Path
+
+import streamlit as st
+
+from nearsay.app.ui.settings import Settings
+from nearsay.data.errors import NearsayError
+from nearsay.indexer import Library
+
+__all__ = ["is_there", "make_library", "opened"]
+
+_log = logging.getLogger(__name__)
+
+
+def is_there(settings: Settings) -> bool:
+    """Whether there is a library in the folder."""
+    return (Path(settings.library) / "library.json").exists()
+
+
+def make_library(settings: Settings) -> Library:
+    """Make the library that is not there yet."""
+    _open(settings, create=True).close()
+    return opened(settings)
+
+
+@st.cache_resource(show_spinner="Opening the library …")
+def opened(settings: Settings) -> Library:
+    """The library; its first search is made at once, beside everything else, since it loads the encoder."""
+    library = _open(settings, create=False)
+    threading.Thread(target=_warm, args=(library,), daemon=True, name="first search").start()
+    return library
+
+
+def _open(settings: Settings, *, create: bool) -> Library:
+    return Library.open(
+        settings.library,
+        database=settings.database,
+        device=settings.device,
+        precision=settings.precision,
+        create=create,
+    )
+
+
+def _warm(library: Library) -> None:
+    try:
+        for name in library.names()[:1]:
+            library.collection(name).search("the first search", k=1)
+    except NearsayError as error:  # whoever searches is told
+        _log.info("the first search was not made: %s", error)

@@ -1,0 +1,1 @@
+"""The page Runs: the long work of the library, live and done."""

@@ -1,0 +1,1 @@
+"""The page Search: a question, and the passages that answer it."""

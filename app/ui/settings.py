@@ -1,0 +1,40 @@
+"""What the person who starts the page decides for everybody who looks at it."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["VARIABLE", "Settings"]
+
+VARIABLE = "NEARSAY_UI"  # how the settings reach the process that Streamlit runs: other users cannot read it
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the library is and what may be done to it."""
+
+    library: str = "library"  # its folder
+    database: str | None = None  # URL of a PostgreSQL catalogue; None: SQLite inside the folder
+    device: str | None = None  # cpu, cuda, cuda:1, mps; None: the best there is
+    precision: str = "auto"  # of the encoders
+    read_only: bool = False  # nothing can be added, changed, removed or trained; judging neither
+    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`; None: no password is asked
+    largest_upload: int = 200  # megabytes a file
+
+    def __post_init__(self) -> None:
+        """BadInputError for an upload limit that is none."""
+        if self.largest_upload < 1:
+            raise BadInputError(f"uploads of at most {self.largest_upload} MB cannot be. Allow at least 1")
+
+    def to_environment(self) -> dict[str, str]:
+        """What the environment of the page's process has to hold."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """The settings that `nearsay ui` passed on; the usual ones where it did not start the process."""
+        kept = json.loads(environment.get(VARIABLE, "{}"))
+        return cls(**{each.name: kept[each.name] for each in fields(cls) if each.name in kept})

@@ -1,0 +1,37 @@
+"""One person's look at one page: what there is to work with, and what may be done."""
+
+from dataclasses import dataclass
+
+from nearsay.app.ui.settings import Settings
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+
+__all__ = ["Visit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """The library, and the collection that the sidebar names."""
+
+    settings: Settings
+    library: Library
+    name: str | None  # of the collection; None while there is none
+
+    @property
+    def collection(self) -> Collection:
+        """The chosen collection; BadInputError while there is none."""
+        if self.name is None:
+            raise BadInputError("there is no collection yet. Make one on the page Collections")
+        return self.library.collection(self.name)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether this page may change anything; a button for what it may not is not shown."""
+        return not self.settings.read_only
+
+    def check_writing(self) -> None:
+        """BadInputError where nothing may be changed: asked before every change, whatever was shown."""
+        if not self.may_write:
+            raise BadInputError(
+                "this page only reads. Who started it can allow changes: nearsay ui without --read-only"
+            )

@@ -1,0 +1,1 @@
+"""What people said of search results, kept as evaluation and training data."""
