@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.resources import files
 
 import streamlit as st
 
@@ -42,7 +43,9 @@ PAGES = (
 
 def run() -> None:
     """Show what the address asks for; Streamlit calls this anew at every look."""
-    st.set_page_config(page_title="nearsay", page_icon=":material/search:", layout="wide")
+    # A picture of our own: Streamlit would fetch a Material icon for the tab from outside.
+    icon = str(files("nearsay.app.ui").joinpath("icon.svg"))
+    st.set_page_config(page_title="nearsay", page_icon=icon, layout="wide")
     settings = Settings.from_environment()
     with telling_errors():
         if not let_in(settings):

@@ -1,0 +1,188 @@
+"""Libraries to look at, pages without a browser (AppTest), and a browser over a page that really runs."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from nearsay.app.ui.settings import Settings
+from nearsay.data.samples import folder as sample_folder
+from nearsay.indexer import Library
+
+_SHOWN = 160  # documents of the sample corpus: enough for clusters, quick to embed
+
+
+@pytest.fixture(scope="session")
+def made_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with a part of the sample corpus in the collection 'samples'; never written to."""
+    home = tmp_path_factory.mktemp("ui") / "library"
+    rows = [json.loads(line) for line in (sample_folder() / "corpus.jsonl").read_text("utf-8").splitlines()]
+    with Library.open(home) as library:
+        library.collection("samples").add_rows(rows[:: len(rows) // _SHOWN][:_SHOWN])
+    return home
+
+
+@pytest.fixture
+def library_folder(made_library: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(made_library, tmp_path / "library"))
+
+
+@pytest.fixture
+def settings(library_folder: Path) -> Settings:
+    """The page's settings over a library of the test's own."""
+    return Settings(library=str(library_folder), device="cpu")
+
+
+Page = Callable[..., AppTest]
+
+
+@pytest.fixture
+def page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Page:
+    """`page("search", q="rain")`: the page by its address, run once, with what stands in the address.
+
+    Settings other than the usual are given as `settings=`, a session's state as `state=`.
+    """
+    usual = settings
+
+    def look(
+        path: str,
+        settings: Settings | None = None,
+        state: dict[str, object] | None = None,
+        **query: str,
+    ) -> AppTest:
+        chosen = settings or usual
+        for name, value in chosen.to_environment().items():
+            monkeypatch.setenv(name, value)
+        app = AppTest.from_function(_script, args=(path,), default_timeout=60)
+        for name, value in query.items():
+            app.query_params[name] = value
+        for name, value in ({"collection": "samples"} | (state or {})).items():
+            app.session_state[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return look
+
+
+def _script(path: str) -> None:
+    """AppTest runs this function's text by itself."""
+    import streamlit as st
+
+    from nearsay.app.ui.application import show_page
+    from nearsay.app.ui.settings import Settings
+
+    st.session_state["collection"] = st.session_state.get("collection")
+    show_page(path, Settings.from_environment())
+
+
+@pytest.fixture
+def served(settings: Settings) -> Iterator[str]:
+    """The address of the page over the test's library, as `nearsay ui` serves it."""
+    with_server = _Server(settings)
+    try:
+        yield with_server.address
+    finally:
+        with_server.stop()
+
+
+class _Server:
+    def __init__(self, settings: Settings) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.address = f"http://localhost:{port}"
+        command = [
+            sys.executable,
+            "-m",
+            "nearsay.app.cli",
+            "ui",
+            "--library",
+            settings.library,
+            "--no-browser",
+        ]
+        command += ["--port", str(port), "--device", "cpu"] + ["--read-only"] * settings.read_only
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            if self._process.poll() is not None:
+                raise RuntimeError(f"nearsay ui ended with {self._process.returncode}")
+            try:
+                with urllib.request.urlopen(f"{self.address}/_stcore/health", timeout=5):  # noqa: S310
+                    return
+            except OSError:
+                self._process_breathes()
+        raise RuntimeError("nearsay ui did not answer within a minute")
+
+    def _process_breathes(self) -> None:
+        try:
+            self._process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            return
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def browsers() -> Iterator[Callable[..., "object"]]:
+    """`browsers(width=1400, height=1000, dark=False)`: another headless Chromium, closed with the test.
+
+    It can reach this machine alone, so that a page that needs any other address fails.
+    """
+    opened = []
+
+    def open_browser(width: int = 1400, height: int = 1000, *, dark: bool = False) -> object:
+        opened.append(_chromium(width, height, dark=dark))
+        return opened[-1]
+
+    yield open_browser
+    for browser in opened:
+        browser.quit()
+
+
+def _chromium(width: int, height: int, *, dark: bool):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if binary is None or driver is None:
+        _missing(
+            "Chromium and chromedriver are not installed; on Debian: apt install chromium chromium-driver"
+        )
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--window-size={width},{height}",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    return browser
+
+
+def _missing(what: str) -> None:
+    import os
+
+    if os.environ.get("NEARSAY_REQUIRE_BROWSER"):
+        pytest.fail(what)
+    pytest.skip(what)
