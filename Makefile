@@ -32,7 +32,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The venv module is missing; on Debian: apt install python3-venv"; exit 1; }
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[cpu,documents]'
+	$(BIN)/python -m pip install --quiet --editable '.[cpu,documents,ui]'
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python

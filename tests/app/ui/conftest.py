@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from nearsay.app.ui import application
+from nearsay.app.ui.password import hashed
 from nearsay.app.ui.settings import Settings
 from nearsay.data.samples import folder as sample_folder
 from nearsay.indexer import Library
@@ -72,6 +74,55 @@ def page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Page:
         return app
 
     return look
+
+
+@pytest.fixture
+def empty_settings(tmp_path: Path) -> Settings:
+    """A library without a collection."""
+    Library.open(tmp_path / "empty").close()
+    return Settings(library=str(tmp_path / "empty"), device="cpu")
+
+
+@pytest.fixture
+def app_of() -> Callable[[str], AppTest]:
+    """`app_of("raise …")`: what the page shows when these lines run inside it."""
+
+    def look(lines: str) -> AppTest:
+        body = "".join(f"    {line}\n" for line in lines.splitlines())
+        return AppTest.from_string(
+            f"from nearsay.app.ui.errors import telling_errors\nwith telling_errors():\n{body}"
+        ).run()
+
+    return look
+
+
+@pytest.fixture
+def first_start(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], AppTest]:
+    """`first_start(folder)`: all of the page over a folder in which there is no library."""
+
+    def look(folder: Path) -> AppTest:
+        return _whole_page(Settings(library=str(folder), device="cpu"), monkeypatch)
+
+    return look
+
+
+@pytest.fixture
+def let_in_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AppTest]:
+    """`let_in_page("secret")`: all of the page behind a password."""
+
+    def look(password: str) -> AppTest:
+        return _whole_page(Settings(library=settings.library, password=hashed(password)), monkeypatch)
+
+    return look
+
+
+def _whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    for name, value in settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    script = Path(application.__file__).parent / "entry" / "streamlit_script.py"
+    app = AppTest.from_file(str(script), default_timeout=60).run()
+    assert not app.exception
+    return app
 
 
 def _script(path: str) -> None:

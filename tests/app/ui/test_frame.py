@@ -1,13 +1,71 @@
 """The frame around the pages."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from nearsay.app.ui.application import PAGES
+from nearsay.app.ui.settings import Settings
+from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import BadInputError
 
-def test_a_page_is_shown_with_its_collection(page):
-    app = page("search")
-    assert app.session_state["collection"] == "samples"
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
+def test_every_page_is_shown_over_a_collection(page, entry):
+    app = page(entry.path)
+    assert app.title[0].value
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
+def test_every_page_is_shown_over_an_empty_library(page, entry, empty_settings):
+    app = page(entry.path, settings=empty_settings, state={"collection": None})
+    assert app.title[0].value
+
+
+@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
+def test_every_page_is_shown_to_who_may_only_read(page, entry, settings):
+    app = page(entry.path, settings=Settings(library=settings.library, device="cpu", read_only=True))
+    assert app.title[0].value
+
+
+def test_who_may_only_read_can_change_nothing(settings):
+    visit = Visit(Settings(library=settings.library, read_only=True), None, None)
+    with pytest.raises(BadInputError, match="only reads"):
+        visit.check_writing()
+
+
+def test_an_error_of_nearsay_is_a_sentence_with_its_remedy(app_of):
+    app = app_of(
+        "from nearsay.data.errors import BadInputError\nraise BadInputError('no *such* file. Name another')"
+    )
+    assert app.error[0].value == r"No \*such\* file\. Name another"
+    assert not app.exception
+
+
+def test_what_was_not_foreseen_is_a_sentence_too_and_its_trace_goes_to_the_log(app_of, caplog):
+    app = app_of("raise KeyError('secret value')")
+    assert "did not foresee" in app.error[0].value
+    assert "secret" not in app.error[0].value
+    assert not app.exception
+    reference = re.search(r"reference (\w+)", app.error[0].value).group(1)
+    assert reference in caplog.text
+    assert "secret value" in caplog.text
+
+
+def test_a_library_that_is_not_there_is_made_only_when_asked(first_start, tmp_path):
+    app = first_start(tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
+    assert not app.exception
+    button = next(button for button in app.button if "library" in button.label)
+    button.click().run()
+    assert not app.exception
+    assert (tmp_path / "mistyped" / "library.json").exists()
+
+
+def test_no_page_reads_html_or_markdown_of_others():
+    for path in Path("app/ui").rglob("*.py"):
+        assert "unsafe_allow" not in path.read_text("utf-8"), path
 
 
 @pytest.mark.slow
@@ -16,9 +74,11 @@ def test_the_page_asks_no_address_but_its_own(served, browsers):
     from selenium.webdriver.support.ui import WebDriverWait
 
     browser = browsers()
-    browser.get(served)
-    WebDriverWait(browser, 30).until(lambda at: at.find_elements(By.CSS_SELECTOR, "[data-testid=stMain] h1"))
-    asked = re.findall(
-        r'"url":"(\w+://[^"/]+)', " ".join(entry["message"] for entry in browser.get_log("performance"))
-    )
+    for entry in PAGES:
+        browser.get(f"{served}/{entry.path}")
+        WebDriverWait(browser, 30).until(
+            lambda at: at.find_elements(By.CSS_SELECTOR, "[data-testid=stMain] h1")
+        )
+    log = " ".join(entry["message"] for entry in browser.get_log("performance"))
+    asked = re.findall(r'"url":"(\w+://[^"/]+)', log)
     assert {host.split("://")[1] for host in asked} == {served.split("://")[1]}

@@ -1,0 +1,88 @@
+"""How the page is served, and to whom."""
+
+import pytest
+
+from nearsay.app.ui.launch import Launch, launch
+from nearsay.app.ui.settings import VARIABLE, Settings
+from nearsay.data.errors import BadInputError, MissingExtraError
+
+
+def options(launch: Launch) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for argument in launch.command():
+        if argument.startswith("--"):
+            name, _, value = argument[2:].partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_only_this_machine_is_listened_to_unless_told_otherwise():
+    assert options(Launch())["server.address"] == ["localhost"]
+
+
+def test_nothing_is_told_to_anybody():
+    found = options(Launch())
+    assert found["browser.gatherUsageStats"] == ["false"]
+    assert found["client.showErrorDetails"] == ["none"]
+    assert found["client.showErrorLinks"] == ["false"]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.4", "search.example.org"])  # noqa: S104
+def test_a_page_that_others_reach_needs_a_password_or_only_reads(address):
+    with pytest.raises(BadInputError, match="--password"):
+        Launch(address)
+    Launch(address, settings=Settings(read_only=True))
+    Launch(address, settings=Settings(password="hash"))
+
+
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "127.0.0.2", "::1"])
+def test_this_machine_needs_neither(address):
+    assert Launch(address).is_local
+
+
+def test_streamlit_never_asks_outside_for_the_address_of_this_machine():
+    found = options(Launch("0.0.0.0", settings=Settings(read_only=True)))  # noqa: S104
+    assert found["browser.serverAddress"] == ["localhost"]
+    found = options(Launch("0.0.0.0", hosts=("search.example.org",), settings=Settings(read_only=True)))  # noqa: S104
+    assert found["browser.serverAddress"] == ["search.example.org"]
+
+
+def test_another_name_for_this_machine_is_not_answered():
+    assert options(Launch())["server.allowedHosts"] == ["localhost", "127.0.0.1", "[::1]"]
+    named = Launch("192.168.1.4", hosts=("search.example.org",), settings=Settings(read_only=True))
+    assert options(named)["server.allowedHosts"][-2:] == ["192.168.1.4", "search.example.org"]
+
+
+@pytest.mark.parametrize("port", [0, -1, 65_536])
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(BadInputError, match=r"no port\. Take one"):
+        Launch(port=port)
+
+
+def test_secrets_stand_in_the_environment_and_not_in_the_command():
+    settings = Settings(database="postgresql://ada:secret@db/papers", password="hash-of-it")
+    command = Launch(settings=settings).command()
+    assert not any("secret" in part or "hash-of-it" in part for part in command)
+    assert "secret" in Launch(settings=settings).environment({})[VARIABLE]
+
+
+def test_settings_come_through_the_environment_as_they_were():
+    settings = Settings("papers", None, "cpu", "float32", read_only=True, password="x", largest_upload=7)
+    assert Settings.from_environment(settings.to_environment()) == settings
+    assert Settings.from_environment({}) == Settings()
+
+
+def test_settings_of_streamlit_in_the_environment_do_not_reach_in():
+    found = Launch().environment({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0", "HOME": "/home/ada"})  # noqa: S104
+    assert set(found) == {"HOME", VARIABLE}
+
+
+def test_an_upload_limit_below_a_megabyte_is_refused():
+    with pytest.raises(BadInputError, match="Allow at least 1"):
+        Settings(largest_upload=0)
+
+
+def test_without_streamlit_the_line_that_installs_it_is_said(monkeypatch):
+    monkeypatch.setattr("nearsay.app.ui.launch.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'nearsay\[ui\]'"):
+        launch(Launch())
