@@ -21,7 +21,7 @@ class MapReport:
 
     collection: str
     generation: int
-    out: str
+    out: str | None  # None: it was only kept
     bytes: int
     drawn: int  # passages in the file
     mapped: int  # passages on the map
@@ -35,7 +35,7 @@ class MapReport:
 
 def draw_map(
     explored: Explored,
-    out: Path,
+    out: Path | None,
     *,
     where: Where | None = None,
     colour_by: str | None = None,
@@ -43,14 +43,29 @@ def draw_map(
     seed: int | None = None,
     listener: ProgressListener = unheard,
 ) -> MapReport:
-    """Write the live generation's map by the ending of `out`.
+    """Write the live generation's map by the ending of `out`; None = only bring it up to date and keep it.
 
     What cannot be written, and a filter that cannot be read, is refused before anything is laid out.
     """
-    kind = map_format(out)
+    kind = None if out is None else map_format(out)
     if where is not None:
         parse(where)
     found = current_map(explored, anew=anew, seed=seed, listener=listener)
+    if out is None or kind is None:
+        return MapReport(
+            found.collection,
+            found.generation,
+            None,
+            0,
+            0,
+            len(found),
+            found.new,
+            found.added,
+            0,
+            None,
+            found.parameters,
+            found.notes,
+        )
     most = MOST_POINTS if kind is MapFormat.HTML else None
     longest = {MapFormat.HTML: LONGEST, MapFormat.PNG: 0, MapFormat.SVG: 0}.get(kind)
     drawn = drawing(

@@ -16,6 +16,7 @@ from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.maps.field import Field, field_of, value_at
 from nearsay.indexer.maps.map import Map
+from nearsay.indexer.maps.sample import sampled
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 
 __all__ = ["CLUSTER", "ClusterLabel", "Drawing", "drawing"]
@@ -83,7 +84,7 @@ def drawing(
     chosen = ids if allowed is None else ids[np.isin(ids, allowed, assume_unique=True)]
     if most is not None and chosen.size > most:
         notes.append(f"{most:,} passages of {chosen.size:,} are drawn, taken at random.")
-        chosen = np.sort(np.random.default_rng(0).choice(chosen, most, replace=False))
+        chosen = sampled(chosen, most)
     rows = _rows(explored, snapshot.collection.id, chosen, longest, listener)
     there = np.isin(ids, np.fromiter(rows, dtype=np.int64, count=len(rows)))
     ids, places = ids[there], places[there]

@@ -43,6 +43,7 @@ function begun(root, board, data) {
   function light(places) {
     shown.marks.lit = places === null ? null : new Uint8Array(shown.x.length);
     for (const place of places ?? []) shown.marks.lit[place] = 1;
+    board.dataset.lit = places === null ? "" : String(places.length);
   }
   function take(name) {  // the colours that Python asks for
     colour = name;

@@ -4,9 +4,11 @@ async function unpacked(packed) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const whole = await new Response(stream).arrayBuffer();
   const length = new DataView(whole).getUint32(0, true);
-  const isArray = (value) => value !== null && typeof value === "object" && value.at !== undefined;
-  return JSON.parse(new TextDecoder().decode(new Uint8Array(whole, 4, length)), (name, value) =>
-    isArray(value) ? new arrays[value.kind](whole, 4 + length + value.at, value.count) : value);
+  const map = JSON.parse(new TextDecoder().decode(new Uint8Array(whole, 4, length)));
+  const array = ({ kind, from, count }) => new arrays[kind](whole, 4 + length + from, count);
+  for (const axis of ["x", "y"]) map[axis] = array(map[axis]);
+  for (const field of map.fields) for (const part of ["codes", "numbers"]) if (field[part]) field[part] = array(field[part]);
+  return map;
 }
 export default function ({ data }) {
   const digest = new TextDecoder().decode(data.subarray(0, 16)), { kept, awaited } = shelf;

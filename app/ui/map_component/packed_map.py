@@ -45,6 +45,9 @@ def packed_map(drawn: Drawing) -> PackedMap:
         text_length=_PREVIEW if with_texts else 0,
         most_values=None if with_texts else _MOST_VALUES,
     )
+    if not with_texts:  # something has to be said of each
+        titles = zip(content["title"], drawn.rows, strict=True)
+        content["title"] = [title or row.text[:_PREVIEW] for title, row in titles]
     body = gzip.compress(_written(content), 5, mtime=0)
     digest = hashlib.sha256(body).hexdigest()[:_DIGEST]
     return PackedMap(drawn, digest.encode() + body, digest)
@@ -53,7 +56,7 @@ def packed_map(drawn: Drawing) -> PackedMap:
 def _written(content: dict[str, Any]) -> bytes:
     """The length of a JSON text (32 bits, little-endian), the text, and the arrays that it points at.
 
-    In it an array is {"kind": "f4", "at": bytes after the text's end, "count": 3}; all begin at multiples
+    In it an array is {"kind": "f4", "from": bytes after the text's end, "count": 3}; all begin at multiples
     of eight bytes of the whole.
     """
     parts: list[bytes] = []
@@ -62,16 +65,16 @@ def _written(content: dict[str, Any]) -> bytes:
     def put(values: NDArray[Any]) -> dict[str, int | str]:
         nonlocal at
         stored = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
-        written = _padded(stored.tobytes(), b"\0")
+        written = stored.tobytes() + bytes(-stored.nbytes % _ALIGNED)
         parts.append(written)
         begin, at = at, at + len(written)
-        return {"kind": f"{values.dtype.kind}{values.dtype.itemsize}", "at": begin, "count": int(values.size)}
+        return {
+            "kind": f"{values.dtype.kind}{values.dtype.itemsize}",
+            "from": begin,
+            "count": int(values.size),
+        }
 
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=put)
     head = text.encode("utf-8", "replace")
     head += b" " * (-(4 + len(head)) % _ALIGNED)
     return b"".join((struct.pack("<I", len(head)), head, *parts))
-
-
-def _padded(stored: bytes, fill: bytes) -> bytes:
-    return stored + fill * (-len(stored) % _ALIGNED)
