@@ -90,10 +90,13 @@ def passage_numbers_of(connection: sa.Connection, collection_id: int, id_: str) 
     number = connection.execute(sa.select(documents.c.number).where(where)).scalar_one_or_none()
     if number is None:
         return None
-    of_it = (passages.c.collection_id == collection_id) & (passages.c.document == number)
-    return list(
-        connection.execute(sa.select(passages.c.number).where(of_it).order_by(passages.c.ordinal)).scalars()
-    )
+    # An index has the numbers of a document's passages: asked for their order with them, SQLite would read
+    # every passage of the collection.
+    inside = passages.alias("inside")
+    of_it = (inside.c.collection_id == collection_id) & (inside.c.document == number)
+    numbers = passages.c.number.in_(sa.select(inside.c.number).where(of_it))
+    statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id, numbers)
+    return list(connection.execute(statement.order_by(passages.c.ordinal)).scalars())
 
 
 def read_passages(

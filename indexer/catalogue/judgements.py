@@ -1,0 +1,188 @@
+"""Judgements in the catalogue.
+
+They name documents by their ids and hold texts, so nothing that happens to a document touches them. One
+statement writes one, and the last word wins; the rows of no other table change, nothing that a snapshot holds
+depends on them, and so neither the collection's writer lock nor its version has a part in it.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.elements import ColumnElement
+
+from nearsay.indexer.catalogue.tables import collections, documents, judgements, passages
+from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.judgements.judgement import JudgedQuery, Judgement, JudgementCounts, JudgementState
+from nearsay.indexer.passage import text_hash
+
+__all__ = ["counts", "forget", "listed", "put", "queries", "query_hash", "take_back"]
+
+_KEY = ("collection_id", "query_hash", "document_id", "passage")
+_COLUMNS = (
+    *("query", "document_id", "passage", "relevant", "title", "text", "rank", "score", "mode"),
+    *("encoder", "fingerprint", "generation", "created_at"),
+)
+
+
+def query_hash(query: str) -> str:
+    """What a query is told from others by."""
+    return text_hash(query)
+
+
+def put(connection: sa.Connection, collection_id: int, judgement: Judgement) -> None:
+    """Keep a judgement in the place of what was said before of this query and passage.
+
+    SQLAlchemy's IntegrityError if the collection is no longer there.
+    """
+    values = {
+        "collection_id": collection_id,
+        "query": judgement.query,
+        "query_hash": query_hash(judgement.query),
+        "document_id": judgement.document,
+        "passage": judgement.passage,
+        "title": judgement.title,
+        "text": judgement.text,
+        "text_hash": text_hash(judgement.encoded),
+        "relevant": judgement.relevant,
+        "rank": judgement.rank,
+        "score": judgement.score,
+        "mode": None if judgement.mode is None else str(judgement.mode),
+        "encoder": judgement.encoder,
+        "fingerprint": judgement.fingerprint,
+        "generation": judgement.generation,
+        "created_at": judgement.created_at,
+    }
+    anew = {name: value for name, value in values.items() if name not in _KEY}
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(judgements).values(values)
+    connection.execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=anew))
+
+
+def take_back(
+    connection: sa.Connection, collection_id: int, query: str, document_id: str, passage: int | None
+) -> int:
+    """Forget what was said of a query and a passage, or all of a document's; how many there were."""
+    where = _of(collection_id, query) & (judgements.c.document_id == document_id)
+    if passage is not None:
+        where &= judgements.c.passage == passage
+    return connection.execute(judgements.delete().where(where)).rowcount
+
+
+def forget(connection: sa.Connection, collection_id: int) -> None:
+    """Forget all judgements of a collection that is about to be removed in this transaction.
+
+    Whoever judges meanwhile waits for its row to be gone, and is told so.
+    """
+    of_it = collections.c.id == collection_id
+    connection.execute(sa.select(collections.c.id).where(of_it).with_for_update())
+    connection.execute(judgements.delete().where(judgements.c.collection_id == collection_id))
+
+
+def listed(
+    connection: sa.Connection,
+    collection_id: int,
+    query: str | None = None,
+    document_id: str | None = None,
+    *,
+    relevant: bool | None = None,
+) -> list[Judgement]:
+    """The judgements of a query, of a document, or all, in the order in which they were first made."""
+    where = _of(collection_id, query)
+    if document_id is not None:
+        where &= judgements.c.document_id == document_id
+    if relevant is not None:
+        where &= judgements.c.relevant.is_(relevant)
+    columns = [judgements.c[name] for name in _COLUMNS]
+    statement = sa.select(*columns, _state()).select_from(_with_documents()).where(where)
+    return [_judgement(row) for row in connection.execute(statement.order_by(judgements.c.id))]
+
+
+def queries(connection: sa.Connection, collection_id: int) -> list[JudgedQuery]:
+    """The queries that passages were judged for, in the order in which that began."""
+    relevant = sa.func.sum(sa.case((judgements.c.relevant, 1), else_=0))
+    statement = (
+        sa.select(
+            sa.func.min(judgements.c.query),  # one hash, one query
+            relevant,
+            sa.func.count() - relevant,
+            sa.func.max(judgements.c.created_at),
+        )
+        .where(judgements.c.collection_id == collection_id)
+        .group_by(judgements.c.query_hash)
+        .order_by(sa.func.min(judgements.c.id))
+    )
+    return [JudgedQuery(*row) for row in connection.execute(statement)]
+
+
+def counts(connection: sa.Connection, collection_id: int) -> JudgementCounts:
+    """How many judgements there are."""
+    each = (
+        sa.select(judgements.c.query_hash, judgements.c.relevant, _state())
+        .select_from(_with_documents())
+        .where(judgements.c.collection_id == collection_id)
+        .subquery()
+    )
+    states = (each.c.state == state.value for state in (JudgementState.CHANGED, JudgementState.REMOVED))
+    sums = [
+        sa.func.coalesce(sa.func.sum(sa.case((part, 1), else_=0)), 0)
+        for part in (each.c.relevant, ~each.c.relevant, *states)
+    ]
+    statement = sa.select(sa.func.count(each.c.query_hash.distinct()), *sums)
+    return JudgementCounts(*connection.execute(statement).one())
+
+
+def _of(collection_id: int, query: str | None) -> ColumnElement[bool]:
+    where = judgements.c.collection_id == collection_id
+    return where if query is None else where & (judgements.c.query_hash == query_hash(query))
+
+
+def _with_documents() -> sa.Join:
+    """Each judgement with its document, where that is there."""
+    document = (documents.c.collection_id == judgements.c.collection_id) & (
+        documents.c.id == judgements.c.document_id
+    )
+    return judgements.outerjoin(documents, document)
+
+
+def _state() -> ColumnElement[str]:
+    """What became of a judgement's passage.
+
+    The document's passages are found by an index that has their numbers: asked for all at once, SQLite would
+    read every passage of the collection.
+    """
+    of_document = passages.alias("of_document")
+    numbers = sa.select(of_document.c.number).where(
+        of_document.c.collection_id == judgements.c.collection_id,
+        of_document.c.document == documents.c.number,
+    )
+    same = sa.exists().where(
+        passages.c.collection_id == judgements.c.collection_id,
+        passages.c.number.in_(numbers.correlate(judgements, documents)),
+        passages.c.ordinal == judgements.c.passage,
+        passages.c.text_hash == judgements.c.text_hash,
+    )
+    return sa.case(
+        (documents.c.number.is_(None), JudgementState.REMOVED.value),
+        (same.correlate(judgements, documents), JudgementState.CURRENT.value),
+        else_=JudgementState.CHANGED.value,
+    ).label("state")
+
+
+def _judgement(row: Any) -> Judgement:  # noqa: ANN401 - a row whose columns are known by name alone
+    return Judgement(
+        query=row.query,
+        document=row.document_id,
+        passage=row.passage,
+        relevant=row.relevant,
+        title=row.title,
+        text=row.text,
+        rank=row.rank,
+        score=row.score,
+        mode=None if row.mode is None else SearchMode(row.mode),
+        encoder=row.encoder,
+        fingerprint=row.fingerprint,
+        generation=row.generation,
+        created_at=row.created_at,
+        state=JudgementState(row.state),
+    )

@@ -1,0 +1,48 @@
+"""Judgements: a person's word that a passage does or does not answer a query.
+
+Revision: 0005
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make the table; nothing was judged yet."""
+    op.create_table(
+        "judgements",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("collection_id", sa.Integer(), nullable=False),
+        sa.Column("query", sa.Text(), nullable=False),
+        sa.Column("query_hash", sa.String(length=32), nullable=False),
+        sa.Column("document_id", sa.Text(), nullable=False),
+        sa.Column("passage", sa.Integer(), nullable=False),
+        sa.Column("title", sa.Text(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("text_hash", sa.String(length=32), nullable=False),
+        sa.Column("relevant", sa.Boolean(), nullable=False),
+        sa.Column("rank", sa.Integer(), nullable=True),
+        sa.Column("score", sa.Double(), nullable=True),
+        sa.Column("mode", sa.String(length=10), nullable=True),
+        sa.Column("encoder", sa.Text(), nullable=True),
+        sa.Column("fingerprint", sa.String(length=64), nullable=True),
+        sa.Column("generation", sa.Integer(), nullable=True),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["collection_id"], ["collections.id"], name=op.f("fk_judgements_collection_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_judgements")),
+        sa.UniqueConstraint(
+            "collection_id",
+            "query_hash",
+            "document_id",
+            "passage",
+            name=op.f("uq_judgements_collection_id_query_hash_document_id_passage"),
+        ),
+        sqlite_autoincrement=True,
+    )

@@ -1,0 +1,28 @@
+"""Some queries to learn from, the others to measure on."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.judgements.judgement import Judgement
+
+__all__ = ["TEST_SHARE", "Part", "in_part"]
+
+TEST_SHARE = 0.2  # of the queries
+
+
+class Part(StrEnum):
+    """Which of the two; the words of a query decide, so it is in the same one for ever."""
+
+    TRAIN = "train"
+    TEST = "test"  # about a fifth of the queries
+
+
+def in_part(judgements: Iterable[Judgement], part: Part | None) -> list[Judgement]:
+    """The judgements whose query is in that part; None = all."""
+    return [one for one in judgements if part is None or _part_of(one.query) is part]
+
+
+def _part_of(query: str) -> Part:
+    drawn = int(query_hash(query)[:8], 16) / 16**8  # evenly from 0 to 1
+    return Part.TEST if drawn < TEST_SHARE else Part.TRAIN

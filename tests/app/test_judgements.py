@@ -1,0 +1,170 @@
+"""`nearsay judgements list|add|remove|export`, and the way back into evaluation and training."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+from nearsay.indexer import Library
+
+Run = Callable[..., Result]
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "dug", "owl", "sees", "at"]
+ROWS = [
+    {"id": "cat", "title": "Cat", "text": "the cat sat"},
+    {"id": "dog", "text": "the dog dug"},
+    {"id": "owl", "text": "owl sees at night\n\twell"},
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -> Run:
+    """Runs `nearsay …` on a collection of three documents, with the words encoder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
+    with Library.open("library") as library:
+        library.collection("pets").add_rows(ROWS)
+
+    def run_it(*arguments: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_it
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def judge(run: Run, query: str, id_: str, *, relevant: bool) -> None:
+    run("judgements", "add", "pets", query, "--id", id_, "--relevant" if relevant else "--not-relevant")
+
+
+def test_hits_are_judged_by_their_rank_with_all_that_the_search_said(run: Run) -> None:
+    hits = objects(run("search", "pets", "the cat", "--mode", "dense", "--json"))
+    judged = objects(
+        run(
+            *("judgements", "add", "pets", "the cat", "--hit", "1", "--hit", "3", "--id", hits[1]["id"]),
+            *("--not-relevant", "--mode", "dense", "--json"),
+        )
+    )
+    assert [one["document"] for one in judged] == [hits[0]["id"], hits[2]["id"], hits[1]["id"]]
+    assert [(one["rank"], one["score"], one["mode"]) for one in judged] == [
+        (1, hits[0]["score"], "dense"),
+        (3, hits[2]["score"], "dense"),
+        (None, None, None),
+    ]
+    assert objects(run("judgements", "list", "pets", "--json")) == judged
+
+
+def test_what_was_judged_is_listed_counted_and_taken_back(run: Run) -> None:
+    said = run("judgements", "add", "pets", "night birds", "--id", "owl", "--relevant")
+    assert said.stdout == "relevant: owl, passage 0: owl sees at night well\n"
+    judge(run, "night birds", "cat", relevant=False)
+    judge(run, "digging", "dog", relevant=True)
+    listed = run("judgements", "list", "pets", "--query", "night birds")
+    assert [line.split()[:4] for line in listed.stdout.splitlines()[1:]] == [
+        ["yes", "night", "birds", "owl"],
+        ["no", "night", "birds", "cat"],
+    ]
+    assert listed.stderr == "3 judgements of 2 queries: 2 relevant, 1 not\n"
+    assert len(objects(run("judgements", "list", "pets", "--not-relevant", "--json"))) == 1
+    assert len(objects(run("judgements", "list", "pets", "--id", "owl", "--json"))) == 1
+    queries = objects(run("judgements", "list", "pets", "--queries", "--json"))
+    assert [(one["query"], one["relevant"], one["not_relevant"]) for one in queries] == [
+        ("night birds", 1, 1),
+        ("digging", 1, 0),
+    ]
+    assert run("judgements", "list", "pets", "--queries").stdout.splitlines()[1].split()[:4] == [
+        "night", "birds", "1", "1",
+    ]  # fmt: skip
+    assert run("judgements", "remove", "pets", "digging", "--id", "dog").stderr == "taken back: 1\n"
+    refused = run("judgements", "remove", "pets", "digging", "--id", "dog", code=1)
+    assert "'dog' was not judged for that query" in refused.stderr
+
+
+def test_a_judgement_of_a_removed_document_says_so(run: Run) -> None:
+    judge(run, "digging", "dog", relevant=True)
+    run("index", "remove", "pets", "--id", "dog")
+    listed = run("judgements", "list", "pets")
+    assert " removed " in listed.stdout
+    assert listed.stderr.endswith("1 relevant, 0 not; 1 of documents removed since\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("add", "pets", "cat", "--id", "cat"), 2, "Say --relevant or --not-relevant."),
+        (("add", "pets", "cat", "--relevant"), 2, "Say what is judged"),
+        (("add", "pets", "cat", "--hit", "1", "--passage", "0", "--relevant"), 2, "--passage is of the one"),
+        (("add", "pets", "cat", "--hit", "9", "--relevant"), 1, "there is no hit 9: the search gives 3"),
+        (("add", "pets", "cat", "--id", "cow", "--relevant"), 1, "'pets' has no document 'cow'"),
+        (("list", "pets", "--queries", "--id", "cat"), 2, "--queries lists all of them"),
+        (("list", "none"), 1, "there is no collection 'none'"),
+        (("export", "pets", "--out", "all.jsonl"), 1, "nothing was judged in 'pets'"),
+        (("export", "pets", "--out", "all.csv"), 1, "does not end with .jsonl"),
+    ],
+)
+def test_what_is_wrong_is_one_line(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
+    refused = run("judgements", *arguments, code=code)
+    assert message in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_an_export_says_what_it_wrote(run: Run) -> None:
+    judge(run, "night birds", "owl", relevant=True)
+    judge(run, "night birds", "cat", relevant=False)
+    said = run("judgements", "export", "pets", "--as", "training", "--out", "rows.jsonl")
+    assert said.stdout == "1 triplets of 1 query written to rows.jsonl\n"
+    assert "all judged queries are in it" in said.stderr
+    said = run("judgements", "export", "pets", "--as", "evaluation", "--out", "judged")
+    assert said.stdout == "2 judgements of 1 query among 3 passages written to judged\n"
+    row = objects(run("judgements", "export", "pets", "--out", "all.jsonl", "--json"))[0]
+    assert row == {
+        "out": "all.jsonl",
+        "form": "lines",
+        "rows": 2,
+        "queries": 1,
+        "passages": None,
+        "notes": [],
+    }
+
+
+def test_judgements_measure_an_encoder_and_train_the_next(run: Run, save_bert: Callable[..., Path]) -> None:
+    for query in ("query 0", "query 1", "query 5"):  # the last one is to measure on
+        judge(run, query, "cat", relevant=True)
+        judge(run, query, "dog", relevant=False)
+    run("judgements", "export", "pets", "--as", "training", "--part", "train", "--out", "rows.jsonl")
+    run("judgements", "export", "pets", "--as", "evaluation", "--part", "test", "--out", "judged")
+    base = str(save_bert("bert", WORDS, hidden_size=16, max_position_embeddings=32))
+    always = ("--device", "cpu", "--precision", "float32")
+    trained = run(
+        *("train", "sentence", "rows.jsonl", "--base", base, "--steps", "2", "--batch", "2"),
+        *("--evaluate", "retrieval:judged", "--out", "mine", "--json", *always),
+    )
+    assert "2 tuples" in trained.stderr
+    assert "left out" not in trained.stderr
+    assert objects(trained)[0]["evaluations"][0]["items"] == 1
+    measured = objects(run("evaluate", "retrieval", "judged", "--encoder", "mine", "--json", *always))[0]
+    assert (measured["queries"], measured["documents"]) == (1, 3)
+
+
+def test_an_encoder_is_not_measured_on_the_queries_that_it_learned_from(
+    run: Run, save_bert: Callable[..., Path]
+) -> None:
+    judge(run, "query 0", "cat", relevant=True)
+    run("judgements", "export", "pets", "--as", "training", "--out", "rows.jsonl")
+    run("judgements", "export", "pets", "--as", "evaluation", "--out", "judged")
+    base = str(save_bert("bert", WORDS, hidden_size=16, max_position_embeddings=32))
+    refused = run(
+        *("train", "sentence", "rows.jsonl", "--base", base, "--evaluate", "retrieval:judged"),
+        *("--out", "mine", "--device", "cpu"),
+        code=1,
+    )
+    assert "every row of rows is also in judged" in refused.stderr
