@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from nearsay.app.cli import main
+from nearsay.app.cli.ui import ui
 from nearsay.data import samples
 from nearsay.training.sentence.bundled import bundled_folder
 
@@ -134,11 +135,16 @@ def test_the_first_screen_has_the_two_commands_and_make_knows_them() -> None:
 @pytest.mark.parametrize("command", [*COMMANDS, *MEASURED])
 def test_every_command_of_the_readme_does_what_it_says(command: str, home: Path) -> None:
     words = shlex.split(command.replace("--minutes 30", "--minutes 0.02"), comments=True)
-    if words[0] == "nearsay":
+    if words[1:2] == [
+        "ui"
+    ]:  # serves until it is stopped: tests/app/ui does that; here it has to be understood
+        with ui.make_context("ui", words[2:]) as context:
+            assert context.params
+    elif words[0] == "nearsay":
         done = CliRunner().invoke(main, words[1:])
         assert done.exit_code == 0, done.output
     else:  # the ways to install, which making this environment has run already
-        assert words[0] == "make" or "pip install '.[cpu,documents]'" in command
+        assert words[0] == "make" or "pip install '.[cpu,documents,ui]'" in command
 
 
 @pytest.mark.slow

@@ -42,6 +42,12 @@ def index() -> None:
 @click.option("--encoding", metavar="NAME", help="UTF-8 if left out.")
 @click.option("--delimiter", metavar="CHAR", help="Of csv; seen in the header if left out.")
 @click.option(
+    "--relative-to",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Call files by their place in this folder, not by their whole path: they may move with it.",
+)
+@click.option(
     "--max-text-bytes", type=int, default=4 * 2**20, show_default=True, help="Longer rows are skipped."
 )
 @click.option(
@@ -72,6 +78,7 @@ def add(
     whole_file: bool,
     encoding: str | None,
     delimiter: str | None,
+    relative_to: str | None,
     max_text_bytes: int,
     chunking: str | None,
     encoder: str | None,
@@ -112,6 +119,7 @@ def add(
         encoding=encoding,
         delimiter=delimiter,
         max_text_bytes=max_text_bytes,
+        relative_to=relative_to,
     )
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(checked_files(sources, options)) if strict else None
@@ -161,7 +169,11 @@ def remove(
         if everything:
             count = target.overview().documents
             if not yes:
-                click.confirm(f"Remove '{collection}' with its {count:,} documents?", abort=True, err=True)
+                judged = target.judgements.counts().judgements
+                also = f" and {judged:,} judgements" if judged else ""
+                click.confirm(
+                    f"Remove '{collection}' with its {count:,} documents{also}?", abort=True, err=True
+                )
             target.delete()
             click.echo(f"removed the collection '{collection}' with {count:,} documents", err=True)
             return

@@ -94,7 +94,7 @@ def _engine(url: str | sa.URL) -> sa.Engine:
         if parsed.get_backend_name() == "postgresql":
             # A transaction sees one state from beginning to end, as in SQLite.
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
-        engine = sa.create_engine(parsed, json_serializer=json_text, **options)
+        engine = sa.create_engine(parsed, json_serializer=_json, **options)
     except (ArgumentError, NoSuchModuleError, ValueError):
         shown = re.sub(r":.*@", "://***@", str(url))  # it may hold a password: the cause names it, too
         raise BadInputError(
@@ -170,3 +170,8 @@ def _translate(error: DBAPIError, url: str) -> NearsayError:
 
 def _place(url: str) -> str:
     return str(Path(url.removeprefix("sqlite:///"))) if url.startswith("sqlite:///") else url
+
+
+def _json(value: object) -> str:
+    """A function of its own: psycopg caches by a function's code, and warns of closures."""
+    return json_text(value)
