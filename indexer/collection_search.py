@@ -37,10 +37,11 @@ class SearchOptions:
     fusion: Fusion | str
     rerank: str | PairJudge | None
     explain: bool
+    generation: int | None = None
 
 
 class CollectionSearch:
-    """Encodes queries as the live generation was encoded, and searches its newest snapshot."""
+    """Encodes queries as the generation that is searched was encoded, and searches its newest snapshot."""
 
     def __init__(self, store: Store, encoder: CollectionEncoder, snapshot: LatestSnapshot) -> None:
         """Nothing is read or loaded yet."""
@@ -60,7 +61,7 @@ class CollectionSearch:
         if not queries:
             return []
         judge = None if options.rerank is None else self._judges.judge(options.rerank)
-        snapshot = self._snapshot.take()
+        snapshot = self._snapshot.take(options.generation)
         encoder: TextEncoder | None = None
         vectors: NDArray[np.float32] | None = None
         if mode is not SearchMode.LEXICAL or options.explain:

@@ -33,6 +33,7 @@ __all__ = [
     "promotable",
     "promote",
     "rebuild",
+    "searched",
 ]
 
 
@@ -197,6 +198,16 @@ def last_retired(store: Store, collection: CollectionRow) -> GenerationRow:
             f"See: nearsay index show {collection.name}"
         )
     return max(retired, key=lambda generation: (generation.promoted_at or "", generation.number))
+
+
+def searched(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
+    """The generation of that number, to search in; UnknownGenerationError if it is not there or not ready."""
+    found = _numbered(every, number, collection)
+    if found.state is GenerationState.BUILDING:
+        raise UnknownGenerationError(
+            f"generation {number} of '{collection}' is still being built. Wait until it is ready"
+        )
+    return found
 
 
 def _numbered(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:

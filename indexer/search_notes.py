@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue import documents
+from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.filters.expression import fields
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.hybrid.lexical import LexicalCandidates
@@ -39,7 +40,15 @@ def search_notes(
         notes += _about_words(lexical, by_words_alone=by_words_alone)
     if found == 0 and where is not None:
         notes += _unknown_fields(connection, snapshot, where)
-    if snapshot.waiting:
+    if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
+        one = snapshot.waiting == 1
+        notes.append(
+            f"{snapshot.waiting} passage{' ' if one else 's '}came after generation "
+            f"{snapshot.generation.number} and {'was' if one else 'were'} not searched in it. They are "
+            f"embedded when it goes live: nearsay index promote {snapshot.collection.name} "
+            f"--generation {snapshot.generation.number}"
+        )
+    elif snapshot.waiting:
         notes.append(
             f"{snapshot.waiting} passages have no vector yet and were not searched. "
             f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"

@@ -126,14 +126,18 @@ class Snapshot:
 
 
 def take(
-    connection: sa.Connection, store: Store, collection: CollectionRow, before: Snapshot | None = None
+    connection: sa.Connection,
+    store: Store,
+    collection: CollectionRow,
+    before: Snapshot | None = None,
+    generation: GenerationRow | None = None,
 ) -> Snapshot | None:
-    """The collection's live generation as the transaction sees it; None if there is none yet.
+    """The collection's live generation, or another, as the transaction sees it; None if none is live yet.
 
     Segments that `before` had open already are not opened again. A damaged vectors segment raises
     DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without.
     """
-    generation = generations.live(connection, collection.id)
+    generation = generation or generations.live(connection, collection.id)
     if generation is None:
         return None
     if before is not None and before.collection.id != collection.id:

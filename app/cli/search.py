@@ -36,6 +36,12 @@ __all__ = ["search", "similar"]
     help="A cross-encoder that reads the first 50 candidates with the query and ranks them anew.",
 )
 @click.option("--explain", is_flag=True, help="Say of each result which words made it match.")
+@click.option(
+    "--generation",
+    type=int,
+    metavar="N",
+    help="Search in another generation than the live one, to compare: ready or retired.",
+)
 @json_option
 @library_options
 def search(
@@ -49,6 +55,7 @@ def search(
     by_document: bool,
     rerank: str | None,
     explain: bool,
+    generation: int | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
@@ -72,6 +79,7 @@ def search(
             by_document=by_document,
             rerank=rerank,
             explain=explain,
+            generation=generation,
         )
         print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf")
 

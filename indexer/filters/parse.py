@@ -38,6 +38,7 @@ _LARGEST = 2**63 - 1
 _LONGEST = 100_000  # characters of an expression
 _DEEPEST = 20  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
 _MOST = 500  # comparisons: SQLite's expressions are at most 1,000 deep, a level for each operand
+_SAME = {"==": "=", "≤": "<=", "≥": ">="}  # as a page may have set what was copied from it
 _DEEPEST_INPUT = 100  # before what stands inside one another is counted: Python's stack
 _HELP = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
@@ -233,7 +234,7 @@ def _compare(field: Path, operator: str, value: Scalar) -> Expression:
     if operator in ("!=", "<>"):
         return Not(Compare(field, Operator.EQUAL, value))
     try:
-        known = Operator("=" if operator == "==" else operator)
+        known = Operator(_SAME.get(operator, operator))
     except ValueError:
         raise BadFilterError(
             f"'{operator}' is not an operator. There are: =, !=, <, <=, >, >=, in, not in, contains, missing"

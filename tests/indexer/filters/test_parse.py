@@ -342,3 +342,8 @@ def test_whatever_mapping_is_given_makes_an_expression_or_a_bad_filter_error(
         parse(where)
     except BadFilterError as error:
         assert str(error)  # noqa: PT017 - both ends are right
+
+
+def test_a_sign_that_a_page_made_of_two_characters_is_understood() -> None:
+    assert parse("year ≥ 2019 and year ≤ 2021") == parse("year >= 2019 and year <= 2021")
+    assert parse({"year": {"≥": 2019}}) == parse({"year": {">=": 2019}})

@@ -1,0 +1,71 @@
+"""One side of a comparison: a generation, and how it is searched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.hybrid.fusion import Fusion
+from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.plan import Plan
+
+__all__ = ["Ranking", "Side", "comparable", "described", "usual_sides"]
+
+
+class Ranking(StrEnum):
+    """A mode, with how hybrid puts its two rankings together."""
+
+    HYBRID = "hybrid"  # weighted, by scores
+    BY_RANKS = "hybrid-rrf"  # by reciprocal ranks
+    DENSE = "dense"
+    LEXICAL = "lexical"
+
+    @property
+    def mode(self) -> SearchMode:
+        """What is searched by."""
+        return SearchMode(self.value.removesuffix("-rrf"))
+
+    @property
+    def fusion(self) -> Fusion:
+        """How two rankings become one."""
+        return Fusion.RECIPROCAL_RANK if self is Ranking.BY_RANKS else Fusion.WEIGHTED
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is asked on one side."""
+
+    generation: int
+    ranking: Ranking
+
+    def __str__(self) -> str:
+        """As it is called above its results."""
+        return f"generation {self.generation}, {self.ranking}"
+
+
+def comparable(generations: Sequence[GenerationRow]) -> list[GenerationRow]:
+    """The generations that can be searched, oldest first."""
+    return [each for each in generations if each.state is not GenerationState.BUILDING]
+
+
+def usual_sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
+    """The live generation, and beside it the newest that is ready, or else retired, or itself by meaning.
+
+    generations: `comparable` ones, one of them live
+    """
+    live = next(each.number for each in generations if each.state is GenerationState.LIVE)
+    others = [
+        each.number
+        for state in (GenerationState.READY, GenerationState.RETIRED)
+        for each in reversed(generations)
+        if each.state is state
+    ]
+    beside = Side(others[0], Ranking.HYBRID) if others else Side(live, Ranking.DENSE)
+    return Side(live, Ranking.HYBRID), beside
+
+
+def described(generation: GenerationRow) -> str:
+    """A generation in a few words: live · all-MiniLM-L6-v2 · 384 numbers a passage · exact."""
+    encoder = generation.encoder
+    plan = Plan.from_json(generation.plan)
+    return f"{generation.state} · {encoder.name} · {encoder.dimension} numbers a passage · {plan.kind}"

@@ -1,0 +1,93 @@
+"""The results as cards, each with what can be done with it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import streamlit as st
+
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.search.asked import Asked
+from nearsay.app.ui.search.card import card_html
+from nearsay.app.ui.search.closeness import SCORE_HELP
+from nearsay.app.ui.search.full_document import open_document
+from nearsay.app.ui.search.judging import judge_buttons
+from nearsay.app.ui.search.known_explanations import explained
+from nearsay.app.ui.search.likeness import like_buttons
+from nearsay.app.ui.search.shading import strongest_words
+from nearsay.app.ui.visit import Visit
+from nearsay.indexer import Hit
+from nearsay.indexer.explain.explanation import Explanation
+from nearsay.indexer.explain.matched_terms import matched_terms
+from nearsay.indexer.hybrid.mode import SearchMode
+
+__all__ = ["show_cards"]
+
+_AT_ONCE = 5  # hits that are explained together: the first are shaded while others wait
+
+
+def show_cards(
+    visit: Visit, asked: Asked, hits: Sequence[Hit], judged: Mapping[tuple[str, int], bool]
+) -> Callable[[], None]:
+    """Draw the cards; what is returned shades them, which takes longer and can wait for everything else."""
+    mode = None if asked.like else asked.mode
+    query = "" if asked.like else asked.query
+    terms = matched_terms(query, [(hit.title, hit.text) for hit in hits])
+    slots = []
+    for hit, words in zip(hits, terms, strict=True):
+        with st.container(border=True):
+            body = st.empty()
+            body.html(card_html(hit, mode, None, words.words))
+            slots.append((body, _actions(visit, asked, hit, mode, judged)))
+
+    def finish() -> None:
+        if not asked.shade or mode in (None, SearchMode.LEXICAL):
+            for hit, (_, why) in zip(hits, slots, strict=True):
+                _explain(why, hit, None)
+            return
+        for begin in range(0, len(hits), _AT_ONCE):
+            some = hits[begin : begin + _AT_ONCE]
+            found = explained(visit.collection, query, some)
+            for hit, one, (body, why) in zip(some, found, slots[begin : begin + _AT_ONCE], strict=True):
+                body.html(card_html(hit, mode, one))
+                _explain(why, hit, one)
+
+    return finish
+
+
+def _actions(
+    visit: Visit, asked: Asked, hit: Hit, mode: SearchMode | None, judged: Mapping[tuple[str, int], bool]
+) -> "st.delta_generator.DeltaGenerator":
+    """The buttons of a card; where its details go."""
+    key = f"{hit.id} {hit.passage}"
+    with st.container(horizontal=True, gap="small"):
+        if mode is not None:
+            judge_buttons(visit, asked.query, hit, mode, judged, page="search")
+        like_buttons(asked, hit.id, key)
+        if st.button("Document", key=f"open {key}", icon=":material/description:", type="tertiary"):
+            open_document(visit, hit.id, hit.start, hit.end)
+        with st.popover("Details", icon=":material/info:", type="tertiary", key=f"details {key}"):
+            return st.container()
+
+
+def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanation | None) -> None:
+    """Why it is here, and what it comes from."""
+    lineage = hit.lineage
+    with place:
+        if why is not None:
+            strongest = ", ".join(f"{word} {share:+.3f}" for word, share in strongest_words(why))
+            st.markdown(f"**Strongest words** {as_markdown(strongest)}")
+            if why.matched:
+                st.markdown(f"**Words of the query** {as_markdown(', '.join(why.matched))}")
+            if not why.exact:
+                st.caption("The shading is an approximation: this encoder's similarity is no sum over words.")
+            if why.seen < len(hit.text.rstrip()):
+                st.caption(f"The encoder read the first {why.seen:,} of {len(hit.text):,} characters.")
+        st.markdown(
+            as_markdown(
+                f"Document {hit.id}, passage {hit.passage + 1}"
+                + (f", from {hit.source}" if hit.source else "")
+            )
+        )
+        made = " → ".join((*lineage.made_by, lineage.encoder, f"generation {lineage.generation}"))
+        searched = f"{made}; vectors searched {lineage.plan} on {lineage.device}"
+        st.caption(as_markdown(searched))
+        st.caption(SCORE_HELP)

@@ -1,0 +1,47 @@
+"""Results taken away as a file."""
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from nearsay.app.ui.search.table import csv_of, json_lines_of
+from nearsay.indexer import Hits
+
+__all__ = ["offer_export"]
+
+_MOST = 10_000
+
+
+def offer_export(search: Callable[[int], Hits], name: str, k: int) -> None:
+    """Two buttons that make a file when they are pressed.
+
+    search: gives the k best; name: of the file, without its ending
+    """
+    with st.popover("Export", icon=":material/download:", help="The results as a file."):
+        count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The best so many.")
+        with st.container(horizontal=True):
+            st.download_button(
+                "CSV",
+                partial(_csv, search, int(count)),
+                f"{name}.csv",
+                "text/csv",
+                on_click="ignore",
+                help="For spreadsheets. A text that one would compute gets an apostrophe before it.",
+            )
+            st.download_button(
+                "JSON lines",
+                partial(_json_lines, search, int(count)),
+                f"{name}.jsonl",
+                "application/jsonl",
+                on_click="ignore",
+                help="As nearsay search --json prints them.",
+            )
+
+
+def _csv(search: Callable[[int], Hits], count: int) -> bytes:
+    return csv_of(search(count))
+
+
+def _json_lines(search: Callable[[int], Hits], count: int) -> bytes:
+    return json_lines_of(search(count))

@@ -1,0 +1,186 @@
+"""Filters as widgets made from the metadata, in the sidebar."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.search.asked import choices_now, keep_choices
+from nearsay.app.ui.search.choices import Choice, Choices, Value, said, without
+from nearsay.app.ui.search.values import bounds_of, counted_values, day_of, label_of
+from nearsay.app.ui.visit import Visit
+from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook
+
+__all__ = ["CLUSTER", "cluster_names", "show_chosen", "show_filters"]
+
+CLUSTER = "cluster"
+_MOST = 12  # fields with widgets of their own
+_CENTURY = dt.timedelta(days=36_525)
+Names = Mapping[Value, str]
+
+
+def cluster_names(visit: Visit) -> dict[Value, str]:
+    """What the clusters that hold passages are called, by number; none where nothing was clustered."""
+    return {each.number: each.name for each in visit.collection.explore.cluster_names() if each.level == 0}
+
+
+def show_filters(
+    visit: Visit, looks: Sequence[FieldLook], choices: Choices, clusters: Names, documents: int
+) -> None:
+    """A widget, or two, for each field.
+
+    clusters:  what they are called, by number; none where nothing was clustered
+    documents: of the collection
+    """
+    if clusters:
+        _values(CLUSTER, "Cluster", list(clusters), choices, clusters)
+    for look in looks[:_MOST]:
+        label = as_markdown(look.name.strip("`"))
+        if look.kind is FieldKind.CATEGORY:
+            counted = counted_values(visit, look, documents)
+            names = {value: label_of(value, count) for value, count in counted.items()}
+            _values(look.name, label, list(counted), choices, names)
+        elif look.kind is FieldKind.NUMBER:
+            _range(look, label, choices, *bounds_of(visit, look, documents))
+        elif look.kind is FieldKind.DATE:
+            _days(look, label, choices)
+        else:
+            _piece(look.name, label, choices)
+    if len(looks) > _MOST:
+        rest = ", ".join(look.name for look in looks[_MOST:])
+        st.caption(as_markdown(f"By hand: {rest}"))
+
+
+def show_chosen(choices: Choices, expert: str, clusters: Names) -> None:
+    """What is chosen, each with a way to take it back: it is seen where the sidebar is not."""
+    if not choices and not expert:
+        return
+    with st.container(horizontal=True, gap="small"):
+        for name, choice in choices.items():
+            words = said(name, choice, clusters if name == CLUSTER else None)
+            st.button(
+                as_markdown(words if len(words) <= 80 else f"{words[:79]}…"),
+                key=f"drop {name}",
+                icon=":material/close:",
+                help="Take this filter away.",
+                on_click=_drop,
+                args=(name,),
+            )
+        if expert:
+            st.button(
+                as_markdown(expert if len(expert) <= 80 else f"{expert[:79]}…"),
+                key="drop expert",
+                icon=":material/close:",
+                help="Take this filter away.",
+                on_click=_drop_expert,
+            )
+
+
+def _values(name: str, label: str, options: list[Value], choices: Choices, names: Names) -> None:
+    key = f"filter {name}"
+    chosen = choices.get(name, Choice()).values
+    every = [*options, *(value for value in chosen if value not in options)]
+    st.session_state[key] = list(chosen)
+    st.multiselect(
+        label,
+        every,
+        key=key,
+        format_func=lambda value: names.get(value, label_of(value)),
+        placeholder="Any",
+        on_change=_values_changed,
+        args=(name,),
+    )
+
+
+@telling_errors()
+def _values_changed(name: str) -> None:
+    _changed(name, values=tuple(st.session_state[f"filter {name}"]))
+
+
+def _range(look: FieldLook, label: str, choices: Choices, least: object, greatest: object) -> None:
+    whole = isinstance(least, int) and isinstance(greatest, int)
+    choice = choices.get(look.name, Choice())
+    from_, to = st.columns(2)
+    for place, side, seen, bound in (
+        (from_, "low", least, choice.low),
+        (to, "high", greatest, choice.high),
+    ):
+        key = f"filter {side} {look.name}"
+        number = bound if isinstance(bound, int | float) else None
+        whole_here = whole and (number is None or number == int(number))
+        st.session_state[key] = None if number is None else int(number) if whole_here else float(number)
+        with place:
+            st.number_input(
+                f"{label} from" if side == "low" else f"{label} to",
+                step=1 if whole_here else 0.1,
+                format="%d" if whole_here else "%g",
+                key=key,
+                placeholder=_figure(seen),
+                on_change=_bound_changed,
+                args=(look.name, side),
+            )
+
+
+@telling_errors()
+def _bound_changed(name: str, side: str) -> None:
+    value = st.session_state[f"filter {side} {name}"]
+    if isinstance(value, dt.date):
+        value = value.isoformat()
+    _changed(name, **{side: value})
+
+
+def _days(look: FieldLook, label: str, choices: Choices) -> None:
+    choice = choices.get(look.name, Choice())
+    low, high = day_of(look.low), day_of(look.high)
+    for side, bound in (("low", choice.low), ("high", choice.high)):
+        key = f"filter {side} {look.name}"
+        chosen = day_of(bound)
+        days = [day for day in (low, high, chosen) if day is not None] or [dt.date(2000, 1, 1)]
+        st.session_state[key] = chosen
+        st.date_input(
+            f"{label} from" if side == "low" else f"{label} to",
+            min_value=max(min(days), dt.date.min + _CENTURY) - _CENTURY,
+            max_value=min(max(days), dt.date.max - _CENTURY) + _CENTURY,
+            format="YYYY-MM-DD",
+            key=key,
+            on_change=_bound_changed,
+            args=(look.name, side),
+        )
+
+
+def _piece(name: str, label: str, choices: Choices) -> None:
+    key = f"filter piece {name}"
+    st.session_state[key] = choices.get(name, Choice()).piece
+    st.text_input(
+        f"{label} contains",
+        key=key,
+        help="A piece of the text, as it is written there: case counts.",
+        on_change=_piece_changed,
+        args=(name,),
+    )
+
+
+@telling_errors()
+def _piece_changed(name: str) -> None:
+    _changed(name, piece=st.session_state[f"filter piece {name}"])
+
+
+def _changed(name: str, **parts: object) -> None:
+    choices = choices_now()
+    keep_choices({**choices, name: replace(choices.get(name, Choice()), **parts)})  # type: ignore[arg-type]
+
+
+@telling_errors()
+def _drop(name: str) -> None:
+    keep_choices(without(choices_now(), name))
+
+
+def _drop_expert() -> None:
+    st.session_state["where"] = ""
+
+
+def _figure(value: object) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,175 @@
+"""What kind of values a metadata field holds, seen in some documents, so that a form can ask for them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import sqlalchemy as sa
+
+from nearsay.data.document import JsonValue
+from nearsay.indexer.catalogue.field_values import declared
+from nearsay.indexer.catalogue.tables import documents, field_values
+
+__all__ = ["SAMPLE", "FieldKind", "FieldLook", "field_looks", "looks_of"]
+
+SAMPLE = 1_000  # documents that are looked at
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
+_DIGITS = re.compile(r"[0-9]{1,18}")  # such a text counts as a number in filters
+_LONGEST = 80  # characters of a category
+_MOST_CATEGORIES = 200  # different values that can be chosen from, however many documents
+_REPEATED = 2.0  # documents a category, at least, where there are more than a few
+_FEW = 12
+_DEEPEST = 3  # names inside one another
+
+_PLAIN = re.compile(r"[^\W\d][\w-]*")
+_TAKEN = {"id", "title", "text", "source", "metadata", "cluster", "and", "or", "not", "in", "is"}
+
+Value: TypeAlias = str | int | float | bool
+_Bounds: TypeAlias = tuple[float | None, float | None, str | None, str | None]
+
+
+class FieldKind(StrEnum):
+    """How a field is asked for."""
+
+    CATEGORY = "category"  # short texts that come back, true and false, lists of such
+    NUMBER = "number"  # a range; texts of digits are numbers, too
+    DATE = "date"  # ISO dates and timestamps: from a day, to a day
+    TEXT = "text"  # anything else that is text: a piece of it
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLook:
+    """A metadata field as some documents have it."""
+
+    name: str  # as a filter writes it: year, author.name
+    kind: FieldKind
+    values: tuple[Value, ...]  # that were seen, the commonest first; of categories and of few numbers
+    low: str | int | float | None  # of numbers and dates: the least that was seen, and the greatest
+    high: str | int | float | None
+    documents: int  # that have it, of those that were looked at
+
+
+def field_looks(connection: sa.Connection, collection_id: int, sample: int = SAMPLE) -> list[FieldLook]:
+    """The fields of a collection's first documents; bounds of declared ones are those of all documents.
+
+    Fields that most documents have come first, then by name. Lists and objects that cannot be asked for, and
+    names that the filter language has no way to write, are left out.
+    """
+    statement = (
+        sa.select(documents.c.metadata)
+        .where(documents.c.collection_id == collection_id)
+        .order_by(documents.c.number)
+        .limit(sample)
+    )
+    looks = looks_of(connection.execute(statement).scalars())
+    bounds = {
+        _written(field.path): _bounds(connection, field.id) for field in declared(connection, collection_id)
+    }
+    return [_widened(look, bounds.get(look.name)) for look in looks]
+
+
+def looks_of(rows: Iterable[Mapping[str, JsonValue]]) -> list[FieldLook]:
+    """The fields of documents' metadata; see `field_looks`."""
+    found: dict[str, list[JsonValue]] = {}
+    for row in rows:
+        for name, value in _flat(row, (), _DEEPEST):
+            found.setdefault(name, []).append(value)
+    looks = [look for name, values in found.items() if (look := _look(name, values)) is not None]
+    return sorted(looks, key=lambda look: (-look.documents, look.name))
+
+
+def _flat(
+    row: Mapping[str, JsonValue], above: tuple[str, ...], deeper: int
+) -> Iterable[tuple[str, JsonValue]]:
+    for part, value in row.items():
+        path = (*above, part)
+        if isinstance(value, Mapping):
+            if deeper > 1:
+                yield from _flat(value, path, deeper - 1)
+        elif value is not None and (name := _written(path)) is not None:
+            yield name, value
+
+
+def _written(path: Sequence[str]) -> str | None:
+    """A field's name in a filter; None if the language has no way to write it.
+
+    One that means something else there reaches the metadata by its full name.
+    """
+    if all(_PLAIN.fullmatch(part) for part in path):
+        return ".".join(("metadata", *path) if path[0] in _TAKEN else path)
+    if len(path) > 1 or not path[0] or any(sign in path[0] for sign in '"`\0'):
+        return None
+    return f"`{path[0]}`"
+
+
+def _look(name: str, values: Sequence[JsonValue]) -> FieldLook | None:
+    count = len(values)
+    plain = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    simple: list[Value] = [one for one in plain if isinstance(one, str | int | float | bool)]
+    if not simple:
+        return None
+    lists = any(isinstance(value, list) for value in values)
+    numbers = [number for one in simple if (number := _number(one)) is not None]
+    if len(numbers) == len(simple) and not lists:
+        few = tuple(value for value, _ in Counter(numbers).most_common(_FEW + 1))
+        shown = tuple(sorted(few)) if len(few) <= _FEW else ()
+        return FieldLook(name, FieldKind.NUMBER, shown, min(numbers), max(numbers), count)
+    texts = [one for one in simple if isinstance(one, str)]
+    if len(texts) == len(simple) and not lists and all(_DAY.fullmatch(text) for text in texts):
+        days = [text[:10] for text in texts]
+        return FieldLook(name, FieldKind.DATE, (), min(days), max(days), count)
+    counts = Counter((isinstance(one, bool), one) for one in simple)  # True is 1 for Python
+    if _are_categories(counts, texts, len(simple)):
+        order = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0][1])))
+        return FieldLook(name, FieldKind.CATEGORY, tuple(value for (_, value), _ in order), None, None, count)
+    return None if not texts else FieldLook(name, FieldKind.TEXT, (), None, None, count)
+
+
+def _are_categories(counts: Counter[tuple[bool, Value]], texts: Sequence[str], values: int) -> bool:
+    if len(counts) > _MOST_CATEGORIES or any(len(text) > _LONGEST for text in texts):
+        return False
+    return len(counts) <= _FEW or values >= _REPEATED * len(counts)
+
+
+def _number(value: Value) -> float | int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return int(value) if _DIGITS.fullmatch(value) else None
+    return value
+
+
+def _bounds(connection: sa.Connection, field: int) -> _Bounds:
+    """The least and the greatest number and text of a declared field, from its index."""
+    columns = field_values.c
+    found: list[float | str | None] = []
+    for column in (columns.number, columns.text):
+        for order in (column.asc(), column.desc()):  # four looks into an index, where min and max scan
+            of_field = (columns.field == field, columns.element == sa.false(), column.is_not(None))
+            statement = sa.select(column).where(*of_field).order_by(order).limit(1)
+            found.append(connection.execute(statement).scalar_one_or_none())
+    low, high, first, last = found
+    return (
+        None if low is None else float(low),
+        None if high is None else float(high),
+        None if first is None else str(first),
+        None if last is None else str(last),
+    )
+
+
+def _widened(look: FieldLook, bounds: _Bounds | None) -> FieldLook:
+    if bounds is None or look.kind not in (FieldKind.NUMBER, FieldKind.DATE):
+        return look
+    low: str | float | None
+    high: str | float | None
+    low, high = bounds[:2] if look.kind is FieldKind.NUMBER else bounds[2:]
+    if isinstance(low, str) and isinstance(high, str):
+        low, high = low[:10], high[:10]
+        if not (_DAY.fullmatch(low) and _DAY.fullmatch(high)):  # another kind of text among them
+            return look
+    if low is None or high is None:
+        return look
+    return FieldLook(look.name, look.kind, look.values, low, high, look.documents)

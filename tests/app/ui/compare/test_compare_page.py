@@ -1,0 +1,64 @@
+"""The page Compare over a real library."""
+
+import html
+import re
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from nearsay.indexer import Library
+
+Page = Callable[..., AppTest]
+_QUERY = "frost on a cold clear night"
+
+
+def _drawn(app: AppTest) -> str:
+    (drawn,) = [element.body for element in app.html if "ns-versus" in element.body]
+    return drawn
+
+
+def _titles(drawn: str) -> tuple[list[str], list[str]]:
+    left, right = (re.findall(r"<b>([^<]*)</b>", part) for part in drawn.split("<img"))
+    return left, right
+
+
+@pytest.fixture
+def library(library_folder) -> Library:
+    with Library.open(library_folder, device="cpu") as library:
+        yield library
+
+
+def test_two_modes_stand_side_by_side(page: Page, library: Library) -> None:
+    app = page("compare", **{"q": _QUERY, "left-mode": "dense", "right-mode": "lexical"})
+    samples = library.collection("samples")
+    left, right = (samples.search(_QUERY, mode=mode) for mode in ("dense", "lexical"))
+    assert _titles(_drawn(app)) == tuple([html.escape(hit.title) for hit in side] for side in (left, right))
+    shared = {hit.id for hit in left} & {hit.id for hit in right}
+    longest = max(len(left), len(right))
+    assert app.metric[0].value == f"{len(shared) / longest:.0%}"
+
+
+def test_one_generation_is_told_how_another_is_made(page: Page) -> None:
+    app = page("compare")
+    assert any("index rebuild samples --encoder" in code.value for code in app.code)
+    assert app.selectbox(key="left-mode").value == "hybrid"
+    assert app.selectbox(key="right-mode").value == "dense"
+
+
+def test_a_filter_holds_on_both_sides(page: Page, library: Library) -> None:
+    app = page("compare", q=_QUERY, filter='{"level":["beginner"]}')
+    samples = library.collection("samples")
+    where = "level = 'beginner'"
+    left, right = (samples.search(_QUERY, mode=mode, where=where) for mode in ("hybrid", "dense"))
+    drawn = _titles(_drawn(app))
+    assert [len(side) for side in drawn] == [len(left), len(right)]
+    assert drawn[0][0] in left[0].title
+
+
+def test_passages_of_both_sides_can_be_judged(page: Page, library: Library) -> None:
+    app = page("compare", q=_QUERY, read="true")
+    next(button for button in app.button if button.label == "Not relevant").click()
+    app.run()
+    (kept,) = library.collection("samples").judgements.list()
+    assert (kept.query, kept.relevant, kept.rank, kept.mode) == (_QUERY, False, 1, "hybrid")

@@ -1,0 +1,173 @@
+"""A result as HTML, its score in words, and results as files."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from nearsay.app.ui.search.card import card_html, cut_at, metadata_line
+from nearsay.app.ui.search.closeness import in_words, score_line
+from nearsay.app.ui.search.examples import example_queries
+from nearsay.app.ui.search.full_document import document_html
+from nearsay.app.ui.search.shell_line import search_line, similar_line
+from nearsay.app.ui.search.table import csv_of, json_lines_of
+from nearsay.app.ui.search.values import day_of, label_of
+from nearsay.indexer.explain.explanation import BestSentence, Explanation
+from nearsay.indexer.hit import Hit, HitScores
+from nearsay.indexer.hybrid.mode import SearchMode
+
+MakeHit = Callable[..., Hit]
+_EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.mark.parametrize(
+    ("cosine", "word"),
+    [
+        (1.0, "very close"),
+        (0.75, "very close"),
+        (0.7499, "close"),
+        (0.55, "close"),
+        (0.35, "related"),
+        (0.34, "distant"),
+        (-1.0, "distant"),
+    ],
+)
+def test_a_cosine_has_a_word(cosine: float, word: str) -> None:
+    assert in_words(cosine) == word
+
+
+@pytest.mark.parametrize(
+    ("mode", "score", "scores", "line"),
+    [
+        (SearchMode.DENSE, 0.62, HitScores(dense=0.62), "close · cosine 0.62"),
+        (None, 0.62, HitScores(dense=0.62), "close · cosine 0.62"),
+        (SearchMode.HYBRID, 0.62, HitScores(0.62, None, 0.62), "close · cosine 0.62"),
+        (
+            SearchMode.HYBRID,
+            0.79,
+            HitScores(0.62, 4.0, 0.79),
+            "close · cosine 0.62 · ranked by 0.79 with its words",
+        ),
+        (SearchMode.LEXICAL, 12.34, HitScores(lexical=12.34), "by words · BM25 12.3"),
+        (SearchMode.HYBRID, 0.3, HitScores(lexical=4.0, fused=0.3), "by words · ranked by 0.30"),
+    ],
+)
+def test_a_score_is_said_as_what_it_is(
+    a_hit: MakeHit, mode: SearchMode | None, score: float, scores: HitScores, line: str
+) -> None:
+    assert score_line(a_hit(score=score, scores=scores), mode) == line
+
+
+def test_nothing_of_a_document_is_markup(a_hit: MakeHit) -> None:
+    hit = a_hit(title=_EVIL, text=_EVIL * 60, metadata={_EVIL: _EVIL, "b": [_EVIL], "c": {_EVIL: 1}})
+    made = card_html(hit, SearchMode.DENSE)
+    assert "<img" not in made
+    assert set(re.findall(r"</?(\w+)", made)) <= {"article", "div", "span", "details", "summary", "mark", "u"}
+
+
+def test_a_document_without_a_title_is_named_by_its_id(a_hit: MakeHit) -> None:
+    assert ">P19-1001</span>" in card_html(a_hit(title=" ", id_="P19-1001"), SearchMode.DENSE)
+
+
+def test_a_long_passage_is_folded_after_a_sentence() -> None:
+    text = "One sentence stands here. " * 50
+    at = cut_at(text)
+    assert text[:at].endswith("here. ")
+    assert 310 <= at <= 620
+    assert cut_at("x" * 800) == 800
+    assert cut_at("x" * 801) == 620
+    words = "word " * 161
+    assert words[cut_at(words) - 1] == " "
+
+
+def test_the_best_sentence_of_a_folded_passage_stays_in_sight(a_hit: MakeHit) -> None:
+    text = "Nothing is said here. " * 60 + "The answer stands at the end."
+    start = text.index("The answer")
+    best = BestSentence(text[start:], start, len(text), 0.9)
+    explanation = Explanation((), (), 0, (), 0, 0.5, 0, True, len(text), (), (), best)
+    made = card_html(a_hit(text=text), SearchMode.DENSE, explanation)
+    open_part = made.split("<details")[0]
+    assert '<span class="ns-best">The answer stands at the end.</span>' in open_part
+    assert "Show all" in made
+    whole = re.sub(r"<[^>]*>", "", made)
+    assert whole.count("Nothing is said here.") == 60
+
+
+def test_metadata_stands_on_one_line() -> None:
+    row = {"year": 2020, "tags": ["a", "b"], "open": True, "none": None, "empty": "", "who": {"name": "Ada"}}
+    assert metadata_line(row) == 'year 2020 · tags a, b · open true · who {"name": "Ada"}'
+    assert metadata_line({"a": 1, "b": 2, "c": 3}, 2) == "a 1 · b 2 · and 1 more"
+    assert metadata_line({"a": "x" * 100}) == f"a {'x' * 79}…"
+
+
+def test_a_table_has_a_column_a_field_and_no_formulas(a_hit: MakeHit) -> None:
+    hits = [
+        a_hit(title="=1+1", text="-2\nlines, and more", metadata={"year": 2020, "=evil": ["@a"]}),
+        a_hit(rank=2, score=-0.5, metadata={"later": "+x"}),
+    ]
+    rows = list(csv.DictReader(io.StringIO(csv_of(hits).decode("utf-8-sig"))))
+    assert rows[0]["title"] == "'=1+1"
+    assert rows[0]["text"] == "'-2\nlines, and more"
+    assert rows[0]["metadata.year"] == "2020"
+    assert rows[0]["metadata.=evil"] == '["@a"]'
+    assert rows[1]["metadata.later"] == "'+x"
+    assert rows[1]["score"] == "-0.5"
+    assert rows[1]["metadata.year"] == ""
+
+
+def test_json_lines_are_what_the_command_prints(a_hit: MakeHit) -> None:
+    hit = a_hit(title="=1+1", text="ä")
+    assert [json.loads(line) for line in json_lines_of([hit, hit]).splitlines()] == [
+        json.loads(json.dumps(hit.to_json()))
+    ] * 2
+
+
+def test_examples_read_like_queries() -> None:
+    passages = [
+        ("Short", "A first sentence that is fine. And another."),
+        ("A first sentence that is fine", "said twice"),
+        ("x" * 91, "y" * 91),
+        ("Why do owls turn their heads?", ""),
+        ("A fourth title that is good", ""),
+        ("Never reached at all", ""),
+    ]
+    assert example_queries(passages) == [
+        "A first sentence that is fine",
+        "Why do owls turn their heads?",
+        "A fourth title that is good",
+    ]
+
+
+def test_a_document_shows_its_passage_and_no_markup() -> None:
+    made = document_html(f"before {_EVIL} inside after", 7 + len(_EVIL) + 1, 7 + len(_EVIL) + 7)
+    assert '<span class="ns-passage">inside</span> after' in made
+    assert "<img" not in made
+
+
+def test_a_huge_document_is_shown_around_its_passage() -> None:
+    text = "a" * 50 + "THIS" + "b" * 50
+    made = document_html(text, 50, 54, longest=20)
+    assert "… aaaaaaaaaa<" in made
+    assert ">THIS</span>bbbbbb …" in made
+
+
+def test_the_command_line_says_the_same() -> None:
+    assert search_line("papers", "it's", 5, "year = 3", "dense", by_document=True, explain=True) == (
+        "nearsay search papers 'it'\"'\"'s' -k 5 --mode dense --where 'year = 3' --by-document --explain"
+    )
+    assert search_line("papers", "-x", 5, "", "dense") == "nearsay search papers -k 5 --mode dense -- -x"
+    assert similar_line("papers", ["a", "-b"], ["c"], 5, "") == (
+        "nearsay similar papers --id a --id=-b --not c -k 5"
+    )
+
+
+def test_values_are_written_for_a_label() -> None:
+    assert label_of(True) == "true"
+    assert label_of("two\nlines", 1203) == "two lines (1,203)"
+    assert len(label_of("x" * 100)) == 60
+    assert str(day_of("2021-03-05T10:00")) == "2021-03-05"
+    assert day_of("2021-13-45") is None
+    assert day_of(None) is None

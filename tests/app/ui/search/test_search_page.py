@@ -1,0 +1,205 @@
+"""The page Search over a real library."""
+
+import datetime as dt
+import html
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from nearsay.app.ui.settings import Settings
+from nearsay.indexer import Library
+
+Page = Callable[..., AppTest]
+_QUERY = "frost on a cold clear night"
+_ASK = {"q": _QUERY, "why": "false"}  # without the shading, which takes longest
+
+
+def _cards(app: AppTest) -> list[str]:
+    return [element.body for element in app.html if "ns-card" in element.body]
+
+
+def _titles(app: AppTest) -> list[str]:
+    return [
+        html.unescape(
+            re.sub(r"<[^>]*>", "", card.split('aria-level="3">')[1].split('<span class="ns-score">')[0])
+        )
+        for card in _cards(app)
+    ]
+
+
+def _pressed(app: AppTest, label: str, number: int = 0) -> AppTest:
+    [button for button in app.button if button.label == label][number].click()
+    app.run()
+    assert not app.exception
+    return app
+
+
+@pytest.fixture
+def library(library_folder) -> Library:
+    with Library.open(library_folder, device="cpu") as library:
+        yield library
+
+
+def test_without_a_query_it_says_what_there_is_and_offers_examples(page: Page) -> None:
+    app = page("search")
+    assert any("holds 160 documents" in each.value for each in app.markdown)
+    examples = [button for button in app.button if button.key.startswith("example")]
+    assert len(examples) == 3
+    examples[0].click()
+    app.run()
+    assert app.text_input(key="q").value == examples[0].label.replace("\\", "")
+    assert len(_cards(app)) == 10
+
+
+def test_a_query_in_the_address_shows_what_the_library_finds(page: Page, library: Library) -> None:
+    app = page("search", q=_QUERY, k="12")
+    hits = library.collection("samples").search(_QUERY, 12)
+    assert _titles(app) == [hit.title for hit in hits[:10]]
+    assert "<mark" in _cards(app)[0]
+    assert "ns-best" in "".join(_cards(app))
+    assert any("1 to 10 of the 12 best among 160 passages" in each.value for each in app.caption)
+    app = _pressed(app, "Further")
+    assert _titles(app) == [hit.title for hit in hits[10:]]
+    assert app.query_params["at"] == "11"
+    assert _titles(page("search", q=_QUERY, k="12", at="11")) == [hit.title for hit in hits[10:]]
+
+
+def test_modes_and_each_document_once_are_asked_of_the_library(page: Page, library: Library) -> None:
+    app = page("search", **_ASK, mode="lexical", once="true")
+    hits = library.collection("samples").search(_QUERY, mode="lexical", by_document=True)
+    assert _titles(app) == [hit.title for hit in hits]
+    assert "BM25" in _cards(app)[0]
+    assert "<u>" in _cards(app)[0]
+    assert "<mark" not in _cards(app)[0]
+
+
+def test_a_filter_stands_in_the_address_and_can_be_taken_back(page: Page, library: Library) -> None:
+    app = page("search", **_ASK)
+    widget = app.multiselect(key="filter level")
+    widget.set_value(["beginner"])
+    app.run()
+    assert app.query_params["filter"] == '{"level":["beginner"]}'
+    hits = library.collection("samples").search(_QUERY, where="level = 'beginner'")
+    assert _titles(app) == [hit.title for hit in hits]
+    shared = page("search", **_ASK, filter='{"level":["beginner"]}')
+    assert _titles(shared) == _titles(app)
+    assert shared.multiselect(key="filter level").value == ["beginner"]
+    shared.button(key="drop level").click()
+    shared.run()
+    assert _titles(shared) == [hit.title for hit in library.collection("samples").search(_QUERY)]
+
+
+def test_dates_have_bounds_to_choose_by(page: Page, library: Library) -> None:
+    app = page("search", **_ASK)
+    app.date_input(key="filter low date").set_value(dt.date(2022, 1, 1))
+    app.run()
+    hits = library.collection("samples").search(_QUERY, where="date >= 2022-01-01")
+    assert _titles(app) == [hit.title for hit in hits]
+    assert app.query_params["filter"] == '{"date":{"low":"2022-01-01"}}'
+
+
+def test_numbers_have_a_range_with_the_bounds_of_all_documents(page: Page, library: Library) -> None:
+    rows = [{"id": f"n{year}", "text": f"frost {year}", "year": year} for year in (2019, 2021)]
+    library.collection("samples").add_rows(rows)
+    app = page("search", **_ASK)
+    low, high = (app.number_input(key=f"filter {side} year") for side in ("low", "high"))
+    assert (low.value, low.placeholder, high.placeholder) == (None, "2019", "2021")
+    low.set_value(2020)
+    app.run()
+    assert app.query_params["filter"] == '{"year":{"low":2020}}'
+    assert len(_cards(app)) == 1
+    assert "frost 2021" in html.unescape(re.sub(r"<[^>]*>", "", _cards(app)[0]))
+
+
+def test_a_click_on_a_count_narrows_to_it(page: Page, library: Library) -> None:
+    app = page("search", **_ASK)
+    pills = app.button_group(key="facet level")
+    counts = {each.value: each.documents for each in library.collection("samples").facets("level").values}
+    assert f"beginner \\({counts['beginner']}\\)" in pills.options
+    pills.set_value(["beginner"])
+    app.run()
+    assert app.query_params["filter"] == '{"level":["beginner"]}'
+    assert len(app.button_group(key="facet level").options) == len(counts)  # to take another beside it
+
+
+def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, library: Library) -> None:
+    app = page("search", **_ASK, where="level = 'beginner'")
+    hits = library.collection("samples").search(_QUERY, where="level = 'beginner'")
+    assert _titles(app) == [hit.title for hit in hits]
+    wrong = page("search", **_ASK, where="level = ")
+    assert "cannot be read at column" in wrong.error[0].value
+    assert len(_cards(wrong)) == 10
+
+
+def test_an_address_that_makes_no_sense_is_told_and_the_rest_is_shown(page: Page) -> None:
+    app = page("search", **_ASK, filter="nonsense", at="x", like="")
+    assert "cannot be read" in app.warning[0].value
+    assert len(_cards(app)) == 10
+
+
+def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
+    app = page("search", q="zzzzqqq", mode="lexical", why="false")
+    assert any("Nothing was found" in each.value for each in app.markdown)
+    app = _pressed(app, "Search by meaning, too")
+    assert len(_cards(app)) == 10
+    app = page("search", **_ASK, where="level = 'nobody'")
+    app = _pressed(app, "Search without the filter")
+    assert len(_cards(app)) == 10
+
+
+def test_a_judgement_is_kept_shown_and_taken_back(page: Page, library: Library) -> None:
+    judgements = library.collection("samples").judgements
+    app = _pressed(page("search", **_ASK), "Relevant")
+    (kept,) = judgements.list()
+    assert (kept.query, kept.relevant, kept.rank, kept.mode, kept.generation) == (
+        _QUERY,
+        True,
+        1,
+        "hybrid",
+        1,
+    )
+    app = _pressed(app, "Not relevant", 1)
+    assert [one.relevant for one in judgements.list()] == [True, False]
+    again = page("search", **_ASK)
+    pressed = next(button for button in again.button if button.label == "Relevant")
+    assert pressed.icon == ":material/check_circle:"
+    app = _pressed(app, "Relevant")
+    assert [one.relevant for one in judgements.list()] == [False]
+
+
+def test_a_page_that_only_reads_has_no_judging(page: Page, settings: Settings) -> None:
+    app = page("search", settings=replace(settings, read_only=True), **_ASK)
+    assert len(_cards(app)) == 10
+    assert not [button for button in app.button if "elevant" in button.label]
+
+
+def test_more_like_this_has_an_address_of_its_own(page: Page, library: Library) -> None:
+    samples = library.collection("samples")
+    first, second = samples.search(_QUERY)[:2]
+    app = _pressed(page("search", **_ASK), "More like this")
+    assert app.query_params["like"] == first.id
+    assert _titles(app) == [hit.title for hit in samples.similar(first.id)]
+    app = _pressed(app, "Not like this")
+    away = samples.similar(first.id)[0].id
+    assert app.query_params["unlike"] == away
+    hits = samples.similar(first.id, without=away)
+    assert _titles(app) == [hit.title for hit in hits]
+    assert _titles(page("search", like=f'["{first.id}","{second.id}"]')) == [
+        hit.title for hit in samples.similar([first.id, second.id])
+    ]
+    app = _pressed(app, "Back to the search")
+    assert _titles(app)[0] == first.title
+
+
+def test_like_a_document_that_is_not_there_is_a_sentence(page: Page) -> None:
+    assert "has no document 'nobody'" in page("search", like="nobody").error[0].value.replace("\\", "")
+
+
+def test_a_document_is_shown_whole(page: Page, library: Library) -> None:
+    app = _pressed(page("search", **_ASK), "Document")
+    first = library.collection("samples").search(_QUERY)[0]
+    assert any("ns-document" in element.body for element in app.html)
+    assert any(first.id in caption.value.replace("\\", "") for caption in app.caption)
