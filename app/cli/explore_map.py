@@ -22,6 +22,7 @@ __all__ = ["map_"]
     metavar="FILE",
     help="Where to: .html (a page to move about in), .png, .svg, .parquet, .csv or .jsonl.",
 )
+@click.option("--no-file", is_flag=True, help="Only make the map, or bring it up to date, and keep it.")
 @click.option(
     "--colour-by",
     metavar="FIELD",
@@ -37,6 +38,8 @@ __all__ = ["map_"]
 def map_(
     collection: str,
     out: Path,
+    *,
+    no_file: bool,
     colour_by: str | None,
     anew: bool,
     seed: int | None,
@@ -57,9 +60,12 @@ def map_(
     """
     with open_library(place) as library, ProgressBar("mapping") as bar:
         explorer = library.collection(collection).explore
-        report = explorer.draw_map(out, where=where, colour_by=colour_by, anew=anew, seed=seed, progress=bar)
+        file = None if no_file else out
+        report = explorer.draw_map(file, where=where, colour_by=colour_by, anew=anew, seed=seed, progress=bar)
     if as_json:
         print_json(report)
+    elif report.out is None:
+        click.echo(f"the map of {report.mapped:,} passages is kept")
     else:
         click.echo(visible(f"{report.out}: {report.drawn:,} passages, {report.bytes / 1e6:.1f} MB"))
     print_notes(report.notes)

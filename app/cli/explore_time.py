@@ -93,10 +93,8 @@ def over_time(
 def _print(found: "ThroughTime", *, as_json: bool) -> None:
     everything = (*found.clusters, *((found.outside,) if found.outside.total else ()))
     if as_json:
-        for each in everything:
-            counts = dict(zip(found.periods, each.counts, strict=True))
-            line = {"cluster": each.number, "name": each.name, str(found.counted): each.total}
-            print_json(line | {"by": found.by, "field": found.field, "counts": counts, "trend": _trend(each)})
+        for line in found.to_json():
+            print_json(line)
     else:
         span = f"{found.periods[0]} to {found.periods[-1]}"
         rows = [
@@ -117,17 +115,6 @@ def _print(found: "ThroughTime", *, as_json: bool) -> None:
                 named = "; ".join(f"{each.number} {each.name}" for each in some[:5])
                 click.echo(visible(f"{word} most: {named}"))
     print_notes(found.notes)
-
-
-def _trend(each: "ClusterThroughTime") -> dict[str, object]:
-    trend = each.trend
-    return {
-        "statistic": round(trend.statistic, 3),
-        "first_share": round(trend.first, 6),
-        "last_share": round(trend.last, 6),
-        "grows": trend.grows,
-        "shrinks": trend.shrinks,
-    }
 
 
 def _word(each: "ClusterThroughTime") -> str:

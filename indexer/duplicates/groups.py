@@ -86,18 +86,22 @@ class DuplicateGroups:
                 if len(there) > 1:
                     yield DuplicateGroup(there[0], tuple(there[1:]), len(there))
 
+    def ids(self) -> list[tuple[str, ...]]:
+        """The documents of each group in order, its representative first, without those gone since.
+
+        BadInputError for groups of passages.
+        """
+        self._require_documents("listed as documents")
+        return [of_group for of_group in self._ids() if len(of_group) > 1]
+
     def keep_one(self, out: Path | BinaryIO) -> KeptReport:
         """Write every document but those that a representative stands for, as JSON lines for `index add`.
 
         Documents in no group are all written, those added since included. BadInputError for groups of
         passages: a document is kept or not, but not in part.
         """
-        if self.by is not By.DOCUMENT:
-            raise BadInputError(
-                "groups of passages cannot be written as documents, which are kept whole. "
-                "Group by document: --by document"
-            )
-        gone = self._stood_for()
+        self._require_documents("written as documents, which are kept whole")
+        gone = {id_ for of_group in self._ids() for id_ in of_group[1:]}
         left_out = 0
 
         def kept() -> Iterator[dict[str, object]]:
@@ -121,17 +125,18 @@ class DuplicateGroups:
             yield [self.members[self.starts[at] : self.starts[at + 1]] for at in range(begin, end)]
             begin = end
 
-    def _stood_for(self) -> set[str]:
-        """The ids of all documents of groups that are not the first that is there."""
+    def _ids(self) -> Iterator[tuple[str, ...]]:
+        """The ids of each group's documents that are there."""
         explored, collection = self._side.explored, self._side.snapshot.collection
-        gone: set[str] = set()
         for groups in self._pages():
             with explored.store.database.reading() as connection:
                 ids = document_ids(connection, collection.id, np.concatenate(groups))
             for numbers in groups:
-                there = [ids[number] for number in numbers.tolist() if number in ids]
-                gone.update(there[1:])
-        return gone
+                yield tuple(ids[number] for number in numbers.tolist() if number in ids)
+
+    def _require_documents(self, what: str) -> None:
+        if self.by is not By.DOCUMENT:
+            raise BadInputError(f"groups of passages cannot be {what}. Group by document: --by document")
 
 
 def find_duplicates(

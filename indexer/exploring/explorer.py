@@ -1,9 +1,14 @@
 """Everything that a collection says of itself without a query: `collection.explore`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue import clusterings
+from nearsay.indexer.catalogue.clusterings import NamedCluster
+from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.untouched import untouched
 from nearsay.indexer.clusters.assigning import Assigned, assign_newer
 from nearsay.indexer.clusters.clustered import cluster_collection
 from nearsay.indexer.clusters.clustering import Clustering
@@ -26,10 +31,13 @@ from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.newest import News, When, new_since
 from nearsay.indexer.exploring.outliers import outliers
 from nearsay.indexer.exploring.remote_passage import RemotePassage
-from nearsay.indexer.exploring.shown import Shown
+from nearsay.indexer.exploring.shown import Shown, rows_of
 from nearsay.indexer.exploring.through_time import Counted, ThroughTime, over_time
+from nearsay.indexer.filters.field_kinds import FieldLook, field_looks
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.maps.draw_map import MapReport, draw_map
+from nearsay.indexer.maps.drawing import Drawing, drawing
+from nearsay.indexer.maps.kept import kept_map, kept_map_number
 from nearsay.indexer.maps.map import Map
 from nearsay.indexer.maps.mapping import current_map
 from nearsay.indexer.progress import ProgressListener, unheard
@@ -104,6 +112,12 @@ class Explorer:
             self._explored, threshold, link=link, by=by, where=where, exact=exact, listener=progress
         )
 
+    def untouched(self, ids: Sequence[str], since: str) -> set[str]:
+        """Those of the documents that are there and were not written since a moment (ISO 8601, UTC)."""
+        collection = self._explored.snapshot().collection
+        with self._explored.store.database.reading() as connection:
+            return untouched(connection, collection.id, ids, since)
+
     def cluster(
         self,
         method: ClusterMethod | str | None = None,
@@ -152,6 +166,14 @@ class Explorer:
     def has_clusters(self) -> bool:
         """Whether the live generation was put into clusters."""
         return kept_row(self._explored) is not None
+
+    def cluster_names(self) -> tuple[NamedCluster, ...]:
+        """The names of the live generation's clusters, the lowest level first; none without clusters."""
+        row = kept_row(self._explored)
+        if row is None:
+            return ()
+        with self._explored.store.database.reading() as connection:
+            return tuple(clusterings.named_clusters(connection, row.id))
 
     def last_settings(self) -> dict[str, Any]:
         """What `cluster` was asked for when the live generation's clusters were made; empty without any."""
@@ -223,6 +245,12 @@ class Explorer:
         """
         return new_since(self._explored, when, field, count=count, where=where, listener=progress)
 
+    def fields(self) -> list[FieldLook]:
+        """What kind of values each metadata field holds, as seen in the first thousand documents."""
+        explored = self._explored
+        with explored.store.database.reading() as connection:
+            return field_looks(connection, explored.snapshot().collection.id)
+
     def map(
         self, *, anew: bool = False, seed: int | None = None, progress: ProgressListener = unheard
     ) -> Map:
@@ -233,9 +261,39 @@ class Explorer:
         """
         return current_map(self._explored, anew=anew, seed=seed, listener=progress)
 
+    def passages(self, numbers: Sequence[int]) -> list[PassageRow]:
+        """The passages of these numbers, by rising number, without those that are gone."""
+        rows = rows_of(self._explored, self._explored.snapshot(), numbers)
+        return [rows[number] for number in sorted(rows)]
+
+    def kept_map(self) -> Map | None:
+        """The map as it was kept, without laying out or adding anything; None if there is none yet."""
+        return kept_map(self._explored)
+
+    def kept_map_number(self) -> int | None:
+        """Another number whenever the kept map is another; None if there is none yet."""
+        return kept_map_number(self._explored)
+
+    def drawing(
+        self,
+        found: Map,
+        *,
+        where: Where | None = None,
+        colour_by: str | None = None,
+        most: int | None = None,
+        longest: int | None = None,
+    ) -> Drawing:
+        """What is drawn of a map: its points with their texts, metadata and clusters.
+
+        colour_by: "cluster" or a metadata field; None = by clusters where there are any
+        most:      of more points so many, drawn at random, always the same, are shown; None = all
+        longest:   characters of each text that are kept in memory; None = all
+        """
+        return drawing(self._explored, found, where=where, colour_by=colour_by, most=most, longest=longest)
+
     def draw_map(
         self,
-        out: str | Path,
+        out: str | Path | None,
         *,
         where: Where | None = None,
         colour_by: str | None = None,
@@ -245,12 +303,13 @@ class Explorer:
     ) -> MapReport:
         """Write the map to a file: .html (a page of its own), .png, .svg, .parquet, .csv or .jsonl.
 
+        out:       None = no file: the map is made, or brought up to date, and kept
         where:     what is drawn; the map is that of the whole collection
         colour_by: "cluster" or a metadata field; None = by clusters where there are any
         """
         return draw_map(
             self._explored,
-            Path(out),
+            None if out is None else Path(out),
             where=where,
             colour_by=colour_by,
             anew=anew,

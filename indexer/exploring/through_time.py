@@ -84,6 +84,21 @@ class ThroughTime:
             for period, count, total in zip(self.periods, each.counts, self.totals, strict=True)
         ]
 
+    def to_json(self) -> list[dict[str, Any]]:
+        """A JSON object for each cluster, the largest first, with its count in each period."""
+        return [
+            {
+                "cluster": each.number,
+                "name": each.name,
+                self.counted.value: each.total,
+                "by": str(self.by),
+                "field": self.field,
+                "counts": dict(zip(self.periods, each.counts, strict=True)),
+                "trend": each.trend.to_json(),
+            }
+            for each in (*self.clusters, *((self.outside,) if self.outside.total else ()))
+        ]
+
 
 def over_time(
     explored: Explored,

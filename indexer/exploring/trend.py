@@ -29,6 +29,16 @@ class Trend:
         """Whether more than chance makes it shrink."""
         return self.statistic <= -SURE
 
+    def to_json(self) -> dict[str, float | bool]:
+        """As a JSON object, rounded."""
+        return {
+            "statistic": round(self.statistic, 3),
+            "first_share": round(self.first, 6),
+            "last_share": round(self.last, 6),
+            "grows": self.grows,
+            "shrinks": self.shrinks,
+        }
+
 
 def trend(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> Trend:
     """The trend of counts among totals, one of each a period, evenly spaced; empty periods have no say.

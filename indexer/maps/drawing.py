@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,10 +131,7 @@ def _rows(
     for begin in range(0, ids.size, _PAGE):
         with explored.store.database.reading() as connection:
             some = ids[begin : begin + _PAGE].tolist()
-            page = passages.read_passages(connection, collection_id, some)
-        for number, row in page.items():
-            whole = longest is None or len(row.text) <= longest
-            rows[number] = row if whole else replace(row, text=row.text[:longest])
+            rows |= passages.read_passages(connection, collection_id, some, longest=longest)
         listener(Progress(min(begin + _PAGE, ids.size), ids.size, "reading", "passages"))
     return rows
 

@@ -201,3 +201,22 @@ def test_without_duplicates_there_is_no_group(library: Library) -> None:
     collection = library.collection("one")
     collection.add_rows([{"id": "a", "text": "i am"}])
     assert named(collection.explore.duplicates()) == []
+
+
+def test_groups_name_their_documents_without_those_gone_since(papers: Collection) -> None:
+    found = papers.explore.duplicates(0.94)
+    assert found.ids() == [("b", "c", "a"), ("d", "e")]
+    papers.remove(["b", "e"])
+    assert found.ids() == [("c", "a")]
+
+
+def test_groups_of_passages_name_no_documents(papers: Collection) -> None:
+    with pytest.raises(BadInputError, match=r"cannot be listed as documents.*--by document"):
+        papers.explore.duplicates(by="passage").ids()
+
+
+def test_documents_that_were_written_since_are_told_from_the_others(papers: Collection) -> None:
+    every = ["a", "b", "nobody"]
+    assert papers.explore.untouched(every, "2999-01-01T00:00:00.123+00:00") == {"a", "b"}
+    written = papers.document("a").updated_at
+    assert papers.explore.untouched(every, written) == set()  # within the same second: nobody knows

@@ -138,8 +138,8 @@ def test_a_passage_that_went_meanwhile_is_left_out(
 ) -> None:
     read = drawing_module.passages.read_passages
 
-    def without_one(*arguments: object) -> object:
-        found = read(*arguments)
+    def without_one(*arguments: object, **options: object) -> object:
+        found = read(*arguments, **options)
         found.pop(min(found))
         return found
 

@@ -1,0 +1,133 @@
+"""Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import streamlit as st
+
+from nearsay.app.runs import RunKind
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.explore.duplicate_group import apart_of, show_group
+from nearsay.app.ui.explore.duplicates_found import (
+    Groups,
+    groups_at_once,
+    groups_from_output,
+    left_over,
+    still_there,
+    superfluous,
+)
+from nearsay.app.ui.explore.looking import Look, found_by, show_command
+from nearsay.app.ui.explore.paged import show_paged
+from nearsay.app.ui.explore.pairs_view import show_pairs
+from nearsay.app.ui.explore.removing import ask_to_remove
+from nearsay.app.ui.visit import Visit
+from nearsay.indexer.duplicates.linking import Link
+
+__all__ = ["show_duplicates_view"]
+
+_QUICK = 8_000  # passages: every two are compared
+_A_PAGE = 5  # groups
+_LINKS = {
+    Link.TRANSITIVE: "a chain of near-duplicates leads from each to each",
+    Link.COMPLETE: "every two are near-duplicates",
+}
+
+
+def show_duplicates_view(visit: Visit) -> None:
+    """Groups of documents, or pairs of passages."""
+    what = st.segmented_control(
+        "What",
+        ["groups", "pairs"],
+        default="groups",
+        required=True,
+        key="dup_what",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    if what == "pairs":
+        show_pairs(visit)
+    else:
+        _show_groups(visit)
+
+
+def _show_groups(visit: Visit) -> None:
+    with st.container(horizontal=True):
+        threshold = st.slider(
+            "Least cosine",
+            0.80,
+            1.0,
+            0.95,
+            0.01,
+            key="dup_cosine",
+            bind="query-params",
+            help="How similar near-duplicates are: 1 is the same text, 0.95 a few words changed.",
+        )
+        link = st.selectbox(
+            "A group is",
+            [str(each) for each in Link],
+            key="dup_link",
+            bind="query-params",
+            help="; ".join(f"{name}: {said}" for name, said in _LINKS.items()) + ".",
+        )
+    name = visit.name or ""
+    arguments = ("explore", "duplicates", name, "--threshold", f"{threshold:g}", "--link", link)
+    look = Look(
+        "duplicates",
+        f"Duplicates in {name}",
+        RunKind.DUPLICATES,
+        arguments,
+        _QUICK,
+        lambda: groups_at_once(visit.collection, threshold, link),
+        groups_from_output,
+    )
+    found = found_by(visit, look)
+    if found is not None:
+        since = None if found.run is None else found.run.started_at
+        _show_found(visit, still_there(visit.collection, found.rows, since))
+    show_command(visit, arguments)
+
+
+def _show_found(visit: Visit, found: Groups) -> None:
+    groups = left_over(found, apart_of(visit))
+    hidden = len(found.groups) - len(groups)
+    for note in found.notes:
+        st.caption(as_markdown(note[:1].upper() + note[1:]))
+    if hidden:
+        st.caption(f"{hidden:,} groups are hidden in this session: you said that they are no duplicates.")
+    if not groups:
+        st.success("No two documents are that similar.", icon=":material/check_circle:")
+        return
+    gone = superfluous(groups)
+    with st.container(horizontal=True):
+        st.metric("groups", f"{len(groups):,}", width="content")
+        st.metric("documents could go", f"{len(gone):,}", width="content", help="If one of each group stays.")
+    with st.container(horizontal=True):
+        if visit.may_write and st.button(
+            "Keep the best of every group …", key="dup_all", icon=":material/done_all:"
+        ):
+            ask_to_remove(visit, gone, "The most central of each group stays, as it is.")
+        st.download_button(
+            "Export with one of each",
+            lambda: b"".join(_kept_lines(visit, frozenset(gone))),
+            file_name=f"{visit.name}-one-of-each.jsonl",
+            mime="application/x-ndjson",
+            icon=":material/download:",
+            key="dup_export",
+            on_click="ignore",
+            help="Every document but those that could go, as JSON lines that can be added again.",
+        )
+    show_paged(groups, _A_PAGE, "dup_page", partial(_show_some, visit))
+
+
+def _show_some(visit: Visit, groups: Sequence[tuple[str, ...]]) -> None:
+    for group in groups:
+        show_group(visit, group)
+
+
+def _kept_lines(visit: Visit, gone: frozenset[str]) -> Iterator[bytes]:
+    for document in visit.collection.documents():
+        if document.id not in gone:
+            row = {"id": document.id, "title": document.title, "text": document.text}
+            line = json.dumps(row | {"metadata": dict(document.metadata)}, ensure_ascii=False)
+            yield line.encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,176 @@
+"""Explore, the map: where every passage lies, and a table of those that were chosen on it."""
+
+from functools import partial
+from typing import Literal
+
+import streamlit as st
+
+from nearsay.app.runs import RunKind
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.explore.links import like_link
+from nearsay.app.ui.explore.looking import newest_runs, show_command, watch_newest
+from nearsay.app.ui.explore.mapped import (
+    columns_of,
+    documents_of,
+    drawn_places,
+    full_rows,
+    kept_drawing,
+    rows_at,
+)
+from nearsay.app.ui.explore.passage_html import passage_html
+from nearsay.app.ui.explore.removing import ask_to_remove
+from nearsay.app.ui.explore.rows_file import csv_bytes, json_lines_bytes
+from nearsay.app.ui.map_component.packed_map import PackedMap
+from nearsay.app.ui.map_component.selection import Selection
+from nearsay.app.ui.map_component.show_map import show_map
+from nearsay.app.ui.runs.watching import runs_of
+from nearsay.app.ui.visit import Visit
+
+__all__ = ["show_map_view"]
+
+_HITS = 50  # that stand out
+_SHOWN = 1_000  # rows of the table
+
+
+def show_map_view(visit: Visit) -> None:
+    """The map with what can be done on it; without one, the way to it."""
+    kept = kept_drawing(visit)
+    watch_newest(visit, newest_runs(visit, RunKind.MAP), "map")
+    if kept is None:
+        _offer(visit)
+        return
+    shown, mapped = kept
+    _say_what_is_missing(visit, shown, mapped)
+    asked = st.text_input(
+        "Highlight by meaning",
+        key="map_q",
+        bind="query-params",
+        placeholder="a question or a few words",
+        icon=":material/search:",
+    )
+    highlight = None
+    if asked.strip():
+        hits = visit.collection.search(asked, k=_HITS)
+        highlight = drawn_places(shown.drawn, hits)
+        st.caption(f"The {len(highlight):,} nearest of the passages that are drawn stand out.")
+    chosen = show_map(shown, key="explore_map", height=620, highlight=highlight)
+    _clicked(visit, shown, chosen)
+    _selected(visit, shown, chosen)
+    if visit.may_write:
+        with st.expander("Lay it out anew", icon=":material/refresh:"):
+            st.caption(
+                "New passages are put among the others, which stay where they are. Where many came, a map "
+                "laid out from nothing shows more; everything then lies elsewhere."
+            )
+            _start(visit, "Lay out anew", "--anew")
+    show_command(visit, ["explore", "map", visit.name or "", "--out", "map.html"])
+
+
+def _offer(visit: Visit) -> None:
+    st.markdown(
+        "On a map, passages that say nearly the same lie together: topics are islands, and what belongs "
+        "nowhere lies alone."
+    )
+    if visit.may_write:
+        _start(visit, "Make the map", kind="primary")
+        st.caption("It is made once and kept; 23,300 abstracts take about a minute.")
+    else:
+        st.info("There is no map yet, and this page only reads.")
+    show_command(visit, ["explore", "map", visit.name or "", "--no-file"])
+
+
+def _start(
+    visit: Visit, label: str, *arguments: str, kind: Literal["primary", "secondary"] = "secondary"
+) -> None:
+    at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.MAP))
+    if at_work or not visit.may_write:
+        return
+    if st.button(label, type=kind, icon=":material/scatter_plot:", key=f"map_start {label}"):
+        visit.check_writing()
+        command = ["explore", "map", visit.name or "", "--no-file", *arguments]
+        runs_of(visit).start(
+            RunKind.MAP,
+            command,
+            title=f"Map of {visit.name}",
+            collection=visit.name,
+            product=f"the map of {visit.name}",
+        )
+        st.rerun()
+
+
+def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
+    newer = visit.collection.snapshot().searchable - mapped
+    if newer > 0:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.info(f"{newer:,} passages came after the map and are not on it.")
+            _start(visit, "Place them")
+    if len(shown) < mapped:
+        st.caption(
+            f"{len(shown):,} of the {mapped:,} passages are drawn, taken at random and always the same ones; "
+            "what is selected is selected among them."
+        )
+    for note in shown.drawn.notes:
+        if "are drawn" not in note:
+            st.caption(as_markdown(note[:1].upper() + note[1:]))
+
+
+def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
+    """The passage that was clicked."""
+    if chosen.chosen is None:
+        return
+    drawn = shown.drawn.rows[chosen.chosen]
+    read = visit.collection.explore.passages([drawn.number])
+    with st.container(border=True):
+        for row in read:
+            st.html(passage_html(title=row.title or row.document_id, text=row.text, metadata=row.metadata))
+            like_link(row.document_id)
+        if not read:
+            st.caption("This passage was removed meanwhile.")
+
+
+def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
+    """What the lasso or the box holds: a table, files of it, and the end of it."""
+    places = chosen.places.tolist()
+    if not places:
+        st.caption("Draw around passages with the lasso or the box to see them in a table.")
+        return
+    documents = documents_of(shown.drawn, places)
+    st.subheader(f"{len(places):,} passages of {len(documents):,} documents selected")
+    rows = rows_at(shown.drawn, places[:_SHOWN])
+    st.dataframe(
+        [{name: _plain(value) for name, value in row.items()} for row in rows],
+        hide_index=True,
+        column_config={
+            "title": st.column_config.TextColumn("title", width="medium"),
+            "text": st.column_config.TextColumn("text", width="large"),
+            "cluster": st.column_config.TextColumn("cluster", width="medium"),
+        },
+    )
+    if len(places) > _SHOWN:
+        st.caption(f"The first {_SHOWN:,} are shown; the files below hold all.")
+    with st.container(horizontal=True):
+        for label, kind in (("CSV", "csv"), ("JSON lines", "jsonl")):
+            st.download_button(
+                label,
+                partial(_file, visit, shown, places, kind),
+                file_name=f"{visit.name}-selected.{kind}",
+                mime="text/csv" if kind == "csv" else "application/x-ndjson",
+                icon=":material/download:",
+                key=f"map_{kind}",
+                on_click="ignore",
+            )
+        if visit.may_write and st.button(
+            f"Remove {len(documents):,} documents …", icon=":material/delete:", key="map_remove"
+        ):
+            ask_to_remove(visit, documents)
+
+
+def _file(visit: Visit, shown: PackedMap, places: list[int], kind: str) -> bytes:
+    numbers = [shown.drawn.rows[place].number for place in places]
+    rows = full_rows(shown.drawn, places, visit.collection.explore.passages(numbers))
+    return csv_bytes(rows, columns_of(rows)) if kind == "csv" else json_lines_bytes(rows)
+
+
+def _plain(value: object) -> object:
+    """A cell: what is neither text nor a number is shown as text."""
+    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -1,0 +1,33 @@
+"""What a page remembers of a collection, and for how long: until something is committed to it."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import streamlit as st
+
+from nearsay.app.ui.visit import Visit
+
+__all__ = ["remembered", "state_of"]
+
+_Found = TypeVar("_Found")
+_MOST = 24  # findings of everybody who looks at the page
+_SECONDS = 3600.0
+
+
+def state_of(visit: Visit) -> str:
+    """Names the collection as it is now: another text once documents, vectors or clusters are others."""
+    snapshot = visit.collection.snapshot()
+    row = snapshot.collection
+    parts = (visit.library.store.folder, row.id, row.version, row.compactions, snapshot.generation.number)
+    return "|".join(str(part) for part in parts)
+
+
+def remembered(key: str, make: Callable[[], _Found]) -> _Found:
+    """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
+    return cast("_Found", _remembered(key, make))
+
+
+@st.cache_resource(max_entries=_MOST, ttl=_SECONDS, show_spinner="Looking …")
+def _remembered(key: str, _make: Callable[[], object]) -> object:
+    del key
+    return _make()

@@ -1,0 +1,112 @@
+"""What is said of clusters, and how they are asked for."""
+
+import numpy as np
+import pytest
+
+from nearsay.app.cli.explore_clusters import clusters as command
+from nearsay.app.ui.explore.cluster_form import cluster_arguments
+from nearsay.app.ui.explore.cluster_words import (
+    METHODS,
+    beneath,
+    listed,
+    members_of,
+    moved_words,
+    ordered,
+    share_words,
+)
+from nearsay.indexer.catalogue.clusterings import Members
+from nearsay.indexer.clusters.clustering import Cluster, Clustering
+from nearsay.indexer.clusters.matching import Move, Movement
+from nearsay.indexer.clusters.options import ClusterMethod
+
+
+def cluster(number, size, name="", *, level=0, parent=None, cohesion=0.5, silhouette=0.1):
+    return Cluster(
+        number, name or f"c{number}", False, ("sea", "salt"), (), size, cohesion, silhouette, parent, level
+    )
+
+
+CLUSTERS = (
+    cluster(1, 5, "boats", parent=9, cohesion=0.6),
+    cluster(2, 8, "ants", parent=9, silhouette=None),
+    cluster(3, 8, "zinc", cohesion=0.9),
+    cluster(9, 13, "animals at sea", level=1),
+)
+
+
+def numbers(found):
+    return [each.number for each in found]
+
+
+def test_clusters_come_by_size_and_then_by_number():
+    assert numbers(ordered(CLUSTERS)) == [2, 3, 1]
+    assert numbers(ordered(CLUSTERS, level=1)) == [9]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("cohesion", [3, 1, 2]), ("silhouette", [1, 3, 2]), ("name", [2, 1, 3]), ("number", [1, 2, 3])],
+)
+def test_clusters_come_in_the_order_that_is_asked_for(order, expected):
+    assert numbers(ordered(CLUSTERS, order=order)) == expected
+
+
+def test_a_cluster_is_found_by_its_name_and_by_its_terms():
+    assert numbers(ordered(CLUSTERS, wanted=" BOAT ")) == [1]
+    assert numbers(ordered(CLUSTERS, wanted="salt")) == [2, 3, 1]
+    assert ordered(CLUSTERS, wanted="nothing") == []
+
+
+def test_a_size_is_said_with_its_share():
+    assert share_words(CLUSTERS[0], 20) == "5 passages (25.0%), cohesion 0.60, silhouette 0.10"
+    assert share_words(CLUSTERS[1], 20) == "8 passages (40.0%), cohesion 0.50"
+
+
+def test_a_cluster_of_a_higher_level_holds_those_beneath_it():
+    assert numbers(beneath(CLUSTERS, 9)) == [2, 1]
+    assert members_of(CLUSTERS, 9) == {1, 2}
+    assert members_of(CLUSTERS, 3) == {3}
+
+
+def test_names_are_listed_as_in_a_sentence():
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def clustering(movement):
+    none = Members(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0))
+    return Clustering(
+        "papers", 1, "graph", {}, CLUSTERS, 21, 0, 0, movement, "2026-11-21", True, members=none
+    )
+
+
+def test_nothing_is_said_of_a_first_clustering():
+    assert moved_words(clustering(None)) == []
+
+
+def test_what_moved_is_said_by_name():
+    moved = Movement(20, 6, {1: 0.9}, (3,), (7, 8), {1: (1, 3)}, {2: (7, 8)}, (Move(None, 3, 4),))
+    assert moved_words(clustering(moved)) == [
+        "1 clusters kept, 1 new, 2 gone; 6 of 20 passages moved.",
+        "“boats” (1) split into “boats” (1) and “zinc” (3).",
+        "“ants” (2) was merged from cluster 7 and cluster 8.",
+        "4 passages went from no cluster to “zinc” (3).",
+    ]
+
+
+def test_every_method_is_explained():
+    assert set(METHODS) == set(ClusterMethod)
+
+
+def test_choices_become_a_command_that_the_command_line_takes():
+    chosen = {"clusters": 12, "threshold": None, "least-size": 3, "assign-outliers": True}
+    arguments = cluster_arguments("papers", "kmeans", chosen)
+    assert arguments == [
+        *("explore", "clusters", "papers", "--method", "kmeans"),
+        *("--clusters", "12", "--least-size", "3", "--assign-outliers"),
+    ]
+    read = command.make_context("clusters", arguments[2:]).params
+    assert (read["method"], read["clusters_"], read["least_size"]) == ("kmeans", 12, 3)
+    assert cluster_arguments("papers", "graph", {"resolution": 1.5, "assign-outliers": False})[3:] == [
+        *("--method", "graph", "--resolution", "1.5")
+    ]

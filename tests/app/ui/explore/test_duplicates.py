@@ -1,0 +1,100 @@
+"""Groups of near-duplicates for the page, and merging them."""
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.app.ui.explore.duplicate_group import group_key, labels_of
+from nearsay.app.ui.explore.duplicates_found import (
+    Groups,
+    groups_at_once,
+    groups_from_output,
+    left_over,
+    still_there,
+    superfluous,
+)
+from nearsay.app.ui.explore.merge_dialog import merge, merged_html
+from nearsay.app.ui.explore.pairs_view import pair_rows
+from nearsay.indexer import Library
+from nearsay.indexer.duplicates.merging import merged_metadata
+
+ROWS = [
+    {"id": "a", "text": "i am", "year": 2019},
+    {"id": "b", "text": "i am", "year": 2020, "venue": "acl"},
+    {"id": "c", "text": "the cat sat"},
+]
+
+
+@pytest.fixture
+def papers(tmp_path):
+    """Three documents, two of which say the same."""
+    words = WordsEncoder()
+    with Library.open(tmp_path / "library", load_encoder=lambda _: words) as library:
+        collection = library.collection("papers")
+        collection.add_rows(ROWS)
+        yield collection
+
+
+def test_a_run_and_a_look_at_once_give_the_same_groups(papers):
+    member = {"title": "", "text": "i am"}
+    printed = [{"representative": member | {"id": "a"}, "others": [member | {"id": "b"}], "size": 2}]
+    assert groups_from_output([*printed, "a line of text"]).groups == (("a", "b"),)
+    assert groups_at_once(papers, 0.95, "transitive").groups == (("a", "b"),)
+
+
+def test_groups_of_now_are_taken_as_they_are(papers):
+    found = Groups((("a", "b"),))
+    assert still_there(papers, found, None) is found
+
+
+def test_a_document_that_was_written_since_is_in_no_group_any_more(papers):
+    found = Groups((("a", "b"),))
+    assert still_there(papers, found, "2999-01-01T00:00:00.000+00:00") == found
+    assert still_there(papers, found, "2000-01-01T00:00:00.000+00:00").groups == ()
+
+
+def test_a_document_that_is_gone_is_in_no_group_any_more(papers):
+    papers.remove(["b"])
+    assert still_there(papers, Groups((("a", "b"),)), "2999-01-01T00:00:00.000+00:00").groups == ()
+
+
+def test_a_group_that_somebody_set_apart_is_left_out():
+    found = Groups((("a", "b"), ("c", "d")))
+    assert left_over(found, {frozenset(("b", "a"))}) == [("c", "d")]
+
+
+def test_all_but_the_first_of_each_group_can_go():
+    assert superfluous([("a", "b", "c"), ("d", "e")]) == ["b", "c", "e"]
+
+
+def test_the_widgets_of_two_groups_are_named_apart():
+    assert group_key(("b", "a")) == group_key(("a", "b"))
+    assert group_key(("a", "b")) != group_key(("a", "c"))
+
+
+def test_the_central_document_is_said_to_be(papers):
+    assert labels_of([papers.document("a"), papers.document("b")]) == {"a": "a: the central one", "b": "b"}
+
+
+def test_the_one_that_stays_takes_over_what_it_lacks(papers):
+    assert merge(papers, "a", ["b"]) == 1
+    assert papers.document("a").metadata == {"year": 2019, "venue": "acl"}
+    assert [document.id for document in papers.documents()] == ["a", "c"]
+
+
+def test_what_is_taken_over_and_what_is_lost_is_shown_as_text():
+    html = merged_html(merged_metadata({"a": "<b>"}, [{"a": "<i>", "<u>": ["x"]}]))
+    for tag in ("<b>", "<i>", "<u>"):
+        assert tag not in html
+    assert "&lt;b&gt; stays; lost: &lt;i&gt;" in html
+    assert "&lt;u&gt;: [&quot;x&quot;]" in html
+
+
+def test_a_pair_becomes_a_flat_row():
+    side = {"id": "a", "title": "A", "text": "i am", "ordinal": 0, "metadata": {}}
+    row = pair_rows([{"cosine": 0.987654, "first": side, "second": side | {"id": "b"}}])[0]
+    assert (row["cosine"], row["first id"], row["second id"], row["second text"]) == (
+        0.9877,
+        "a",
+        "b",
+        "i am",
+    )

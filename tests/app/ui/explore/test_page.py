@@ -1,0 +1,184 @@
+"""The page Explore, looked at without a browser."""
+
+import numpy as np
+import pytest
+
+from nearsay.app.runs import RunKind, Runs, RunState
+from nearsay.app.ui.explore import cluster_form, duplicates_view, map_view
+from nearsay.app.ui.explore.page import VIEWS
+from nearsay.app.ui.map_component.selection import Selection
+from nearsay.indexer import Library
+
+NOTES = {"collection": "notes"}
+
+
+class Recorder:
+    """Stands for the runs of the library: keeps what was to be started."""
+
+    def __init__(self):
+        self.started = []
+
+    def __call__(self, visit):
+        return self
+
+    def start(self, kind, arguments, **named):
+        self.started.append((kind, list(arguments)))
+
+
+def said(app):
+    """Everything that stands on the page as text."""
+    kinds = (app.markdown, app.caption, app.info, app.success, app.error, app.subheader, app.metric)
+    return "\n".join(str(each.value) for kind in kinds for each in kind)
+
+
+def press(app, label):
+    next(each for each in app.button if each.label.startswith(label)).click().run()
+    assert not app.exception
+    assert not app.error
+
+
+def labels(app):
+    return [each.label for each in app.button]
+
+
+def ids(settings, name):
+    with Library.open(settings.library, device="cpu") as library:
+        return [document.id for document in library.collection(name).documents()]
+
+
+def test_every_view_stands_without_an_error(page, explored):
+    app = page("explore", settings=explored)
+    for view in [*VIEWS, "map"]:
+        app.segmented_control(key="view").set_value(view).run()
+        assert not app.exception
+        assert not app.error
+    assert app.title[0].value == "Explore"
+
+
+def test_a_page_that_only_reads_offers_no_change(page, read_only):
+    app = page("explore", settings=read_only, view="duplicates", dup_cosine="0.9", state=NOTES)
+    assert "2 documents** say nearly the same" in said(app)
+    for view in VIEWS:
+        app.segmented_control(key="view").set_value(view).run()
+        assert not app.error
+        assert labels(app) == []
+
+
+def test_nothing_of_a_group_goes_before_somebody_has_said_yes(page, explored):
+    for label, yes in (
+        ("Keep this one", "Remove them"),
+        ("Merge into it", "Merge them"),
+        ("Keep the best of every group", "Remove them"),
+    ):
+        app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
+        assert [each.value for each in app.metric] == ["2", "2"]
+        assert yes not in labels(app)
+        press(app, label)
+        assert yes in labels(app)
+        assert len(ids(explored, "notes")) == 5
+
+
+def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explored):
+    app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
+    press(app, "No duplicates")
+    assert "1 groups are hidden in this session" in said(app)
+    assert len(ids(explored, "notes")) == 5
+
+
+def test_what_takes_long_is_a_run_that_is_read_back(page, explored, monkeypatch):
+    monkeypatch.setattr(duplicates_view, "_QUICK", 0)
+    app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
+    press(app, "Look now")
+    with Library.open(explored.library, device="cpu") as library:
+        runs = Runs(library)
+        (started,) = runs.list()
+        assert started.kind is RunKind.DUPLICATES
+        assert runs.wait(started.number).state is RunState.DONE
+    app.run()
+    assert "Look again" in labels(app)
+    assert [each.value for each in app.metric] == ["2", "2"]
+    assert said(app).count("2 documents** say nearly the same") == 2
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("notes").add_rows([{"id": "board", "text": "Another text altogether."}])
+    app.run()
+    assert [each.value for each in app.metric] == [
+        "1",
+        "1",
+    ]  # what was written since is no duplicate any more
+
+
+def test_a_cluster_gets_a_name_and_is_found_by_it(page, explored):
+    app = page("explore", settings=explored, view="clusters")
+    first = next(each for each in app.text_input if each.label == "New name")
+    first.input("things *of* the sea")
+    press(app, "Save")
+    app.text_input(key="cl_find").input("of* the").run()
+    assert "**things \\*of\\* the sea**" in said(app)
+    assert sum(each.label == "New name" for each in app.text_input) == 1
+
+
+def test_a_name_that_cannot_be_is_refused_in_a_sentence(page, explored):
+    app = page("explore", settings=explored, view="clusters")
+    next(each for each in app.text_input if each.label == "New name").input("  ")
+    next(each for each in app.button if each.label == "Save").click().run()
+    assert "is not a cluster\\'s name" in app.error[0].value
+
+
+def test_clusters_and_map_are_made_by_runs(page, explored, monkeypatch):
+    runs = Recorder()
+    monkeypatch.setattr(cluster_form, "runs_of", runs)
+    monkeypatch.setattr(map_view, "runs_of", runs)
+    app = page("explore", settings=explored, view="clusters", state=NOTES)
+    app.selectbox(key="cl_method").set_value("kmeans").run()
+    app.number_input(key="cl_k").set_value(3).run()
+    press(app, "Make clusters")
+    app.segmented_control(key="view").set_value("map").run()
+    press(app, "Make the map")
+    assert runs.started == [
+        (RunKind.CLUSTER, ["explore", "clusters", "notes", "--method", "kmeans", "--clusters", "3"]),
+        (RunKind.MAP, ["explore", "map", "notes", "--no-file"]),
+    ]
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """The first three points of the map are chosen; gives what the map was drawn with."""
+    given = {}
+
+    def show(shown, **named):
+        given.update(named, shown=shown)
+        places = np.arange(3)
+        return Selection(places, shown.drawn.ids[places], 1, ())
+
+    monkeypatch.setattr(map_view, "show_map", show)
+    return given
+
+
+def test_what_is_chosen_on_the_map_is_a_table(page, explored, chosen):
+    app = page("explore", settings=explored)
+    assert "3 passages of 3 documents selected" in said(app)
+    table = app.dataframe[0].value
+    assert list(table.columns[:5]) == ["title", "text", "cluster", "id", "passage"]
+    assert table["id"].tolist() == ids(explored, "samples")[:3]
+
+
+def test_what_is_chosen_on_the_map_stays_until_somebody_has_said_yes(page, explored, chosen):
+    app = page("explore", settings=explored)
+    before = ids(explored, "samples")
+    press(app, "Remove 3 documents")
+    assert "Remove them" in labels(app)
+    assert ids(explored, "samples") == before
+
+
+def test_what_is_asked_for_stands_out_on_the_map(page, explored, chosen):
+    app = page("explore", settings=explored, map_q="a cat that does not eat")
+    assert "50 nearest" in said(app)
+    assert len(chosen["highlight"]) == 50
+
+
+def test_passages_that_came_after_the_map_are_told(page, explored, chosen):
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("samples").add_rows([{"id": "new", "text": "something that came later"}])
+    app = page("explore", settings=explored)
+    assert "1 passages came after the map" in said(app)
+    assert "Place them" in labels(app)
