@@ -27,6 +27,7 @@ class ReadOptions:
     encoding: str | None = None  # of txt, csv, tsv, jsonl, markdown, html; None = UTF-8 or what a BOM says
     delimiter: str | None = None  # csv: one character; None = seen in the header line: , ; tab or |
     max_text_bytes: int = 4 * 2**20  # a longer row, or a longer text of a file, is a fault
+    relative_to: str | None = None  # a folder: files are called by their place in it, not by their whole path
 
     def __post_init__(self) -> None:
         if isinstance(self.metadata, str):

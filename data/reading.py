@@ -70,6 +70,9 @@ def read(
     if isinstance(sources, str | Path):
         sources = [sources]
     found, notes = find_sources(sources, options.format)
+    if options.relative_to is not None:
+        folder = Path(options.relative_to)
+        found = [source.relative_to(folder) for source in found]
     sizes = [source.size for source in found]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
     return Reading(

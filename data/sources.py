@@ -4,7 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +27,27 @@ class Source:
     format: Format | None  # None: told by its first byte (a pipe)
     size: int | None  # bytes on disk; None: not known before the end (a pipe)
     named: bool = True  # by the user; False: found in a folder or by a pattern
+    called: str | None = None  # its place in the folder that names are relative to; None: its whole path
 
     @property
     def document_source(self) -> str | None:
         """What its documents say as their source: the path; None for standard input and pipes."""
-        return None if self.path is None or self.size is None else self.path.as_posix()
+        if self.path is None or self.size is None:
+            return None
+        return self.called or self.path.as_posix()
+
+    def relative_to(self, folder: Path) -> "Source":
+        """The same, called by its place in a folder; BadInputError if it lies elsewhere."""
+        if self.path is None or self.size is None:
+            return self
+        try:
+            called = self.path.relative_to(folder.resolve()).as_posix()
+        except ValueError:
+            raise BadInputError(
+                f"{self.name} does not lie in {folder}, which names are to be relative to. "
+                "Name a folder that holds every file"
+            ) from None
+        return replace(self, called=called, name=called.encode("utf-8", "backslashreplace").decode())
 
 
 def find_sources(given: Sequence[str | Path], wanted: Format | None) -> tuple[list[Source], list[str]]:

@@ -2,12 +2,48 @@
 
 import streamlit as st
 
+from nearsay.app.ui.collections.adding import show_adding
+from nearsay.app.ui.collections.at_work import show_at_work
+from nearsay.app.ui.collections.documents_part import show_documents
+from nearsay.app.ui.collections.generations_part import show_generations
+from nearsay.app.ui.collections.health_part import show_health
+from nearsay.app.ui.collections.overview_part import show_overview
+from nearsay.app.ui.collections.part import NEXT_PART, PART, Part
+from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.welcome import offer_first_collection
 
 __all__ = ["show"]
 
+_PARTS = {
+    Part.OVERVIEW: show_overview,
+    Part.ADD: show_adding,
+    Part.DOCUMENTS: show_documents,
+    Part.GENERATIONS: show_generations,
+    Part.HEALTH: show_health,
+}
+
 
 def show(visit: Visit) -> None:
-    """Show the page."""
-    del visit
-    st.title("Collections")
+    """Show the page: what is at work, then one of its parts."""
+    if not visit.library.names():
+        offer_first_collection(visit)
+        return
+    st.title("Collections", anchor=False)
+    show_at_work(visit)
+    if said := st.session_state.pop("collections-said", None):
+        st.toast(as_markdown(said), icon=":material/check:")
+    parts = [part for part in Part if visit.may_write or part is not Part.ADD]
+    wanted = st.session_state.pop(NEXT_PART, None)
+    if wanted in parts:
+        st.session_state[PART] = wanted
+    part = st.segmented_control(
+        "Part of the page",
+        parts,
+        default=None if PART in st.session_state else Part.OVERVIEW,  # a button may have chosen one
+        required=True,
+        key=PART,
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    _PARTS[part or Part.OVERVIEW](visit)

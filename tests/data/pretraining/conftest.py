@@ -23,7 +23,7 @@ ENDINGS = ["##ish", "##ous"]
 def word_piece(words: Sequence[str]) -> Tokenizer:
     """Make a tokenizer that knows these pieces and no others, the special ones first."""
     vocabulary = {piece: number for number, piece in enumerate([*SPECIAL, *words])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - no password
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(SPECIAL)

@@ -268,7 +268,7 @@ def test_whole_words_are_refused_where_pieces_do_not_tell(
     from nearsay.data.pretraining.prepare import prepare_text
 
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "gull"]
-    level = Tokenizer(models.WordLevel(dict(zip(names, range(6), strict=True)), unk_token="[UNK]"))  # noqa: S106
+    level = Tokenizer(models.WordLevel(dict(zip(names, range(6), strict=True)), unk_token="[UNK]"))
     text = prepare_text([write("a.txt", "gull")], level, tmp_path / "prepared")
     config = ExampleConfig(packing=Packing.FULL_SENTENCES, masking=Masking.WHOLE_WORDS)
     with pytest.raises(BadInputError, match="need a WordPiece tokenizer; this one is WordLevel"):

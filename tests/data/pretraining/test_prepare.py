@@ -371,7 +371,7 @@ def test_empty_text_is_refused_and_leaves_nothing(
 
 
 def test_a_tokenizer_without_special_tokens_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
-    bare = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))  # noqa: S106
+    bare = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
     with pytest.raises(BadInputError, match=r"no \[PAD\], \[CLS\], \[SEP\], \[MASK\]"):
         prepare_text([write("a.txt", "gull")], bare, tmp_path / "prepared")
     assert not (tmp_path / "prepared").exists()

@@ -14,7 +14,7 @@ def test_they_are_found_by_their_names(tokenizer: Tokenizer) -> None:
 
 
 def test_a_tokenizer_without_them_is_refused_by_their_names() -> None:
-    bare = Tokenizer(models.WordPiece({"[UNK]": 0, "[CLS]": 1, "[PAD]": 2}, unk_token="[UNK]"))  # noqa: S106
+    bare = Tokenizer(models.WordPiece({"[UNK]": 0, "[CLS]": 1, "[PAD]": 2}, unk_token="[UNK]"))
     with pytest.raises(BadInputError, match=r"has no \[SEP\], \[MASK\].*nearsay train vocabulary"):
         SpecialTokens.from_tokenizer(bare)
 

@@ -1,0 +1,56 @@
+"""What an addition came to, from what its run printed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nearsay.app.ui.collections.card_words import counted
+
+__all__ = ["AddResult", "add_result"]
+
+_COUNTS: Final = (
+    ("added", "added"),
+    ("updated", "updated"),
+    ("relabelled", "with new metadata"),
+    ("unchanged", "unchanged"),
+    ("removed", "removed, no longer in their file"),
+)
+_GATE: Final = {"report": "found and kept", "skip": "removed again", "link": "linked"}
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """An addition in words."""
+
+    sentence: str
+    remarks: tuple[str, ...]  # what was cut, skipped, guessed
+    faults: tuple[Mapping[str, object], ...]  # the first rows that could not be used: file, line, why
+
+
+def add_result(output: Sequence[Any]) -> AddResult | None:
+    """From the lines of a run's output; None where there is no report among them."""
+    report = next((line for line in output if isinstance(line, Mapping) and "embedded" in line), None)
+    if report is None:
+        return None
+    parts = [f"{counted(report[name], 'document')} {said}" for name, said in _COUNTS if report.get(name)]
+    sentence = (
+        f"{', '.join(parts) or 'Nothing to add'}; {counted(report.get('embedded', 0), 'passage')} embedded."
+    )
+    remarks: list[str] = []
+    if report.get("truncated"):
+        remarks.append(
+            f"{counted(report['truncated'], 'passage')} longer than the encoder takes were cut at its limit."
+        )
+    gate = report.get("near_duplicates")
+    if gate and gate.get("looked_at"):
+        remarks.append(
+            f"Near-duplicates: {gate['count']:,} of {counted(gate['looked_at'], 'document')} "
+            f"{_GATE.get(str(gate['action']), '')} (cosine {gate['threshold']:g} and above)."
+        )
+    faults = report.get("faults") or ()
+    if report.get("fault_count"):
+        more = " Here are the first:" if report["fault_count"] > len(faults) else ""
+        remarks.append(f"{counted(report['fault_count'], 'row')} could not be used and were left out.{more}")
+    remarks += list(report.get("notes") or ())
+    rows = tuple({"file": fault["source"], "line": fault["line"], "why": fault["reason"]} for fault in faults)
+    return AddResult(sentence, tuple(remarks), rows)

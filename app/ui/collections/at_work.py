@@ -1,0 +1,136 @@
+"""Long work on collections: starting it, and showing it for as long as anybody wants to see it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.ui.collections.add_result import add_result
+from nearsay.app.ui.collections.part import NEXT_PART, Part, look_at
+from nearsay.app.ui.collections.uploads import Uploads
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.page_link import link_to, open_page
+from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
+from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import BadInputError
+
+__all__ = ["show_at_work", "show_command", "start"]
+
+_SHOWN: Final = (
+    *(RunKind.ADD, RunKind.REMOVE, RunKind.REBUILD, RunKind.PROMOTE, RunKind.ROLLBACK, RunKind.TUNE),
+    *(RunKind.COMPACT, RunKind.DEMO, RunKind.OTHER),
+)
+_FILLS: Final = (RunKind.ADD, RunKind.DEMO)
+_ASKED: Final = (
+    "walks are a tug of war, my arm is killing me",
+    "ceiling gadget keeps beeping though nothing is burning",
+    "why is the sky dark at night",
+)
+
+
+def start(
+    visit: Visit,
+    kind: RunKind,
+    arguments: Sequence[str],
+    *,
+    title: str,
+    collection: str | None,
+    elsewhere: bool = False,
+) -> None:
+    """Start a command in the background and show it; its number stands in the address.
+
+    elsewhere: this is another page than Collections, which is gone to
+    """
+    visit.check_writing()
+    run = runs_of(visit).start(kind, arguments, title=title, collection=collection)
+    st.session_state[NEXT_PART] = Part.OVERVIEW if kind in _FILLS else None
+    if elsewhere:
+        open_page("collections", run=str(run.number))
+    st.query_params["run"] = str(run.number)
+    st.rerun()
+
+
+def show_command(arguments: Sequence[str], visit: Visit) -> None:
+    """The same for a terminal."""
+    from nearsay.app.runs.command_line import shell_line
+
+    with st.expander("The same in a shell", icon=":material/terminal:"):
+        st.code(shell_line(arguments, visit.library.store.folder), language="bash", wrap_lines=True)
+
+
+def show_at_work(visit: Visit) -> bool:
+    """What is at work on collections now, and how the run ended that the address names; whether any is."""
+    _clear_uploads(visit)
+    at_work = [run for run in running_runs(visit) if run.kind in _SHOWN]
+    for run in at_work:
+        watch_run(visit, run.number, place="collections")
+    asked = _asked(visit)
+    if asked is not None and asked.number not in {run.number for run in at_work}:
+        _show_ended(visit, asked)
+    return bool(at_work)
+
+
+def _asked(visit: Visit) -> Run | None:
+    number = st.query_params.get("run", "")
+    if not number.isdecimal() or len(number) > 15:
+        return None
+    try:
+        run = runs_of(visit).get(int(number))
+    except BadInputError:
+        return None
+    return run if run.kind in _SHOWN else None
+
+
+def _show_ended(visit: Visit, run: Run) -> None:
+    result = add_result(run.output(100)) if run.kind is RunKind.ADD else None
+    watch_run(visit, run.number, place="collections", done=None if result is None else result.sentence)
+    if run.state is RunState.DONE and result is not None:
+        for remark in result.remarks:
+            st.caption(as_markdown(remark))
+        if result.faults:
+            st.dataframe(list(result.faults), hide_index=True, height="content")
+    if run.state is RunState.DONE and run.kind in _FILLS and run.collection in visit.library.names():
+        _go_on(run)
+    else:
+        _close()
+
+
+def _go_on(run: Run) -> None:
+    """From a collection that was filled to a search of it."""
+    name = str(run.collection)
+    with st.container(border=True):
+        st.markdown(f"**{as_markdown(name)} can be searched.** Ask it something, in your own words.")
+        with st.form(f"first-search-{run.number}", border=False), st.container(horizontal=True):
+            query = st.text_input(
+                "Question",
+                placeholder="what it should say, not which words it should use",
+                label_visibility="collapsed",
+            )
+            if st.form_submit_button("Search", type="primary", icon=":material/search:") and query.strip():
+                open_page("search", collection=name, q=query.strip())
+        if run.kind is RunKind.DEMO:
+            for asked in _ASKED:
+                link_to("search", as_markdown(asked), icon=":material/search:", collection=name, q=asked)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                "Look through its documents",
+                icon=":material/description:",
+                key="first-documents",
+                on_click=look_at,
+                args=(Part.DOCUMENTS, name),
+            )
+            link_to("explore", "See its topics", icon=":material/scatter_plot:", collection=name)
+            _close()
+
+
+def _close() -> None:
+    if st.button("Close", key="collections-close", icon=":material/close:"):
+        del st.query_params["run"]
+        st.rerun()
+
+
+def _clear_uploads(visit: Visit) -> None:
+    uploads = Uploads(visit.library.store.folder)
+    if visit.may_write and uploads.folder.is_dir() and any(uploads.folder.iterdir()):
+        uploads.clear(runs_of(visit).list(limit=None))

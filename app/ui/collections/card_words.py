@@ -1,0 +1,54 @@
+"""What is said of a collection at one look; plain text."""
+
+from nearsay.indexer.overview import CollectionOverview
+from nearsay.indexer.plan import Plan
+
+__all__ = ["counted", "facts", "to_be_told"]
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A number with its noun: "1 document", "23,300 documents"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def facts(found: CollectionOverview) -> list[tuple[str, str]]:
+    """What a card shows below the sizes: a label and a value each."""
+    live = found.live
+    clusters = "none yet" if found.clusters is None else f"{found.clusters:,}"
+    if found.clusters is not None and found.unclustered:
+        clusters += f", {counted(found.unclustered, 'newer passage')} in none"
+    said = [
+        ("Encoder", "none yet" if live is None else f"{live.encoder.name}, {live.encoder.dimension} numbers"),
+        ("Clusters", clusters),
+        ("Fields", ", ".join(found.fields) or "none"),
+    ]
+    if found.gate is not None:
+        said.append(("Near-duplicates", f"{found.gate.action}, cosine {found.gate.threshold:g} and above"))
+    return said
+
+
+def to_be_told(found: CollectionOverview) -> list[str]:
+    """What is not as it should be, each with its remedy on this page."""
+    said: list[str] = []
+    if not found.documents:
+        said.append("There is nothing in it. Add documents, or delete it under Generations.")
+    if found.waiting and found.documents:
+        said.append(
+            f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is under way "
+            "or was stopped. Mend the live generation under Generations to go on with it."
+        )
+    if found.live is not None:
+        warning = Plan.from_json(found.live.plan).warning(found.name)
+        if warning is not None:
+            said.append(warning)
+    waiting = [row for row in found.generations if row.state == "ready"]
+    if waiting:
+        said.append(
+            f"Generation {waiting[-1].number}, by {waiting[-1].encoder.name}, is ready and waits to be "
+            "promoted under Generations."
+        )
+    if found.removed and found.removed >= 0.2 * max(found.passages, 1):
+        said.append(
+            f"{counted(found.removed, 'removed passage')} still take room. Compact it under Generations."
+        )
+    return said

@@ -1,0 +1,55 @@
+"""The contract of a collection: how much is found, in how much memory; measured and chosen anew."""
+
+import streamlit as st
+
+from nearsay.app.runs import RunKind
+from nearsay.app.ui.collections.at_work import show_command, start
+from nearsay.app.ui.collections.tune_arguments import tune_arguments
+from nearsay.app.ui.visit import Visit
+from nearsay.indexer.overview import CollectionOverview
+from nearsay.indexer.plan import EXACT_UP_TO, Plan
+from nearsay.indexer.plans.contract import memory_text
+
+__all__ = ["show_contract_form"]
+
+
+def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
+    """Ask what it has to keep, and measure the indexes."""
+    contract = Plan.from_json({} if found.live is None else found.live.plan).contract
+    with st.expander("Tune: the fastest index that keeps a contract", icon=":material/speed:"):
+        if found.passages <= EXACT_UP_TO:
+            st.caption(
+                f"At {found.passages:,} passages everything is compared exactly; an index helps from about "
+                f"{EXACT_UP_TO:,} on. What you say here is kept for then."
+            )
+        with st.form(f"tune-{found.name}", border=False), st.container(horizontal=True):
+            recall = st.number_input(
+                "Recall",
+                min_value=0.5,
+                max_value=1.0,
+                value=contract.recall,
+                step=0.01,
+                format="%.3f",
+                help="The share of the truly nearest passages that a search has to find, on average.",
+                width=160,
+            )
+            at = st.number_input(
+                "of the nearest",
+                min_value=1,
+                max_value=100,
+                value=contract.at,
+                help="How many of the nearest passages count.",
+                width=160,
+            )
+            memory = st.text_input(
+                "Memory",
+                "none" if contract.memory_bytes is None else memory_text(contract.memory_bytes),
+                help="The most that the index may hold in memory, as 2GB or 512MB; none is no limit.",
+                width=160,
+            )
+            sent = st.form_submit_button("Measure and choose", icon=":material/speed:")
+        arguments = tune_arguments(found.name, recall, int(at), memory)
+        if sent:
+            title = f"Tune {found.name}"
+            start(visit, RunKind.TUNE, arguments, title=title, collection=found.name)
+        show_command(arguments, visit)

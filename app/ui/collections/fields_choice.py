@@ -1,0 +1,117 @@
+"""Which field of a table is the text, which the id: guessed by the readers, and chosen by the visitor."""
+
+import json
+from dataclasses import dataclass
+
+import streamlit as st
+
+from nearsay.app.ui.collections.preview import FilesSeen, Table
+from nearsay.app.ui.escaping import as_markdown
+
+__all__ = ["FieldsChoice", "ask_fields", "show_first_documents"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsChoice:
+    """What was chosen; None: as the readers guess."""
+
+    text: str | None = None
+    id: str | None = None
+    title: str | None = None
+    metadata: tuple[str, ...] | None = None
+    known: bool = True  # whether the text is: it can be added
+
+
+def ask_fields(seen: FilesSeen, *, key: str) -> FieldsChoice:
+    """Ask, where the files have named fields; key: tells these files from others."""
+    if seen.tables_differ:
+        st.info("The tables have different fields; which is the text is told for each by itself.")
+    if seen.table is None:
+        return FieldsChoice()
+    return _ask(seen.table, key)
+
+
+def _ask(table: Table, key: str) -> FieldsChoice:
+    guess = table.fields
+    guessed = (None, None, None) if guess is None else (guess.text, guess.id, guess.title)
+    with st.container(horizontal=True, vertical_alignment="top"):
+        text = _one(
+            "Text",
+            table.text_names,
+            guessed[0],
+            f"text-{key}",
+            "What is searched: it is cut into passages, and each gets a vector.",
+        )
+        id_ = _one(
+            "Id",
+            table.id_names,
+            guessed[1],
+            f"id-{key}",
+            "What a document is called. The same id added again replaces it; rows without one belong to "
+            "their file.",
+        )
+        title = _one(
+            "Title",
+            table.text_names,
+            guessed[2],
+            f"title-{key}",
+            "Shown above a result, and embedded together with the text.",
+        )
+    others = [name for name in table.names if name not in (text, id_, title) and name]
+    kept = others
+    if others:
+        kept = st.multiselect(
+            "Metadata",
+            others,
+            default=others,
+            key=f"add-metadata-{key}-{text}-{id_}-{title}",
+            help="Fields that are kept beside the text, to filter and to count by.",
+        )
+    metadata = None if kept == others else tuple(kept)
+    return FieldsChoice(text, id_, title, metadata, known=text is not None)
+
+
+def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_: str) -> str | None:
+    """A guessed field can be exchanged but not taken away: the command guesses where nothing is said."""
+    options: list[str | None] = list(names) if guess is not None else [None, *names]
+    return st.selectbox(
+        label,
+        options,
+        index=options.index(guess) if guess in options else 0,
+        key=f"add-{key}",
+        format_func=lambda name: "none" if name is None else name,
+        help=help_,
+        width=220,
+    )
+
+
+def show_first_documents(seen: FilesSeen) -> None:
+    """The first documents as they would be added, and the rows that could not be."""
+    if seen.documents:
+        st.caption("The first documents, as they would be added:")
+        st.dataframe(
+            [
+                {
+                    "id": document.id or "",
+                    "title": document.title,
+                    "text": " ".join(document.text[:300].split()),
+                    "metadata": json.dumps(dict(document.metadata), ensure_ascii=False)
+                    if document.metadata
+                    else "",
+                }
+                for document in seen.documents
+            ],
+            hide_index=True,
+            height=min(320, 36 * (len(seen.documents) + 1) + 3),
+            column_config={
+                "id": st.column_config.TextColumn("Id", width="small"),
+                "title": st.column_config.TextColumn("Title", width="medium"),
+                "text": st.column_config.TextColumn("Text", width="large"),
+                "metadata": st.column_config.TextColumn("Metadata", width="medium"),
+            },
+        )
+    for fault in seen.faults[:5]:
+        st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
+    for note in seen.notes:
+        if ": text = " not in note:  # what was guessed stands in the choices above
+            st.caption(as_markdown(note))

@@ -1,0 +1,101 @@
+"""From the form that adds documents to the command."""
+
+import pytest
+
+from nearsay.app.runs.command_line import checked
+from nearsay.app.ui.collections.add_choices import AddChoices, chunking_text
+from nearsay.app.ui.collections.add_result import add_result
+from nearsay.data.errors import BadInputError
+
+
+def test_what_is_left_as_usual_is_not_said() -> None:
+    choices = AddChoices("notes", ("/data/notes.txt",))
+    assert choices.arguments() == ["index", "add", "--", "notes", "/data/notes.txt"]
+    assert choices.run_title == "Add notes.txt to notes"
+    assert AddChoices("notes", ("/a", "/b")).run_title == "Add 2 files to notes"
+
+
+def test_everything_that_was_chosen_is_said(tmp_path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"body": "x"}\n', "utf-8")
+    choices = AddChoices(
+        "notes",
+        (str(file),),
+        relative_to=str(tmp_path),
+        text="body",
+        id="key",
+        title="head",
+        metadata=("year", "venue"),
+        whole_file=True,
+        chunking="tokens:200",
+        encoder="/models/mine",
+        near_duplicates="skip",
+        threshold=0.9,
+    )
+    arguments = choices.arguments()
+    assert checked(arguments).arguments == tuple(arguments)
+    said = " ".join(arguments)
+    for part in (
+        *("--text body", "--id key", "--title head", "--metadata year,venue", "--whole-file"),
+        *("--chunking tokens:200", "--encoder /models/mine", "--near-duplicates skip"),
+        *("--near-duplicate-threshold 0.9", f"--relative-to {tmp_path}"),
+    ):
+        assert part in said
+
+
+def test_no_metadata_at_all_is_said() -> None:
+    arguments = AddChoices("notes", ("/a",), metadata=()).arguments()
+    assert arguments[arguments.index("--metadata") + 1] == ""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"chunking": "words"}, {"near_duplicates": "burn"}, {"threshold": 2.0}, {"metadata": ("a,b",)}],
+)
+def test_what_cannot_be_is_refused_before_anything_is_started(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadInputError):
+        AddChoices("notes", ("/a",), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (("tokens",), None),
+        (("tokens", 200), "tokens:200"),
+        (("tokens", 200, 40), "tokens:200:40"),
+        (("sentences", 200, 40, "de"), "sentences@de"),
+        (("none",), "none"),
+    ],
+)
+def test_chunking_is_written_as_the_command_takes_it(chosen: tuple[str | int, ...], said: str | None) -> None:
+    assert chunking_text(*chosen) == said
+
+
+_REPORT = {
+    "added": 3,
+    "updated": 1,
+    "relabelled": 0,
+    "unchanged": 0,
+    "removed": 0,
+    "embedded": 5,
+    "truncated": 2,
+    "fault_count": 1,
+    "notes": ["passed over 1 .docx"],
+    "faults": [{"source": "a.csv", "line": 7, "reason": "no text"}],
+    "near_duplicates": {"action": "skip", "threshold": 0.95, "looked_at": 4, "count": 1, "first": []},
+}
+
+
+def test_an_addition_is_told_in_a_sentence() -> None:
+    result = add_result(["a note", _REPORT])
+    assert result is not None
+    assert result.sentence == "3 documents added, 1 document updated; 5 passages embedded."
+    assert result.faults == ({"file": "a.csv", "line": 7, "why": "no text"},)
+    assert any("1 of 4 documents removed again" in remark for remark in result.remarks)
+    assert any("2 passages longer" in remark for remark in result.remarks)
+    assert "passed over 1 .docx" in result.remarks
+
+
+def test_a_run_that_said_nothing_has_no_result() -> None:
+    assert add_result([]) is None
+    assert add_result(["text", {"other": 1}]) is None

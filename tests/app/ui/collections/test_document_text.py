@@ -1,0 +1,50 @@
+"""A document as a person edits it."""
+
+import pytest
+
+from nearsay.app.ui.collections.document_text import edited_document, example_filter, metadata_text
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError
+
+
+def test_metadata_is_shown_as_it_is_read_back() -> None:
+    metadata = {"year": 2019, "who": ["Jürgen"], "inner": {"a": None}}
+    document = edited_document(id_="d1", title=" A ", text="hello", metadata=metadata_text(metadata))
+    assert document == Document("hello", "d1", "A", metadata)
+
+
+def test_a_document_without_an_id_is_named_by_what_it_says() -> None:
+    assert edited_document(id_="  ", title="", text="hello", metadata="").id is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ("{", "no JSON"),
+        ("[1, 2]", "no object"),
+        ('"text"', "no object"),
+        ('{"a": NaN}', "NaN"),
+        ('{"a": 1, "a": 2}', "twice"),
+    ],
+)
+def test_metadata_that_cannot_be_kept_is_refused(metadata: str, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        edited_document(id_="d1", title="", text="hello", metadata=metadata)
+
+
+def test_an_empty_text_is_refused() -> None:
+    with pytest.raises(BadInputError, match="text is empty"):
+        edited_document(id_="d1", title="a", text=" \n", metadata="")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "shown"),
+    [
+        ({"year": 2019}, "year >= 2019"),
+        ({"kind": "story", "year": 2019}, "kind = 'story'"),
+        ({"kind": "it's", "year": 2019}, "year >= 2019"),
+        ({"odd name": 1, "flag": True}, "id = 'the id of a document'"),
+    ],
+)
+def test_a_filter_is_shown_that_holds_for_something(metadata: dict[str, object], shown: str) -> None:
+    assert example_filter(tuple(metadata), metadata) == shown

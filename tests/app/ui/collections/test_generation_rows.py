@@ -1,0 +1,136 @@
+"""Generations, plans and the doctor's report as they are shown."""
+
+from dataclasses import replace
+
+from nearsay.app.ui.collections.findings import finding_rows, verdict
+from nearsay.app.ui.collections.generation_rows import (
+    candidate_rows,
+    check_sentence,
+    generation_row,
+    promotion_changes,
+)
+from nearsay.app.ui.collections.pareto_chart import pareto_chart, pareto_points
+from nearsay.app.ui.collections.tune_arguments import tune_arguments
+from nearsay.indexer.catalogue.generations import (
+    EncoderRow,
+    GenerationRow,
+    GenerationState,
+    SegmentRow,
+    SegmentState,
+)
+from nearsay.indexer.plan import Check, Measured, Plan, PlanKind
+from nearsay.indexer.segment import SegmentKind
+
+_PLAN = Plan(
+    PlanKind.IVF,
+    shape={"lists": 64},
+    parameters={"probes": 8},
+    measured_at=60_000,
+    report=(
+        Measured(PlanKind.EXACT, recall=1.0, milliseconds_a_query=20.0, bytes=0, verdict="slower"),
+        Measured(
+            PlanKind.IVF, {"lists": 64}, {"probes": 4}, recall=0.90, milliseconds_a_query=1.0, bytes=10**6
+        ),
+        Measured(
+            *(PlanKind.IVF, {"lists": 64}, {"probes": 8}),
+            recall=0.96,
+            milliseconds_a_query=2.0,
+            bytes=10**6,
+            verdict="taken",
+        ),
+        Measured(PlanKind.HNSW, recall=0.95, milliseconds_a_query=3.0, verdict="slower"),
+        Measured(PlanKind.IVF_PQ, verdict="too large"),
+    ),
+)
+_ENCODER = EncoderRow(1, "mini", "mini", "ab" * 32, 384, 256, True, ())
+_LIVE = GenerationRow(
+    *(1, 1, GenerationState.LIVE, 50, 3, _PLAN.to_json()),
+    *("2024-05-01T10:00:00+00:00", "2024-05-01T11:00:00+00:00", _ENCODER),
+)
+
+
+def test_a_generation_is_a_line() -> None:
+    segments = [
+        SegmentRow(*(1, number, SegmentKind.VECTORS, SegmentState.CURRENT, "f", 1_500_000, 5, 1, 5))
+        for number in (1, 1, 2)
+    ]
+    row = generation_row(_LIVE, segments)
+    assert (row["generation"], row["state"], row["segments"], row["MB"]) == (1, "● live", 2, 3.0)
+    assert (row["plan"], row["contract"]) == ("ivf (lists 64)", "recall 0.95@10")
+    assert (row["cut texts"], row["made"]) == (3, "2024-05-01 10:00")
+
+
+def test_each_candidate_is_a_line_at_its_last_setting() -> None:
+    rows = candidate_rows(_PLAN)
+    assert [row["candidate"] for row in rows] == ["exact", "ivf (lists 64)", "hnsw", "ivf-pq"]
+    assert (rows[1]["searched"], rows[1]["recall@10"], rows[1]["verdict"]) == ("probes 8", "0.960", "taken")
+    assert (rows[1]["memory"], rows[3]["memory"]) == ("1 MB", "")
+
+
+def test_the_front_is_what_nothing_beats_in_both() -> None:
+    points = pareto_points(_PLAN)
+    assert [(point["milliseconds"], point["front"]) for point in points] == [
+        *((20.0, True), (1.0, True), (2.0, True), (3.0, False))
+    ]
+    assert [point["recall"] for point in points if point["taken"]] == [0.96]
+
+
+def test_the_picture_shows_all_points_and_what_was_promised() -> None:
+    chart = pareto_chart(_PLAN)
+    assert chart is not None
+    assert chart["data"]["values"] == pareto_points(_PLAN)
+    assert chart["layer"][-1]["data"]["values"] == [{"promised": 0.95}]
+    assert chart["layer"][1]["encoding"]["y"]["scale"]["domain"][0] < 0.90
+    assert pareto_chart(Plan()) is None
+
+
+def test_the_last_look_at_the_contract_is_told() -> None:
+    assert check_sentence(_PLAN) is None
+    kept = replace(_PLAN, check=Check(0.97, 200, 61_000, 0.1, kept=True))
+    lost = replace(_PLAN, check=Check(0.91, 1000, 80_000, 0.3, kept=False))
+    assert str(check_sentence(kept)).endswith("so it holds.")
+    assert "recall 0.910 over 1,000 queries, so it no longer holds" in str(check_sentence(lost))
+
+
+def test_it_is_said_what_a_promotion_changes() -> None:
+    other = replace(_ENCODER, name="mine", fingerprint="cd" * 32, dimension=64, max_tokens=128)
+    ready = replace(
+        _LIVE,
+        number=2,
+        state=GenerationState.READY,
+        plan=Plan().to_json(),
+        truncated=9,
+        encoder=other,
+    )
+    said = " ".join(promotion_changes(_LIVE, ready, waiting=4))
+    for part in (
+        *("by mine (64 numbers) instead of mini (384 numbers)", "128 tokens of a passage instead of 256"),
+        *("9 passages were cut", "searched by exact", "belong to generation 1", "4 passages that came since"),
+    ):
+        assert part in said
+
+
+def test_nothing_is_said_of_what_stays() -> None:
+    said = promotion_changes(_LIVE, replace(_LIVE, number=2, state=GenerationState.READY), waiting=0)
+    assert len(said) == 2
+    assert all("generation 1" in sentence.lower() for sentence in said)
+
+
+def test_findings_tell_by_word_what_is_wrong_and_that_first() -> None:
+    rows = finding_rows(
+        [
+            {"subject": "torch", "detail": "2.10", "sound": True},
+            "a line of text",
+            {"subject": "notes", "detail": "3 lack a vector", "sound": False},
+        ]
+    )
+    assert [row["state"] for row in rows] == ["✗ wrong", "✓ sound"]
+    assert verdict(rows).startswith("1 of the 2 things that were looked at is wrong")
+    assert verdict(rows[1:]).startswith("Everything is sound")
+    assert verdict([]) == "Nothing was looked at."
+
+
+def test_a_contract_is_written_as_the_command_takes_it() -> None:
+    arguments = tune_arguments("notes", 0.9, 20, "2 GB")
+    assert arguments == ["index", "tune", "--recall", "0.9@20", "--memory", "2GB", "--", "notes"]
+    assert "none" in tune_arguments("notes", 0.95, 10, " ")

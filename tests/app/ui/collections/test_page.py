@@ -1,0 +1,251 @@
+"""The page Collections over a real library, without a browser."""
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from nearsay.app.runs import RunKind, Runs
+from nearsay.app.runs.command_line import checked
+from nearsay.app.ui.collections.uploads import Upload, Uploads
+from nearsay.app.ui.settings import Settings
+from nearsay.indexer import Library
+
+Page = Callable[..., AppTest]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that the page starts, each one that can be a run; none is really begun."""
+    commands: list[list[str]] = []
+
+    def start(runs: Runs, kind: RunKind, arguments: list[str], **said: object) -> object:
+        checked(arguments)
+        commands.append(list(arguments))
+        return SimpleNamespace(number=7)
+
+    monkeypatch.setattr(Runs, "start", start)
+    return commands
+
+
+def _said(app: AppTest) -> str:
+    kinds = (app.markdown, app.caption, app.subheader, app.success, app.info, app.warning, app.error)
+    return "\n".join(element.value for kind in kinds for element in kind).replace("\\", "")
+
+
+def _press(app: AppTest, label: str) -> AppTest:
+    (button,) = [button for button in app.button if button.label.replace("\\", "").startswith(label)]
+    button.click().run()
+    assert not app.exception
+    return app
+
+
+def _library(settings: Settings) -> Library:
+    return Library.open(settings.library, create=False)
+
+
+def test_a_card_tells_what_a_collection_holds(page: Page) -> None:
+    said = _said(page("collections"))
+    assert "**160 documents**, 160 passages" in said
+    assert "Encoder: all-MiniLM-L6-v2, 384 numbers" in said
+    assert "Fields: date, kind, level, subject" in said
+
+
+def test_documents_are_turned_page_by_page(page: Page) -> None:
+    app = page("collections", see="Documents")
+    assert "160 documents." in _said(app)
+    first = app.dataframe[0].value["id"].tolist()
+    _press(app, "Next")
+    second = app.dataframe[0].value["id"].tolist()
+    assert len(first) == len(second) == 50
+    assert not set(first) & set(second)
+    _press(app, "Previous")
+    assert app.dataframe[0].value["id"].tolist() == first
+
+
+def test_a_filter_and_words_find_documents(page: Page) -> None:
+    app = page("collections", see="Documents", docs_where="subject = 'cooking'")
+    count = len(app.dataframe[0].value)
+    assert f"{count} documents pass the filter." in _said(app)
+    assert all('"cooking"' in row for row in app.dataframe[0].value["metadata"])
+    found = page("collections", see="Documents", docs_find="oking-").dataframe[0].value["id"].tolist()
+    assert found
+    assert all("oking-" in id_ for id_ in found)
+
+
+def test_a_filter_that_cannot_be_read_is_told(page: Page) -> None:
+    app = page("collections", see="Documents", docs_where="subject = = 3")
+    assert "The filter cannot be read at column 11" in _said(app)
+
+
+def test_an_edited_document_is_kept_and_found_by_its_new_words(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        id_ = next(library.collection("samples").documents()).id
+    app = page("collections", see="Documents", doc=id_)
+    (text,) = [area for area in app.text_area if area.label == "Text"][:1]
+    text.input("A zeppelin moored above the lighthouse.")
+    _press(app, "Save")
+    with _library(settings) as library:
+        samples = library.collection("samples")
+        assert samples.document(id_).text == "A zeppelin moored above the lighthouse."
+        assert samples.search("zeppelin", k=1, mode="lexical")[0].id == id_
+        assert samples.overview().documents == 160
+
+
+def test_metadata_that_is_no_json_changes_nothing(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        before = next(library.collection("samples").documents())
+    app = page("collections", see="Documents", doc=before.id)
+    (metadata,) = [area for area in app.text_area if area.label == "Metadata"][:1]
+    metadata.input('{"year": ')
+    _press(app, "Save")
+    assert "The metadata is no JSON" in _said(app)
+    with _library(settings) as library:
+        assert library.collection("samples").document(before.id) == before
+
+
+def test_a_document_that_is_gone_is_told(page: Page) -> None:
+    assert "has no document 'gone'" in _said(page("collections", see="Documents", doc="gone"))
+
+
+def _asking() -> None:
+    """AppTest draws a dialog only while the button is pressed: here it is drawn each time."""
+    from nearsay.app.ui.collections.deleting import ask_to_delete
+    from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.settings import Settings
+    from nearsay.app.ui.visit import Visit
+
+    settings = Settings.from_environment()
+    visit = Visit(settings, opened(settings), "samples")
+    ask_to_delete(visit, visit.collection, where="subject = 'cooking'")
+
+
+def test_deleting_names_the_number_first(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        count = library.collection("samples").browser.count("subject = 'cooking'")
+    app = page("collections", see="Documents", docs_where="subject = 'cooking'")
+    _press(app, "Delete all that pass")
+    assert f"Delete the **{count} documents**" in _said(app)
+    app = AppTest.from_function(_asking, default_timeout=60).run()
+    _press(app, f"Delete {count} documents")
+    with _library(settings) as library:
+        assert library.collection("samples").overview().documents == 160 - count
+
+
+def test_generations_are_shown_with_their_plan(page: Page) -> None:
+    app = page("collections", see="Generations")
+    table = app.dataframe[0].value
+    assert table["state"].tolist() == ["● live"]
+    assert table["plan"].tolist() == ["exact"]
+    assert "Every vector is compared" in _said(app)
+
+
+def test_upkeep_is_started_as_a_command(page: Page, started: list[list[str]]) -> None:
+    _press(page("collections", see="Generations"), "Compact")
+    _press(page("collections", see="Generations"), "Mend it")
+    _press(page("collections", see="Generations"), "Measure and choose")
+    assert started == [
+        ["index", "compact", "--", "samples"],
+        ["index", "rebuild", "--", "samples"],
+        ["index", "tune", "--recall", "0.95@10", "--memory", "none", "--", "samples"],
+    ]
+
+
+def test_a_collection_is_deleted_only_by_its_name(page: Page, started: list[list[str]]) -> None:
+    app = page("collections", see="Generations")
+    (name,) = [field for field in app.text_input if field.label.startswith("Type its name")]
+    name.input("sample")
+    _press(app, "Delete the collection")
+    assert "so nothing was deleted" in _said(app)
+    assert started == []
+    (name,) = [field for field in app.text_input if field.label.startswith("Type its name")]
+    name.input("samples")
+    _press(app, "Delete the collection")
+    assert started == [["index", "remove", "--all", "--yes", "--", "samples"]]
+
+
+def test_the_doctor_is_asked_in_the_background(page: Page, started: list[list[str]]) -> None:
+    _press(page("collections", see="Health"), "Ask the doctor")
+    assert started == [["doctor"]]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """A folder with rows in it."""
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    lines = [
+        json.dumps({"key": f"r{at}", "body": f"The pump failed {at} times.", "n": at}) for at in range(9)
+    ]
+    (folder / "reports.jsonl").write_text("\n".join(lines), "utf-8")
+    return folder
+
+
+def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], rows: Path) -> None:
+    app = page("collections", see="Add", add_from="A folder", state={"add_name": "pumps"})
+    app.text_input(key="add_folder").input(str(rows)).run()
+    assert "1 file, 0.0 MB: 1 jsonl" in _said(app)
+    assert app.dataframe[0].value["text"][0] == "The pump failed 0 times."
+    _press(app, "Add rows to pumps")
+    assert started == [["index", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("no/name", "is not a name for a collection"), ("samples", "there is a collection 'samples' already")],
+)
+def test_a_name_is_checked_before_anything_is_done(page: Page, name: str, said: str) -> None:
+    app = page("collections", see="Add", state={"add_name": name})
+    assert said.lower() in _said(app).lower()
+
+
+def test_a_folder_that_is_not_there_is_told(page: Page) -> None:
+    app = page(
+        "collections", see="Add", add_from="A folder", state={"add_name": "x", "add_folder": "/no/such"}
+    )
+    assert "/no/such is not there" in _said(app)
+
+
+def test_uploads_are_checked_by_content_and_kept(page: Page, settings: Settings) -> None:
+    app = page("collections", see="Add", state={"add_name": "mine"})
+    app.file_uploader[0].upload("good.txt", b"One line.\nTwo.").upload("bad.pdf", b"no pdf").run()
+    assert "bad.pdf is called a PDF file, but is text" in _said(app)
+    assert app.dataframe[0].value["text"].tolist() == ["One line.", "Two."]
+    (kept,) = (Path(settings.library) / "uploads").rglob("*.txt")
+    assert kept.read_bytes() == b"One line.\nTwo."
+
+
+def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        uploads = Uploads(library.store.folder)
+        place = uploads.keep([Upload("a.txt", io.BytesIO(b"A line of text."))])
+        runs = Runs(library)
+        arguments = ["index", "add", "--relative-to", str(place), "--", "mine", str(place / "a.txt")]
+        run = runs.wait(runs.start(RunKind.ADD, arguments, collection="mine").number)
+        assert run.message is None
+    app = page("collections", run=str(run.number))
+    assert not place.exists()
+    assert "1 document added; 1 passage embedded." in _said(app)
+    assert "mine can be searched" in _said(app)
+    with _library(settings) as library:
+        assert next(library.collection("mine").documents()).source == "a.txt"
+
+
+def test_nothing_that_changes_is_offered_to_who_may_only_read(page: Page, settings: Settings) -> None:
+    reading = replace(settings, read_only=True)
+    for part in ("Overview", "Documents", "Generations", "Health"):
+        app = page("collections", settings=reading, see=part)
+        labels = " ".join(button.label for button in app.button)
+        assert not {"Add", "Delete", "Compact", "Rebuild", "Mend", "Ask"} & set(labels.split())
+    app = page("collections", settings=reading, see="Add")
+    assert not app.file_uploader
+
+
+@pytest.mark.parametrize("number", ["x", "99", "9" * 40])
+def test_a_run_that_is_not_there_is_passed_over(page: Page, number: str) -> None:
+    assert "**160 documents**" in _said(page("collections", run=number))

@@ -1,0 +1,114 @@
+"""Documents page by page, in both catalogues."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+
+_ROWS = [
+    {"id": f"Doc-{at}", "title": f"title {at}", "text": f"{'a ' * at}cat sat.", "year": 2000 + at}
+    for at in range(10)
+]
+
+
+@pytest.fixture
+def collection(catalogue_url: str, tmp_path: Path, words: WordsEncoder) -> Iterator[Collection]:
+    """Ten documents, of which the fourth was removed."""
+    database = None if catalogue_url.startswith("sqlite") else catalogue_url
+    with Library.open(tmp_path / "library", database=database, load_encoder=lambda _: words) as library:
+        cats = library.collection("cats")
+        cats.add_rows(_ROWS)
+        cats.remove(["Doc-3"])
+        yield cats
+
+
+def _ids(page: object) -> list[str]:
+    return [row.id for row in page.rows]
+
+
+def test_pages_follow_each_other_and_miss_nothing(collection: Collection) -> None:
+    seen, after = [], None
+    for _ in range(4):
+        page = collection.browser.page(after=after, limit=3)
+        assert page.more_before is (after is not None)
+        seen += _ids(page)
+        after = page.rows[-1].number
+        if not page.more_after:
+            break
+    assert seen == [f"Doc-{at}" for at in range(10) if at != 3]
+
+
+def test_the_page_before_is_the_one_that_was_seen(collection: Collection) -> None:
+    first = collection.browser.page(limit=3)
+    second = collection.browser.page(after=first.rows[-1].number, limit=3)
+    back = collection.browser.page(before=second.rows[0].number, limit=3)
+    assert _ids(back) == _ids(first)
+    assert (back.more_before, back.more_after) == (False, True)
+    last = collection.browser.page(before=10**9, limit=2)
+    assert _ids(last) == ["Doc-8", "Doc-9"]
+    assert (last.more_before, last.more_after) == (True, False)
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_filter_thins_pages_and_is_counted(collection: Collection, declared: bool) -> None:
+    if declared:
+        collection.declare_fields(["year"])
+    page = collection.browser.page("year >= 2006", limit=3)
+    assert _ids(page) == ["Doc-6", "Doc-7", "Doc-8"]
+    assert page.more_after
+    assert collection.browser.count("year >= 2006") == 4
+    assert collection.browser.count("year >= 2006 and title = 'title 8'") == 1
+    assert collection.browser.count() == 9
+
+
+def test_a_count_is_taken_anew_when_the_collection_changed(collection: Collection) -> None:
+    assert collection.browser.count("year >= 2006") == 4
+    collection.remove(["Doc-9"])
+    assert collection.browser.count("year >= 2006") == 3
+
+
+def test_counting_ends_where_it_is_told_to(collection: Collection) -> None:
+    assert collection.browser.count("year >= 2006", up_to=3) == 3
+    assert collection.browser.count("year >= 2006") == 4
+    assert collection.browser.count("year >= 2006", up_to=3) == 3
+    assert collection.browser.count("year >= 2006", up_to=9) == 4
+
+
+def test_a_row_shows_the_beginning_of_a_long_text(collection: Collection) -> None:
+    collection.add_rows([{"id": "long", "text": "word " * 400}])
+    row = collection.browser.by_id(["long"])[0]
+    assert row.beginning == ("word " * 400)[:240]
+
+
+def test_ids_are_found_by_a_piece_in_whatever_case(collection: Collection) -> None:
+    assert [row.id for row in collection.browser.ids_containing("oc-8")] == ["Doc-8"]
+    assert [row.id for row in collection.browser.ids_containing("DOC-", limit=2)] == ["Doc-0", "Doc-1"]
+    assert collection.browser.ids_containing("%") == []
+    assert [row.id for row in collection.browser.ids_containing("doc", "year = 2005")] == ["Doc-5"]
+
+
+def test_documents_come_in_the_order_that_is_asked_for(collection: Collection) -> None:
+    found = collection.browser.by_id(["Doc-7", "gone", "Doc-1"])
+    assert [row.id for row in found] == ["Doc-7", "Doc-1"]
+    assert found[0].metadata == {"year": 2007}
+
+
+def test_passages_are_the_pieces_of_the_text(collection: Collection) -> None:
+    text = "A cat sat. " * 12
+    collection.add_rows([{"id": "long", "text": text}])
+    pieces = collection.browser.passages("long")
+    assert len(pieces) == collection.document("long").passages > 1
+    assert [piece.ordinal for piece in pieces] == list(range(len(pieces)))
+    assert all(text[piece.start : piece.end].startswith("A cat") for piece in pieces)
+    assert collection.browser.passages("gone") == []
+
+
+def test_a_page_that_cannot_be_is_refused(collection: Collection) -> None:
+    with pytest.raises(BadInputError, match="a page of 0"):
+        collection.browser.page(limit=0)
+    with pytest.raises(BadInputError, match="not both"):
+        collection.browser.page(after=1, before=2)
