@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from transformers import BertConfig
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.bert.published_sizes import PUBLISHED_SIZES
 
-__all__ = ["PUBLISHED_SIZES", "BertSize"]
+__all__ = ["BertSize"]
 
 _HEAD_WIDTH = 64  # of every published size
 
@@ -67,15 +68,3 @@ class BertSize:
             attention_probs_dropout_prob=self.dropout,
             pad_token_id=pad_id,
         )
-
-
-# Layers and width. Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805 (base, large);
-# Turc et al. 2019, table 1, https://arxiv.org/abs/1908.08962 (the others)
-PUBLISHED_SIZES = {
-    "tiny": (2, 128),
-    "mini": (4, 256),
-    "small": (4, 512),
-    "medium": (8, 512),
-    "base": (12, 768),
-    "large": (24, 1024),
-}

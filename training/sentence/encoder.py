@@ -25,7 +25,7 @@ from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
-from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
+from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
 from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
@@ -172,6 +172,10 @@ class Encoder:
         return self._contributing.run(
             texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
         )
+
+    def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
+        """Give all of a text's tokens with their numbers, those that the length limit cuts off too."""
+        return self._tokens.pieces(text, self._prompts[kind])
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""

@@ -11,7 +11,7 @@ from tokenizers import Encoding, Tokenizer
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence.batching import distinct
 
-__all__ = ["TextTokenizer", "TokenizedWindow", "shortened"]
+__all__ = ["TextTokenizer", "TokenPiece", "TokenizedWindow", "shortened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,18 @@ class TokenizedWindow:
     token_ids: list[list[int]]  # of each different text, special tokens included, cut at the limit
     positions: NDArray[np.int64]  # for each given text, where it is among the different ones
     truncated: int  # given texts that were cut
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPiece:
+    """One token of a text, as the encoder's vocabulary has it."""
+
+    text: str  # "##ing" goes on with the word before it, in a WordPiece vocabulary
+    id: int
+    start: int  # characters of the text; start equals end where it stands for none of them
+    end: int
+    special: bool  # put there by the encoder: [CLS], [SEP], its prompt
+    kept: bool  # False: beyond the length limit, so that the encoder never sees it
 
 
 class TextTokenizer:
@@ -85,6 +97,20 @@ class TextTokenizer:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
         encodings = self._whole.encode_batch(_checked(texts), add_special_tokens=False)
         return [np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2) for encoding in encodings]
+
+    def pieces(self, text: str, prompt: str = "") -> list[TokenPiece]:
+        """Give all tokens of a text, those beyond the limit too; raises BadInputError for broken Unicode."""
+        (encoding,) = _encoded(self._whole, [prompt + text], offsets=True)
+        pieces: list[TokenPiece] = []
+        room = self.limit - self.special_tokens
+        for token, number, (start, end), put_in in zip(
+            encoding.tokens, encoding.ids, encoding.offsets, encoding.special_tokens_mask, strict=True
+        ):
+            own = not put_in and end > len(prompt)
+            place = (max(start - len(prompt), 0), end - len(prompt)) if own else (0, 0)
+            pieces.append(TokenPiece(token, number, *place, special=not own, kept=bool(put_in) or room > 0))
+            room -= not put_in
+        return pieces
 
     def prompt_length(self, prompt: str) -> int:
         """Give the tokens of a prompt, the special ones before it included and those after it not."""

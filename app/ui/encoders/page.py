@@ -1,13 +1,80 @@
 """The page Encoders: which there are, where they come from, and what they do with a text."""
 
+import importlib
+
 import streamlit as st
 
+from nearsay.app.runs import RunKind
+from nearsay.app.ui.page_link import link_to
+from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.catalogue.encoder_uses import known_encoders
 
 __all__ = ["show"]
+
+_LIST, _TRY, _BERT = "List", "Try an encoder", "Try a BERT"
+_STARTED = "encoders_run"
+_NEEDS_MORE = "classification:"  # a file to learn from, which is no choice here
 
 
 def show(visit: Visit) -> None:
     """Show the page."""
-    del visit
-    st.title("Encoders")
+    st.title("Encoders", anchor=False)
+    part = st.segmented_control(
+        "Part of the page",
+        [_LIST, _TRY, _BERT],
+        default=_LIST,
+        key="part",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    if part == _TRY:
+        importlib.import_module("nearsay.app.ui.encoders.trying").try_encoder(visit)
+    elif part == _BERT:
+        importlib.import_module("nearsay.app.ui.encoders.trying_bert").try_bert(visit)
+    else:
+        _list(visit)
+
+
+def _list(visit: Visit) -> None:
+    from nearsay.app.ui.encoders.entry_card import show_entry
+    from nearsay.app.ui.encoders.known import entries
+    from nearsay.app.ui.training.evaluation_sets import evaluation_sets
+
+    _watch(visit)
+    with visit.library.store.database.reading() as connection:
+        known = known_encoders(connection)
+    runs = runs_of(visit).list(limit=None)
+    sets = {spec: told for spec, told in evaluation_sets(visit).items() if not spec.startswith(_NEEDS_MORE)}
+    for entry in entries(visit.library.store.folder, known, runs):
+        show_entry(visit, entry, runs, sets)
+    if visit.may_write:
+        link_to("training", "Train another", icon=":material/model_training:")
+
+
+def _watch(visit: Visit) -> None:
+    """The measuring and embedding at work, and what was started here last, until it is put away."""
+    wanted = (RunKind.EVALUATE, RunKind.REBUILD)
+    numbers = [run.number for run in running_runs(visit) if run.kind in wanted]
+    mine = st.session_state.get(_STARTED)
+    if mine is not None and mine not in numbers:
+        numbers.append(mine)
+    for number in numbers:
+        watch_run(visit, number, place="enc", log=2)
+    if mine is not None:
+        run = runs_of(visit).get(mine)
+        if not run.state.ended:
+            return
+        with st.container(horizontal=True):
+            if run.kind is RunKind.REBUILD and run.collection is not None:
+                label = "Promote it on the page Collections"
+                link_to(
+                    "collections",
+                    label,
+                    icon=":material/upgrade:",
+                    collection=run.collection,
+                    see="Generations",
+                )
+            if st.button("Put away", key="encoders_away", icon=":material/close:"):
+                del st.session_state[_STARTED]
+                st.rerun()

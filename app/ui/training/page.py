@@ -1,13 +1,37 @@
 """The page Training: forms that start a vocabulary, a pretraining or a fine-tuning."""
 
+import importlib
+from collections.abc import Callable
+
 import streamlit as st
 
+from nearsay.app.ui.training.starting import watch_started
 from nearsay.app.ui.visit import Visit
 
 __all__ = ["show"]
 
+_FORMS = {  # the names stand in the address, too
+    "Sentence encoder": "sentence_form",
+    "BERT": "pretraining_form",
+    "Vocabulary": "vocabulary_form",
+}
+
 
 def show(visit: Visit) -> None:
     """Show the page."""
-    del visit
-    st.title("Training")
+    st.title("Training", anchor=False)
+    watch_started(visit)
+    if not visit.may_write:
+        st.info("This page only reads, so nothing can be trained here.", icon=":material/lock:")
+        return
+    chosen = st.segmented_control(
+        "What to train",
+        list(_FORMS),
+        default="Sentence encoder",
+        key="train",
+        bind="query-params",
+    )
+    name = _FORMS[chosen or "Sentence encoder"]
+    # Each form is imported when it is looked at: the models' libraries take seconds.
+    form: Callable[[Visit], None] = getattr(importlib.import_module(f"nearsay.app.ui.training.{name}"), name)
+    form(visit)

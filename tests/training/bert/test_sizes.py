@@ -5,7 +5,8 @@ import torch
 from transformers import BertModel
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert.sizes import PUBLISHED_SIZES, BertSize
+from nearsay.training.bert.published_sizes import PUBLISHED_SIZES
+from nearsay.training.bert.sizes import BertSize
 
 # Million parameters: Devlin et al. 2019 for base and large, Turc et al. 2019, table 1, for the others
 PUBLISHED_MILLIONS = {"tiny": 4.4, "mini": 11.3, "small": 29.1, "medium": 41.7, "base": 110.1, "large": 340.0}

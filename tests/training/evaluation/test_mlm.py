@@ -42,7 +42,7 @@ class Guesser(nn.Module):
 
 
 def text_of(folder: Path, documents: Sequence[str]) -> PreparedText:
-    tokenizer = Tokenizer(models.WordPiece({p: n for n, p in enumerate(PIECES)}, unk_token="[UNK]"))  # noqa: S106
+    tokenizer = Tokenizer(models.WordPiece({p: n for n, p in enumerate(PIECES)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(PIECES[:5])
     (folder / "text.txt").write_text("\n\n".join(documents))

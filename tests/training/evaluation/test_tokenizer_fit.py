@@ -34,7 +34,7 @@ UNKNOWN = 0
 def word_piece(*pieces: str, lowercase: bool = True) -> Tokenizer:
     """A BERT tokenizer of [UNK], [CLS], [SEP] and these pieces."""
     numbers = {piece: number for number, piece in enumerate(["[UNK]", "[CLS]", "[SEP]", *pieces])}
-    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))  # noqa: S106 - no password
+    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.post_processor = TemplateProcessing(

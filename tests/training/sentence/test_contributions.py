@@ -119,7 +119,7 @@ def test_half_a_character_is_named(tiny: Encoder) -> None:
 
 
 def test_a_static_table_is_explained_exactly(tmp_path: Path) -> None:
-    words = WordLevel({"[UNK]": 0, "cat": 1, "dog": 2}, unk_token="[UNK]")  # noqa: S106 - no password
+    words = WordLevel({"[UNK]": 0, "cat": 1, "dog": 2}, unk_token="[UNK]")
     tokenizer = Tokenizer(words)
     tokenizer.pre_tokenizer = Whitespace()
     table = np.array([[0, 0, 0, 0], [3, 0, 0, 0], [0, 4, 0, 0]], dtype=np.float32)

@@ -154,7 +154,7 @@ def test_a_vector_that_is_cut_short_is_cut_in_its_parts(tiny_folder: Path) -> No
 
 
 def test_a_static_table_is_a_mean() -> None:
-    words = WordLevel({"a": 0, "b": 1}, unk_token="a")  # noqa: S106 - no password
+    words = WordLevel({"a": 0, "b": 1}, unk_token="a")
     table = StaticEmbedding(Tokenizer(words), embedding_dim=4)
     shares = pooling_shares(SentenceTransformer(modules=[table, Normalize()], device="cpu"))
     assert shares is not None

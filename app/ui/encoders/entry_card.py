@@ -1,0 +1,113 @@
+"""One encoder of the list: what it is, where it comes from, what it reached, who uses it."""
+
+import streamlit as st
+
+from nearsay.app.cli.printing import visible
+from nearsay.app.runs import Run, RunKind
+from nearsay.app.ui.encoders.known import EncoderEntry, EncoderFacts, facts_of, figures_of, stamp
+from nearsay.app.ui.errors import say_error
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.page_link import link_to
+from nearsay.app.ui.runs.watching import runs_of
+from nearsay.app.ui.training.evaluation_sets import spec_of
+from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import NearsayError
+
+__all__ = ["show_entry"]
+
+
+def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[str, str]) -> None:
+    """Show it; runs: the library's, the newest first; sets: that it can be measured on."""
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{as_markdown(visible(entry.name))}**", width="content")
+            st.badge(entry.origin, color="gray")
+            for name in entry.live_in:
+                st.badge(f"live in {as_markdown(name)}", icon=":material/check_circle:", color="green")
+        if not entry.there:
+            st.caption(f"Its folder {as_markdown(entry.source)} is not there any more.")
+            return
+        try:
+            facts = _facts(entry.source, stamp(entry.source))
+        except NearsayError as error:
+            say_error(error)
+            return
+        _told(entry, facts)
+        figures = figures_of(entry.source, runs)
+        if facts.changes:
+            st.markdown("Before and after its training:")
+            st.dataframe(list(facts.changes), hide_index=True, width="stretch")
+        if figures:
+            st.markdown("Measured:")
+            st.dataframe(figures, hide_index=True, width="stretch")
+        with st.container(horizontal=True):
+            if entry.run is not None:
+                link_to(
+                    "runs", f"Its training, run {entry.run}", icon=":material/timeline:", run=str(entry.run)
+                )
+            if visit.may_write:
+                _evaluating(visit, entry, sets)
+                _embedding(visit, entry)
+
+
+def _told(entry: EncoderEntry, facts: EncoderFacts) -> None:
+    parts = []
+    if facts.dimension is not None:
+        parts.append(f"{facts.dimension:,} numbers a text")
+    if facts.max_tokens is not None:
+        parts.append(f"{facts.max_tokens:,} tokens at most")
+    parts += [f"{facts.bytes / 1e6:,.0f} MB", f"fingerprint {facts.fingerprint[:12]}"]
+    st.caption(" · ".join(parts))
+    others = [f"{use.collection}, generation {use.generation} ({use.state})" for use in entry.uses]
+    if others:
+        st.caption(as_markdown("Used by " + "; ".join(others)))
+    with st.expander("Where it comes from", icon=":material/account_tree:"):
+        for place, step in enumerate(facts.lineage, 1):
+            st.markdown(f"{place}\\. {as_markdown(visible(step))}")
+
+
+def _evaluating(visit: Visit, entry: EncoderEntry, sets: dict[str, str]) -> None:
+    with (
+        st.popover("Measure it", icon=":material/speed:"),
+        st.form(f"enc_measure-{entry.source}", border=False),
+    ):
+        chosen = st.selectbox(
+            "On",
+            list(sets),
+            format_func=lambda each: sets.get(each, str(each)),
+            key=f"enc_set-{entry.source}",
+            help="Files of your own are uploaded on the page Training.",
+        )
+        if st.form_submit_button("Measure", type="primary"):
+            kind, _, place = spec_of(visit, chosen).partition(":")
+            arguments = ["evaluate", kind, place, "--encoder", entry.source]
+            _start(visit, RunKind.EVALUATE, arguments, f"Measure {entry.name} on {sets[chosen]}", None)
+
+
+def _embedding(visit: Visit, entry: EncoderEntry) -> None:
+    names = [name for name in visit.library.names() if name not in entry.live_in]
+    if not names:
+        return
+    with st.popover("Embed a collection with it", icon=":material/layers:"):
+        st.markdown(
+            "Every passage is embedded again beside the live vectors, which go on answering until you "
+            "promote the new ones on the page Collections."
+        )
+        with st.form(f"enc_embed-{entry.source}", border=False):
+            name = st.selectbox("Collection", names, key=f"enc_collection-{entry.source}")
+            if st.form_submit_button("Embed", type="primary"):
+                arguments = ["index", "rebuild", "--encoder", entry.source, "--", str(name)]
+                _start(visit, RunKind.REBUILD, arguments, f"Embed {name} with {entry.name}", str(name))
+
+
+def _start(visit: Visit, kind: RunKind, arguments: list[str], title: str, collection: str | None) -> None:
+    visit.check_writing()
+    run = runs_of(visit).start(kind, arguments, title=title, collection=collection)
+    st.session_state["encoders_run"] = run.number
+    st.rerun()
+
+
+@st.cache_data(max_entries=64, ttl=24 * 3600, show_spinner=False)
+def _facts(source: str, changed: int) -> EncoderFacts:
+    del changed
+    return facts_of(source)

@@ -1,0 +1,85 @@
+"""The models that the page tries: each loaded once per process, whoever looks, and few at a time."""
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, cast
+
+import streamlit as st
+
+from nearsay.app.ui.encoders.known import stamp
+from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.catalogue.encoder_uses import known_encoders
+from nearsay.indexer.catalogue.generations import GenerationState
+
+if TYPE_CHECKING:
+    from nearsay.training.bert.fill import Filler
+    from nearsay.training.bert.next_sentence import NextSentence
+    from nearsay.training.sentence.encoder import Encoder
+
+__all__ = ["encoder", "filler", "next_sentence"]
+
+_KEPT = 3  # of each kind: a model may take gigabytes
+# transformers fails where two threads import it at once, as at the page's start.
+_LOADING = threading.Lock()
+
+
+def encoder(visit: Visit, source: str) -> "Encoder":
+    """The encoder; one that the library has loaded already is taken from there."""
+    if source in _live_sources(visit):
+        return cast("Encoder", visit.library.encoder(source))
+    _wait_for_the_first_search(visit)
+    return _encoder(source, visit.settings.device, visit.settings.precision, stamp(source))
+
+
+def filler(visit: Visit, bert: str, changed: int) -> "Filler":
+    """A BERT with its head for masked words; changed: a number that changes with its folder."""
+    _wait_for_the_first_search(visit)
+    return _filler(bert, visit.settings.device, changed)
+
+
+def next_sentence(visit: Visit, bert: str, changed: int) -> "NextSentence":
+    """A BERT with its next-sentence head."""
+    _wait_for_the_first_search(visit)
+    return _next_sentence(bert, visit.settings.device, changed)
+
+
+def _live_sources(visit: Visit) -> list[str]:
+    """The encoders of collections that are searched: the library holds them anyway."""
+    with visit.library.store.database.reading() as connection:
+        known = known_encoders(connection)
+    return [one.encoder.source for one in known if any(use.state is GenerationState.LIVE for use in one.uses)]
+
+
+def _wait_for_the_first_search(visit: Visit) -> None:
+    with contextlib.suppress(NearsayError):  # of an encoder that is gone whoever searches is told
+        for source in _live_sources(visit)[:1]:
+            visit.library.encoder(source)
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the encoder …")
+def _encoder(source: str, device: str | None, precision: str, changed: int) -> "Encoder":
+    del changed
+    with _LOADING:
+        from nearsay.training.sentence.encoder import Encoder
+        from nearsay.training.sentence.precision import Precision
+
+        return Encoder.load(source, device=device, precision=Precision(precision))
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the BERT …")
+def _filler(bert: str, device: str | None, changed: int) -> "Filler":
+    del changed
+    with _LOADING:
+        from nearsay.training.bert.fill import Filler
+
+        return Filler.load(bert, device=device)
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the BERT …")
+def _next_sentence(bert: str, device: str | None, changed: int) -> "NextSentence":
+    del changed
+    with _LOADING:
+        from nearsay.training.bert.next_sentence import NextSentence
+
+        return NextSentence.load(bert, device=device)

@@ -1,0 +1,164 @@
+"""Choosing files to learn from: uploaded, used before, on this machine, or made of what the library holds."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+from nearsay.app.ui.collections.content_check import UPLOAD_TYPES, check_content
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.training.training_files import TrainingFiles
+from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import BadInputError
+from nearsay.data.samples import folder as sample_folder
+from nearsay.data.samples import sample_file
+from nearsay.indexer.judgements.judgement import JudgementCounts
+
+__all__ = ["choose_examples", "choose_texts", "keep_upload", "kept_files", "typed_paths"]
+
+_UPLOAD, _KEPT, _PATH, _JUDGED, _SAMPLE, _COLLECTION = (
+    "Upload",
+    "Used before",
+    "On this machine",
+    "Judgements",
+    "Samples",
+    "This collection",
+)
+_SAMPLES = {
+    "scored-pairs": "scored pairs: how alike two sentences are",
+    "nli": "premises with hypotheses that follow, may be, or cannot be",
+    "triplets": "a sentence, a paraphrase, and one that only looks alike",
+}
+_WRITTEN_AT_ONCE = 50_000  # documents of a collection that are written out while the page waits
+
+
+def choose_examples(visit: Visit, key: str) -> list[Path]:
+    """Files of sentence examples; none before something is chosen."""
+    offers = _offers(visit)
+    judged = None if visit.name is None else visit.collection.judgements.counts()
+    if judged is not None and judged.judgements:
+        offers.append(_JUDGED)
+    chosen = _from([*offers, _SAMPLE], key)
+    if chosen == _JUDGED and judged is not None:
+        return _judged(visit, judged)
+    if chosen == _SAMPLE:
+        name = st.selectbox(
+            "Sample", list(_SAMPLES), key=f"{key}_sample", format_func=lambda each: _SAMPLES[each]
+        )
+        st.caption("A few hundred rows: enough to see how training goes, not to make a good encoder.")
+        return [sample_file(name)]
+    return _files(visit, key, chosen)
+
+
+def choose_texts(visit: Visit, key: str) -> list[Path]:
+    """Files or folders of plain text, or the texts of the collection; none before something is chosen."""
+    offers = _offers(visit)
+    if visit.name is not None:
+        offers.append(_COLLECTION)
+    chosen = _from([*offers, _SAMPLE], key)
+    if chosen == _COLLECTION:
+        return _texts_of_collection(visit, key)
+    if chosen == _SAMPLE:
+        st.caption("660 short passages: enough to see how it goes, too little to learn a language from.")
+        return [sample_folder() / "corpus.jsonl"]
+    return _files(visit, key, chosen)
+
+
+def keep_upload(visit: Visit, label: str, key: str, *, several: bool = True) -> list[Path]:
+    """A place to drop files; they are checked by content, and kept until somebody removes them."""
+    help_ = f"At most {visit.settings.largest_upload} MB each. They stay in the library's folder."
+    given = st.file_uploader(
+        label, type=list(UPLOAD_TYPES), accept_multiple_files=several, key=key, help=help_
+    )
+    files = given if isinstance(given, list) else [given] if given is not None else []
+    kept = []
+    for file in files:
+        visit.check_writing()
+        check_content(file.name, file, largest=visit.settings.largest_upload * 1_000_000)
+        kept.append(TrainingFiles(visit.library.store.folder).keep(file.name, file))
+    return kept
+
+
+def kept_files(visit: Visit) -> dict[str, str]:
+    """What was uploaded before: its place, and its name with its size."""
+    return {
+        str(file.path): f"{file.name}, {file.size / 1e6:,.1f} MB"
+        for file in TrainingFiles(visit.library.store.folder).list()
+    }
+
+
+def typed_paths(label: str, key: str, help_: str) -> list[Path]:
+    """Files or folders on the machine that serves the page, a line each; BadInputError for a wrong one."""
+    typed = st.text_area(label, key=key, help=help_, height=80, placeholder="/home/me/texts")
+    paths = [Path(line.strip()).expanduser() for line in typed.splitlines() if line.strip()]
+    for path in paths:
+        if not path.is_absolute():
+            raise BadInputError(f"'{path}' is no whole path. Begin it with '/' or '~'")
+        if not path.exists():
+            raise BadInputError(f"there is no {path} on the machine that serves this page. Check the name")
+    return paths
+
+
+def _offers(visit: Visit) -> list[str]:
+    kept = TrainingFiles(visit.library.store.folder).list()
+    return [_UPLOAD, *([_KEPT] if kept else []), *([_PATH] if visit.may_name_files else [])]
+
+
+def _from(offers: list[str], key: str) -> str:
+    chosen = st.segmented_control("From", offers, key=f"{key}_from", default=offers[0])
+    return str(chosen or offers[0])
+
+
+def _files(visit: Visit, key: str, chosen: str) -> list[Path]:
+    if chosen == _UPLOAD:
+        return keep_upload(visit, "Files", f"{key}_upload")
+    if chosen == _KEPT:
+        kept = kept_files(visit)
+        marked = st.multiselect(
+            "Files", list(kept), key=f"{key}_kept", format_func=lambda path: kept.get(path, "")
+        )
+        if marked and st.button("Remove these files", key=f"{key}_forget", icon=":material/delete:"):
+            visit.check_writing()
+            for path in marked:
+                TrainingFiles(visit.library.store.folder).remove(Path(path))
+            st.rerun()
+        return [Path(path) for path in marked]
+    return typed_paths(
+        "Files or folders", f"{key}_path", "On the machine that serves this page; a line each."
+    )
+
+
+def _judged(visit: Visit, judged: JudgementCounts) -> list[Path]:
+    name = as_markdown(visit.collection.name)
+    st.caption(
+        f"{judged.relevant:,} passages were marked as relevant and {judged.not_relevant:,} as not, for "
+        f"{judged.queries:,} queries of {name}. A fifth of the queries is left out, to measure on."
+    )
+
+    def write(path: Path) -> None:
+        visit.collection.judgements.export(path, "training", part="train")
+
+    return [_written(visit, f"judgements-{visit.name}.jsonl", write)]
+
+
+def _texts_of_collection(visit: Visit, key: str) -> list[Path]:
+    documents = visit.collection.overview().documents
+    if documents > _WRITTEN_AT_ONCE:
+        place = f"nearsay index export {visit.name} --out {visit.name}.jsonl"
+        st.info(
+            f"{documents:,} documents are many. Write them to a file first, and choose it above as a file on "
+            f"this machine: {as_markdown(place)}"
+        )
+        return []
+    state = visit.collection.snapshot().collection.version
+    kept = st.session_state.get(f"{key}_written")
+    if kept is None or kept[0] != (visit.name, state) or not kept[1].exists():
+        path = _written(visit, f"texts-of-{visit.name}.jsonl", visit.collection.export)
+        kept = st.session_state[f"{key}_written"] = ((visit.name, state), path)
+    st.caption(f"The texts of its {documents:,} documents.")
+    return [kept[1]]
+
+
+def _written(visit: Visit, name: str, write: Callable[[Path], object]) -> Path:
+    visit.check_writing()
+    return TrainingFiles(visit.library.store.folder).written(name, write)

@@ -1,0 +1,34 @@
+"""The tokens of a text as a page shows them."""
+
+from nearsay.app.ui.encoders.token_rows import token_rows, tokens_html, tokens_said
+from nearsay.training.sentence.tokens import TokenPiece
+
+PIECES = (
+    TokenPiece("[CLS]", 101, 0, 0, special=True, kept=True),
+    TokenPiece("<b>", 7, 0, 3, special=False, kept=True),
+    TokenPiece("##ing", 8, 3, 6, special=False, kept=False),
+    TokenPiece("[SEP]", 102, 0, 0, special=True, kept=True),
+)
+
+
+def test_tokens_are_text_whatever_they_hold():
+    shown = tokens_html(PIECES)
+    assert "&lt;b&gt;<small>7</small>" in shown
+    assert "<b>" not in shown
+    assert '<span class="ns-cut">##ing' in shown
+    assert shown.count("ns-special") == 3  # two tokens and the rule of style
+
+
+def test_what_is_cut_off_is_said():
+    assert (
+        tokens_said(PIECES, 1)
+        == "2 tokens of at most 1; the last 1 are cut off, and the encoder never sees them."
+    )
+    assert tokens_said(PIECES[:2], 254) == "1 token of at most 254."
+
+
+def test_a_row_has_the_characters_of_its_token():
+    rows = token_rows(PIECES, "<b>ing")
+    assert rows[1] == {"token": "<b>", "number": 7, "characters": "<b>", "": ""}
+    assert rows[2] == {"token": "##ing", "number": 8, "characters": "ing", "": "cut off"}
+    assert rows[0]["characters"] == ""

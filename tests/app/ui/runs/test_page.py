@@ -1,0 +1,114 @@
+"""The page Runs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from nearsay.app.runs import RunKind, RunProgress, Runs, RunState
+from nearsay.indexer import Library
+
+
+def _words(app):
+    shown = [*app.markdown, *app.caption, *app.error, *app.info, *app.success, *app.warning, *app.code]
+    return "\n".join(each.value for each in shown)
+
+
+def test_without_runs_the_page_says_what_will_be_here(page):
+    app = page("runs")
+    assert "There was none in this library yet" in app.info[0].value
+
+
+def test_a_run_that_failed_says_why_and_can_be_resumed(page, record):
+    run = record(RunState.FAILED, message="there is no file *x*. Name another", log="reading\nfailed\n")
+    app = page("runs", run=str(run.number))
+    assert app.error[0].value == "There is no file \\*x\\*\\. Name another"
+    assert [button.label for button in app.button if button.label == "Resume"] == ["Resume"]
+    assert "reading\nfailed" in _words(app)
+
+
+def test_a_run_at_work_shows_its_progress_and_can_be_cancelled(page, record, settings):
+    look = RunProgress("training", "steps", 10, 40, 0.25, 2.0, 5.0, 15.0)
+    run = record(RunState.RUNNING, progress=look, log="one\ntwo\n")
+    app = page("runs", run=str(run.number))
+    (cancel,) = [button for button in app.button if button.label == "Cancel"]
+    cancel.click().run()
+    assert not app.error
+    with Library.open(settings.library) as library:
+        assert Runs(library).get(run.number).stopping
+    app = page("runs", run=str(run.number))
+    assert [button.label for button in app.button if "Stop" in button.label] == ["Stop at once"]
+
+
+def test_nothing_can_be_cancelled_or_removed_where_the_page_only_reads(page, record, settings):
+    running = record(RunState.RUNNING)
+    done = record(RunState.CANCELLED)
+    for run in (running, done):
+        app = page("runs", settings=replace(settings, read_only=True), run=str(run.number))
+        assert not app.button
+
+
+def test_the_list_is_filtered_by_state_kind_and_collection(page, record):
+    record(RunState.DONE, title="Fine-tune it")
+    record(RunState.FAILED, kind=RunKind.ADD, title="Add papers", collection="samples", message="no")
+    app = page("runs")
+    assert "run 1 · fine-tuning" in _words(app)
+    assert "run 2 · adding · samples" in _words(app)
+    app.selectbox(key="runs_state").select("failed").run()
+    assert "run 1 ·" not in _words(app)
+    app.selectbox(key="runs_state").select("any").run()
+    app.checkbox(key="runs_own").check().run()
+    assert "run 2 · adding" in _words(app)
+    assert "run 1 ·" not in _words(app)
+
+
+def test_the_result_of_a_training_stands_with_its_curves(page, record, settings):
+    change = {
+        "set": "pairs",
+        "kind": "sts",
+        "figure": "spearman",
+        "items": 9,
+        "before": 70.0,
+        "after": 75.0,
+        "difference_low": 1.0,
+        "difference_high": 9.0,
+        "verdict": "better",
+    }
+    run = record(output=({"folder": "mine", "seed": 0, "steps": 4, "evaluations": [change]},))
+    place = Path(settings.library, "mine", "run", "metrics.jsonl")
+    place.parent.mkdir(parents=True)
+    place.write_text("".join(json.dumps({"step": n, "loss": 1.0 / n}) + "\n" for n in (1, 2)), "utf-8")
+    app = page("runs", run=str(run.number))
+    table = app.dataframe[0].value
+    assert list(table["after"]) == ["75.00"]
+    assert list(table["95 % interval"]) == ["+1 to +9"]
+    assert "**Loss**" in _words(app)
+
+
+def test_a_run_that_was_resumed_points_to_the_one_that_goes_on(page, record):
+    first = record(RunState.CANCELLED)
+    second = record(RunState.RUNNING, resumes=first.number)
+    app = page("runs", run=str(first.number))
+    assert "Resume" not in [button.label for button in app.button]
+    assert f"run {second.number}" not in _words(app)  # this page shows the one that was asked for
+
+
+def test_a_run_is_removed_after_a_second_thought(page, record, settings):
+    run = record(RunState.DONE)
+    app = page("runs", run=str(run.number))
+    app.button(key=f"runs_remove-{run.number}").click().run()
+    with Library.open(settings.library) as library:
+        assert Runs(library).list() == []
+
+
+def test_an_address_that_names_no_run_is_told(page, record):
+    record()
+    for asked in ("seven", "99", "9" * 30):
+        app = page("runs", run=asked)
+        assert app.error
+
+
+def test_a_title_is_text_and_no_markdown(page, record):
+    record(RunState.RUNNING, title="![x](http://elsewhere/x.png) <b>")
+    shown = _words(page("runs"))
+    assert "![x]" not in shown
+    assert "\\!\\[x\\]" in shown

@@ -1,0 +1,182 @@
+"""The page Training."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nearsay.app.runs import Runs
+from nearsay.data.samples import sample_file
+from nearsay.indexer import Library
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What the page would have started; no process is."""
+    found = []
+
+    def start(visit, kind, arguments, *, title, product=None):
+        visit.check_writing()
+        found.append((str(kind), list(arguments), title, product))
+
+    for module in ("sentence_form", "pretraining_form", "vocabulary_form"):
+        monkeypatch.setattr(f"nearsay.app.ui.training.{module}.start_run", start)
+    return found
+
+
+def _vocabulary(settings) -> Path:
+    folder = Path(settings.library).resolve() / "vocabularies" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "vocabulary.json").write_text(json.dumps({"size": 3000, "options": {}}), "utf-8")
+    return folder
+
+
+def _submit(app, label):
+    (button,) = [each for each in app.button if each.label == label]
+    return button.click().run()
+
+
+def test_a_page_that_only_reads_has_no_form(page, settings):
+    app = page("training", settings=replace(settings, read_only=True))
+    assert "only reads" in app.info[0].value
+    assert not app.text_input
+
+
+def test_a_sentence_encoder_is_started_from_the_samples_with_few_options(page, settings, started):
+    app = page("training")
+    app.session_state["sen_from"] = "Samples"
+    app.run()
+    assert "248 rows" in "".join(each.value for each in app.markdown)
+    app.text_input(key="sen_name").input("my-encoder")
+    app.multiselect(key="sen_evaluate").select(f"triplets:{sample_file('triplets')}")
+    app.number_input(key="sen_amount").set_value(3.0)
+    _submit(app, "Start training")
+    ((kind, arguments, title, product),) = started
+    out = Path(settings.library).resolve() / "encoders" / "my-encoder"
+    assert (kind, title, product) == ("sentence", "Fine-tune my-encoder", out)
+    assert arguments == [
+        *("train", "sentence", str(sample_file("scored-pairs")), "--out", str(out)),
+        *("--epochs", "3", "--evaluate", f"triplets:{sample_file('triplets')}"),
+    ]
+
+
+def test_more_choices_become_options(page, started):
+    app = page("training")
+    app.session_state["sen_from"] = "Samples"
+    app.run()
+    app.text_input(key="sen_name").input("other")
+    app.radio(key="sen_unit").set_value("minutes")
+    app.number_input(key="sen_amount").set_value(2.0)
+    app.selectbox(key="sen_objective").select("cosine")
+    app.number_input(key="sen_batch").set_value(16)
+    app.selectbox(key="sen_pooling").select("cls")
+    app.selectbox(key="sen_dev").select(f"sts:{sample_file('scored-pairs')}")
+    _submit(app, "Start training")
+    ((_, arguments, _, _),) = started
+    assert arguments[5:] == [
+        *("--minutes", "2", "--objective", "cosine", "--batch", "16", "--pooling", "cls"),
+        *("--dev", f"sts:{sample_file('scored-pairs')}"),
+    ]
+
+
+def test_a_name_that_cannot_be_one_is_told_and_nothing_starts(page, started):
+    app = page("training")
+    app.session_state["sen_from"] = "Samples"
+    app.run()
+    app.text_input(key="sen_name").input("../x")
+    _submit(app, "Start training")
+    assert "is no name for" in app.error[0].value
+    assert started == []
+
+
+def test_without_data_nothing_can_be_started(page):
+    app = page("training")
+    (button,) = [each for each in app.button if each.label == "Start training"]
+    assert button.disabled
+
+
+def test_a_vocabulary_is_made_of_the_collections_texts(page, settings, started):
+    app = page("training", train="Vocabulary")
+    app.session_state["voc_from"] = "This collection"
+    app.run()
+    app.text_input(key="voc_name").input("small")
+    app.number_input(key="voc_size").set_value(2000)
+    _submit(app, "Make the vocabulary")
+    ((kind, arguments, _, product),) = started
+    assert kind == "vocabulary"
+    texts = Path(arguments[2])
+    assert texts.name == "texts-of-samples.jsonl"
+    assert len(texts.read_text("utf-8").splitlines()) == 160
+    assert arguments[3:] == ["--out", str(product), "--size", "2000"]
+
+
+def test_a_bert_wants_a_vocabulary_first(page):
+    app = page("training", train="BERT")
+    assert "Make a vocabulary first" in app.info[0].value
+
+
+def test_a_pretraining_is_started_with_a_vocabulary_and_a_size(page, settings, started):
+    vocabulary = _vocabulary(settings)
+    app = page("training", train="BERT")
+    app.session_state["pre_from"] = "Samples"
+    app.run()
+    app.text_input(key="pre_name").input("tiny-bert")
+    app.selectbox(key="pre_size").select("tiny")
+    app.radio(key="pre_unit").set_value("steps")
+    app.number_input(key="pre_amount").set_value(50)
+    app.number_input(key="pre_batch").set_value(8)
+    app.number_input(key="pre_every").set_value(10)
+    app.toggle(key="pre_nsp").set_value(False)
+    _submit(app, "Start pretraining")
+    ((kind, arguments, title, product),) = started
+    assert (kind, title) == ("pretrain", "Pretrain tiny-bert")
+    assert arguments[4:] == [
+        *(str(product), "--vocabulary", str(vocabulary), "--size", "tiny", "--steps", "50"),
+        *("--no-nsp", "--batch", "8"),  # without held-out text there is nothing to measure in between
+    ]
+
+
+def test_a_path_that_is_not_there_is_told(page):
+    app = page("training")
+    app.session_state["sen_from"] = "On this machine"
+    app.run()
+    app.text_area(key="sen_path").input("/nowhere/at-all.tsv").run()
+    assert "there is no" in app.error[0].value.lower()
+    app.text_area(key="sen_path").input("relative.tsv").run()
+    assert "is no whole path" in app.error[0].value.replace("\\", "")
+
+
+def test_judgements_are_offered_once_there_are_some_and_become_a_file(page, settings, started):
+    with Library.open(settings.library) as library:
+        collection = library.collection("samples")
+        for query in ("rain", "bread", "cats", "music", "money", "trains"):
+            for hit in collection.search(query, k=2):
+                collection.judgements.add(query, hit, relevant=hit.rank == 1)
+    app = page("training")
+    app.session_state["sen_from"] = "Judgements"
+    app.run()
+    app.text_input(key="sen_name").input("judged")
+    app.multiselect(key="sen_evaluate").select("judgements")
+    _submit(app, "Start training")
+    ((_, arguments, _, _),) = started
+    assert Path(arguments[2]).name == "judgements-samples.jsonl"
+    measured = arguments[arguments.index("--evaluate") + 1]
+    assert measured.startswith("retrieval:")
+    assert (Path(measured.partition(":")[2]) / "queries.jsonl").is_file()
+
+
+def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
+    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)  # no process: it is interrupted
+    app = page("training", train="Vocabulary")
+    app.session_state["voc_from"] = "Samples"
+    app.run()
+    app.text_input(key="voc_name").input("small")
+    _submit(app, "Make the vocabulary")
+    assert "Vocabulary small" in "".join(each.value for each in app.markdown)
+    assert "Interrupted" in app.warning[0].value
+    with Library.open(settings.library) as library:
+        (run,) = Runs(library).list()
+    assert run.arguments[-2:] == ("--out", str(Path(settings.library).resolve() / "vocabularies" / "small"))
+    app.button(key="training_away").click().run()
+    assert "**Vocabulary small**" not in [each.value for each in app.markdown]
