@@ -17,6 +17,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
+from nearsay.indexer.browser import Browser
 from nearsay.indexer.catalogue import collections, documents, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
@@ -46,6 +47,7 @@ from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.hybrid.reranking import PairJudge
 from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
 from nearsay.indexer.ingest import AddReport, add, live_or_begin
+from nearsay.indexer.judgements.judgements import Judgements
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import KEPT, ContractChange, Plan
@@ -297,6 +299,7 @@ class Collection:
         fusion: Fusion | str = Fusion.WEIGHTED,
         rerank: str | PairJudge | None = None,
         explain: bool = False,
+        generation: int | None = None,
     ) -> Hits:
         """The k passages that answer the query best, best first; with `by_document` one a document.
 
@@ -305,9 +308,10 @@ class Collection:
         fusion:  how hybrid puts the two together: weighted, by their scores, or rrf, by reciprocal ranks
         rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks the first 50 anew
         explain: say of each hit why it matched (`Hit.explanation`)
+        generation: the number of another than the live one, to compare with; passages that it lacks are said
         """
         return self._queries.search(
-            [query], k, SearchOptions(where, mode, by_document, fusion, rerank, explain)
+            [query], k, SearchOptions(where, mode, by_document, fusion, rerank, explain, generation)
         )[0]
 
     def search_many(
@@ -321,13 +325,14 @@ class Collection:
         fusion: Fusion | str = Fusion.WEIGHTED,
         rerank: str | PairJudge | None = None,
         explain: bool = False,
+        generation: int | None = None,
     ) -> list[Hits]:
         """Search for several queries at once, encoded together and, without a filter, scored together.
 
         The hits are those that `search` gives for each.
         """
         return self._queries.search(
-            queries, k, SearchOptions(where, mode, by_document, fusion, rerank, explain)
+            queries, k, SearchOptions(where, mode, by_document, fusion, rerank, explain, generation)
         )
 
     def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
@@ -381,6 +386,11 @@ class Collection:
         """The documents that a filter lets through, in the order they were added."""
         return stored_documents(self._store, self._record.row().id, where)
 
+    @property
+    def browser(self) -> Browser:
+        """The documents page by page, for who looks through them."""
+        return Browser(self._record)
+
     def near_duplicates(self) -> list[NearDuplicate]:
         """The documents that the gate linked to an earlier one, in the order they were added."""
         row = self._record.row()
@@ -417,6 +427,11 @@ class Collection:
     def explore(self) -> Explorer:
         """What the collection says of itself without a query: pairs, clusters, maps, samples."""
         return Explorer(self._explored())
+
+    @property
+    def judgements(self) -> Judgements:
+        """What people said of its search results: kept, listed, written out to train and to evaluate."""
+        return Judgements(self._record)
 
     def declared_fields(self) -> tuple[str, ...]:
         """The metadata fields that were declared, so that filters and counts over them are quick."""

@@ -25,6 +25,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 __all__ = ["Library"]
 
 _IDENTITY = "library.json"
+_KEPT = 8  # collections, with the files that they have opened
 _NAME = re.compile(r"[^\W_][\w.-]{0,99}")
 
 EncoderLoader = Callable[[str], TextEncoder]
@@ -42,6 +43,8 @@ class Library:
         self._load = load_encoder
         self._encoders: dict[str, TextEncoder] = {}
         self._loading = threading.Lock()
+        self._shared: dict[str, Collection] = {}
+        self._sharing = threading.Lock()
 
     @classmethod
     def open(
@@ -147,6 +150,18 @@ class Library:
             )
         parsed = Chunking.parse(chunking) if isinstance(chunking, str) else chunking
         return Collection(self, name, encoder, parsed, ContractChange(recall, memory))
+
+    def shared(self, name: str) -> Collection:
+        """The collection of that name, one object for all who ask: what one has opened, others find open.
+
+        The last eight are kept.
+        """
+        with self._sharing:
+            kept = self._shared.pop(name, None) or self.collection(name)
+            self._shared[name] = kept
+            for oldest in list(self._shared)[:-_KEPT]:
+                del self._shared[oldest]
+        return kept
 
     def names(self) -> list[str]:
         """The names of the collections, in order."""

@@ -18,7 +18,9 @@ from nearsay.app.cli.explore import explore
 from nearsay.app.cli.facets import facets
 from nearsay.app.cli.fill import fill, next_
 from nearsay.app.cli.index import index
+from nearsay.app.cli.judgements import judgements
 from nearsay.app.cli.printing import visible
+from nearsay.app.cli.runs import runs
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
@@ -62,11 +64,13 @@ for command in (
     similar,
     explore,
     facets,
+    judgements,
     encode,
     train,
     evaluate,
     fill,
     next_,
+    runs,
     ui,
     doctor,
 ):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from nearsay.app.cli.progress_record import RunProgress, hearer
+
 if TYPE_CHECKING:
     from nearsay.indexer.progress import Progress
 
@@ -26,11 +28,13 @@ class ProgressBar:
 
         self._made_for = self._what, self._unit = what, unit
         self._terminal = sys.stderr.isatty()
+        self._hearer = hearer()
         self._make: Callable[..., Any] = partial(
             tqdm, dynamic_ncols=True, delay=0.5, disable=not self._terminal
         )
         self._bar = self._make(desc=what, unit=f" {unit}")
         self._begun = self._said = time.monotonic()
+        self._tell(0, None)
 
     def __enter__(self) -> Self:
         return self
@@ -50,6 +54,7 @@ class ProgressBar:
         if wanted != (self._what, self._unit):
             self._turn_to(*wanted)
         total = None if progress.total is None else max(progress.done, progress.total)
+        self._tell(progress.done, total)
         if self._terminal:
             self._bar.total = total
             self._bar.update(progress.done - self._bar.n)
@@ -65,6 +70,25 @@ class ProgressBar:
         self._begun = self._said = time.monotonic()
         if not self._terminal:
             click.echo(f"{what} …", err=True)
+
+    def _tell(self, done: int, total: int | None) -> None:
+        """Tell who listens, if anyone does."""
+        if self._hearer is None:
+            return
+        seconds = time.monotonic() - self._begun
+        rate = done / seconds if done and seconds else None
+        self._hearer(
+            RunProgress(
+                doing=self._what,
+                unit=self._unit,
+                done=done,
+                total=total,
+                share=done / total if total else None,
+                rate=rate,
+                seconds=seconds,
+                seconds_left=(total - done) / rate if total and rate else None,
+            )
+        )
 
     def _line(self, done: int, total: int | None) -> str:
         rate = done / (time.monotonic() - self._begun)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from nearsay.app.cli.progress_record import RunProgress, hearer
+
 if TYPE_CHECKING:
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.training.run.training_progress import TrainingProgress
@@ -24,6 +26,9 @@ class TrainingLine:
         """`before`: the bar of what comes before the training, which its first step closes."""
         self._before = before
         self._terminal = sys.stderr.isatty()
+        self._hearer = hearer()
+        if self._hearer is not None and before is None:
+            self._hearer(RunProgress("preparing", "steps", 0, None, None, None, 0.0, None))
         self._said = time.monotonic()
         self._pending = False
 
@@ -40,6 +45,8 @@ class TrainingLine:
         """Show one look at the run."""
         if self._before is not None:
             self._before.close()
+        if self._hearer is not None:
+            self._hearer(_look(progress))
         since = time.monotonic() - self._said
         if self._terminal and since >= 0.2:
             click.echo("\r\x1b[K" + self._line(progress), err=True, nl=False)
@@ -64,3 +71,19 @@ class TrainingLine:
         minutes, seconds = divmod(int(progress.seconds_left), 60)
         parts.append(f"{minutes}:{seconds:02} left")
         return ", ".join(parts)
+
+
+def _look(progress: "TrainingProgress") -> RunProgress:
+    return RunProgress(
+        doing="training",
+        unit="steps",
+        done=progress.step,
+        total=progress.steps,
+        share=progress.share,
+        rate=progress.step / progress.seconds if progress.seconds else None,
+        seconds=progress.seconds,
+        seconds_left=progress.seconds_left,
+        metrics=dict(progress.metrics),
+        evaluation=dict(progress.evaluation),
+        tokens_per_second=progress.tokens_per_second,
+    )

@@ -9,12 +9,12 @@ import streamlit as st
 
 from nearsay.app.ui.door import let_in
 from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import is_there, opened
+from nearsay.app.ui.page_link import NEXT_COLLECTION
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.style import STYLE
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.welcome import offer_library
+from nearsay.app.ui.welcome import offer_first_collection, offer_library
 from nearsay.indexer import Library
 
 __all__ = ["PAGES", "PageEntry", "run", "show_page"]
@@ -39,6 +39,7 @@ PAGES = (
     PageEntry("training", "Training", ":material/model_training:", "nearsay.app.ui.training.page"),
     PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page"),
 )
+_NEEDS_DOCUMENTS = ("search", "compare", "explore")  # where there is nothing yet, the way in is shown instead
 
 
 def run() -> None:
@@ -66,8 +67,12 @@ def show_page(path: str, settings: Settings) -> None:
     with telling_errors():
         library = opened(settings)
         show: Callable[[Visit], None] = importlib.import_module(entry.module).show
-        name = st.session_state.get("collection")
-        show(Visit(settings, library, name if name in library.names() else None))
+        name, names = st.session_state.get("collection"), library.names()
+        visit = Visit(settings, library, name if name in names else None)
+        if entry.path in _NEEDS_DOCUMENTS and not names:
+            offer_first_collection(visit)
+        else:
+            show(visit)
 
 
 def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":
@@ -81,7 +86,10 @@ def _sidebar(settings: Settings, library: Library) -> None:
     """The choice of a collection, which every page shares, and what everybody should know."""
     with st.sidebar:
         names = library.names()
+        wanted = st.session_state.pop(NEXT_COLLECTION, None)
+        if wanted in names:
+            st.session_state["collection"] = wanted
         if names:
-            st.selectbox("Collection", names, key="collection", bind="query-params", format_func=as_markdown)
+            st.selectbox("Collection", names, key="collection", bind="query-params")
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")

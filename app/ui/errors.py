@@ -38,4 +38,6 @@ def telling_errors() -> Iterator[None]:
 def say_error(error: NearsayError) -> None:
     """One error of nearsay's own, as it reads on the command line."""
     said = " ".join(str(error).split())
-    st.error(as_markdown(said[:1].upper() + said[1:]), icon=":material/error:")
+    if said.partition(" ")[0].isalpha():  # not a file's name
+        said = said[:1].upper() + said[1:]
+    st.error(as_markdown(said), icon=":material/error:")

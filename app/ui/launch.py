@@ -4,7 +4,7 @@ import ipaddress
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.util import find_spec
 
@@ -77,7 +77,8 @@ class Launch:
     def environment(self, before: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The environment of the page's process; the user's own settings of Streamlit do not reach in."""
         kept = {name: value for name, value in before.items() if not name.startswith("STREAMLIT_")}
-        return kept | self.settings.to_environment()
+        settings = replace(self.settings, server_files=self.settings.server_files and self.is_local)
+        return kept | settings.to_environment()
 
     def _names(self) -> list[str]:
         if self.address in ("0.0.0.0", "::") and not self.hosts:  # noqa: S104 - compared, not bound

@@ -47,6 +47,6 @@ def _open(settings: Settings, *, create: bool) -> Library:
 def _warm(library: Library) -> None:
     try:
         for name in library.names()[:1]:
-            library.collection(name).search("the first search", k=1)
+            library.shared(name).search("the first search", k=1)
     except NearsayError as error:  # whoever searches is told
         _log.info("the first search was not made: %s", error)

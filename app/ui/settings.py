@@ -23,6 +23,7 @@ class Settings:
     read_only: bool = False  # nothing can be added, changed, removed or trained; judging neither
     password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`; None: no password is asked
     largest_upload: int = 200  # megabytes a file
+    server_files: bool = True  # files and folders of the serving machine may be named; never from outside
 
     def __post_init__(self) -> None:
         """BadInputError for an upload limit that is none."""

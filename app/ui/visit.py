@@ -22,12 +22,17 @@ class Visit:
         """The chosen collection; BadInputError while there is none."""
         if self.name is None:
             raise BadInputError("there is no collection yet. Make one on the page Collections")
-        return self.library.collection(self.name)
+        return self.library.shared(self.name)  # its files stay open from look to look
 
     @property
     def may_write(self) -> bool:
         """Whether this page may change anything; a button for what it may not is not shown."""
         return not self.settings.read_only
+
+    @property
+    def may_name_files(self) -> bool:
+        """Whether files of the serving machine may be named: by who sits at it, to change things."""
+        return self.may_write and self.settings.server_files
 
     def check_writing(self) -> None:
         """BadInputError where nothing may be changed: asked before every change, whatever was shown."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import field_values
+from nearsay.indexer.catalogue import field_values, judgements
 from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
     collections,
@@ -81,6 +81,7 @@ def create(connection: sa.Connection, name: str, chunking: str, created_at: str)
 
 def delete(connection: sa.Connection, collection_id: int) -> None:
     """Remove a collection and every row of it."""
+    judgements.forget(connection, collection_id)
     lexical_rows.drop_table(connection, collection_id)
     field_values.forget(connection, field_values.declared(connection, collection_id))
     leave_collection(connection, collection_id)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.tables import maps
 
-__all__ = ["MapRow", "newest", "of_generation", "replace"]
+__all__ = ["MapRow", "newest", "number_of", "of_generation", "replace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,12 @@ class MapRow:
 def of_generation(connection: sa.Connection, collection_id: int, generation: int) -> MapRow | None:
     """The map of a generation, if it has one."""
     return _one(connection, collection_id, maps.c.generation == generation)
+
+
+def number_of(connection: sa.Connection, collection_id: int, generation: int) -> int | None:
+    """The number of a generation's map in the catalogue, which no other map ever had; None without one."""
+    where = sa.and_(maps.c.collection_id == collection_id, maps.c.generation == generation)
+    return connection.execute(sa.select(maps.c.id).where(where)).scalar_one_or_none()
 
 
 def newest(connection: sa.Connection, collection_id: int) -> MapRow | None:

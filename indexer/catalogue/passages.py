@@ -104,27 +104,38 @@ def read_passages(
     collection_id: int,
     numbers: Sequence[int],
     condition: ColumnElement[bool] | None = None,
+    *,
+    longest: int | None = None,
 ) -> dict[int, PassageRow]:
-    """Those of the passages that are there and whose document the condition holds for."""
+    """Those of the passages that are there and whose document the condition holds for.
+
+    longest: characters of each passage's text that are read; None = all
+    """
     found: dict[int, PassageRow] = {}
-    statement = _rows()
+    statement = _rows(cut=longest is not None)
     if condition is not None:
         statement = statement.where(condition)
     for begin in range(0, len(numbers), _SOME):
-        values = {"collection": collection_id, "numbers": list(numbers[begin : begin + _SOME])}
+        values: dict[str, Any] = {
+            "collection": collection_id,
+            "numbers": list(numbers[begin : begin + _SOME]),
+        }
+        if longest is not None:
+            values["longest"] = longest
         for row in connection.execute(statement, values):
             found[row[0]] = PassageRow(*row)
     return found
 
 
 @functools.cache
-def _rows() -> sa.Select[Any]:
+def _rows(*, cut: bool) -> sa.Select[Any]:
     """The statement of `read_passages`: putting it together takes longer than running it."""
+    text = sa.func.substr(_piece(), 1, sa.bindparam("longest", type_=sa.Integer())) if cut else _piece()
     columns = (
         passages.c.number,
         documents.c.id,
         documents.c.title,
-        _piece(),
+        text,
         documents.c.metadata,
         documents.c.source,
         passages.c.ordinal,

@@ -39,12 +39,14 @@ __all__ = [
     "field_values",
     "gates",
     "generations",
+    "judgements",
     "libraries",
     "maps",
     "metadata",
     "near_duplicates",
     "passages",
     "removed_passages",
+    "runs",
     "segments",
 ]
 
@@ -325,4 +327,62 @@ gates = Table(
     Column("threshold", Double, nullable=False),  # cosine
     Column("checked_through", BigInteger, nullable=False),  # every passage up to it was looked at
     CheckConstraint("action IN ('report', 'skip', 'link')", name="action"),
+)
+
+# A person's word that a passage does or does not answer a query. It names its document by its id and holds
+# the text that was judged, not a number of either: it outlives both.
+judgements = Table(
+    "judgements",
+    metadata,
+    Column("id", BigKey, primary_key=True, autoincrement=True),
+    Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
+    Column("query", Text, nullable=False),
+    Column("query_hash", String(32), nullable=False),  # a query may be too long for an index
+    Column("document_id", Text, nullable=False),
+    Column("passage", Integer, nullable=False),  # 0-based place in the document
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),  # of the passage, as it was judged
+    Column("text_hash", String(32), nullable=False),  # as passages.text_hash: whether it is still that text
+    Column("relevant", Boolean, nullable=False),
+    Column("rank", Integer, nullable=True),  # from 1; NULL: not judged in a list of hits
+    Column("score", Double, nullable=True),
+    Column("mode", String(10), nullable=True),
+    Column("encoder", Text, nullable=True),
+    Column("fingerprint", String(64), nullable=True),
+    Column("generation", Integer, nullable=True),
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint(
+        "collection_id",
+        "query_hash",
+        "document_id",
+        "passage",
+        name="uq_judgements_collection_id_query_hash_document_id_passage",
+    ),
+    sqlite_autoincrement=True,
+)
+
+# Work in a process of its own. Whether one that waits or runs is still alive, its lock file says.
+runs = Table(
+    "runs",
+    metadata,
+    Column("number", BigKey, primary_key=True, autoincrement=True),
+    Column("kind", String(40), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("arguments", Json, nullable=False),  # what stands behind `nearsay` on the command line: a list
+    Column("working_folder", Text, nullable=False),  # where names of files in the arguments begin
+    Column("collection", String(200), nullable=True),  # by name: a run outlives its collection
+    Column("product", Text, nullable=True),  # what it makes: a folder, a file or a name
+    Column("resumes", BigInteger, nullable=True),  # the number of the run that this one goes on with
+    Column("state", String(20), nullable=False),
+    Column("pid", Integer, nullable=True),
+    Column("host", Text, nullable=True),
+    Column("created_at", String(32), nullable=False),
+    Column("started_at", String(32), nullable=True),  # NULL: its turn has not come
+    Column("ended_at", String(32), nullable=True),
+    Column("exit_code", Integer, nullable=True),
+    Column("message", Text, nullable=True),  # why it failed, in a sentence
+    CheckConstraint(
+        "state IN ('waiting', 'running', 'done', 'failed', 'cancelled', 'interrupted')", name="state"
+    ),
+    sqlite_autoincrement=True,
 )

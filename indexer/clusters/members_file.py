@@ -11,6 +11,7 @@ import numpy as np
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.formulas import defused
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.clusters.clustering import Clustering
 from nearsay.indexer.exploring.explored import Explored
@@ -19,7 +20,6 @@ __all__ = ["members_format", "write_members"]
 
 _PAGE = 1_000
 _COLUMNS = ("cluster", "name", "id", "passage", "title", "text")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # spreadsheets compute a cell that begins so
 
 
 def members_format(out: Path) -> str:
@@ -43,7 +43,7 @@ def write_members(explored: Explored, clustering: Clustering, out: Path) -> int:
             stream.write(_csv(_COLUMNS))
         for row in _rows(explored, clustering):
             if kind == "csv":
-                stream.write(_csv([_defused(row[name]) for name in _COLUMNS]))
+                stream.write(_csv([defused(row[name]) for name in _COLUMNS]))
             else:
                 stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
             count += 1
@@ -75,7 +75,3 @@ def _csv(cells: tuple[str, ...] | list[object]) -> bytes:
     line = io.StringIO()
     csv.writer(line).writerow(cells)
     return line.getvalue().encode()
-
-
-def _defused(value: object) -> object:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

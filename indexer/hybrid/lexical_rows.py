@@ -42,6 +42,9 @@ POSTGRES_CONFIGURATION: Final = "nearsay_words"
 TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
 _MOST_CHARACTERS: Final = 150_000  # of a passage, in PostgreSQL
 _LONGEST_WORD: Final = 500  # characters: PostgreSQL leaves words above 2,046 bytes out with a warning
+# Pieces of FTS5's index on a level before they are merged. With its own number, 4, adding words takes a third
+# longer; with 8 a word of a search takes .1 ms instead of .08 (240,000 passages).
+_MERGED: Final = 8
 _SOME: Final = 2_000  # passages read at a time when a table is filled
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _NAME: Final = re.compile(r"lexical_\d+(_(data|idx|content|docsize|config))?")
@@ -88,6 +91,9 @@ def create_table(connection: sa.Connection, collection_id: int, *, temporary: bo
         schema = "temp" if temporary else "main"
         connection.exec_driver_sql(
             f"CREATE VIRTUAL TABLE {schema}.{name} USING fts5(words, content='', tokenize='{TOKENIZER}')"
+        )
+        connection.exec_driver_sql(
+            f"INSERT INTO {schema}.{name} ({name}, rank) VALUES ('automerge', {_MERGED})"  # noqa: S608 - ours
         )
         return
     kind = "TEMPORARY TABLE" if temporary else "TABLE"

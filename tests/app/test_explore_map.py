@@ -78,3 +78,11 @@ def test_an_unknown_field_leaves_no_file(pets: Run, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "has a field 'wings'. There are: legs" in result.stderr
     assert not list(tmp_path.glob("map*"))
+
+
+def test_a_map_can_be_kept_without_a_file(pets: Run, tmp_path: Path) -> None:
+    result = pets("--no-file")
+    assert (result.exit_code, result.stdout) == (0, "the map of 3 passages is kept\n")
+    assert not (tmp_path / "map.html").exists()
+    report = json.loads(pets("--no-file", "--json").stdout)
+    assert (report["out"], report["mapped"], report["laid_out"]) == (None, 3, False)

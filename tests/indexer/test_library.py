@@ -21,7 +21,7 @@ from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
-from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.errors import CatalogueError, UnknownCollectionError
 from nearsay.indexer.store import Store
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
@@ -272,3 +272,26 @@ def test_processes_that_open_one_new_folder_make_one_library(tmp_path: Path) -> 
     assert [process.returncode for process in processes] == [0, 0, 0]
     id_ = json.loads((folder / "library.json").read_text())["id"]
     assert said == [[id_]] * 3
+
+
+def test_a_shared_collection_is_one_object_whose_files_are_opened_once(
+    tmp_path: Path, words: WordsEncoder
+) -> None:
+    with Library.open(tmp_path / "library", load_encoder=lambda _: words) as library:
+        library.collection("pets").add_rows(["a cat sat"])
+        assert library.shared("pets") is library.shared("pets")
+        assert library.shared("pets").snapshot() is library.shared("pets").snapshot()
+        library.collection("pets").add_rows(["the dog ran"])  # by another object, as by another process
+        assert library.shared("pets").snapshot().searchable == 2
+        library.collection("pets").delete()
+        with pytest.raises(UnknownCollectionError):
+            library.shared("pets").snapshot()
+
+
+def test_so_many_shared_collections_are_kept_and_no_more(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        first, last = library.shared("c0"), library.shared("c1")
+        for number in range(2, 9):
+            library.shared(f"c{number}")
+        assert library.shared("c1") is last
+        assert library.shared("c0") is not first

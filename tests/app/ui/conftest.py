@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.ui import application
+from nearsay.app.ui import application, opened
 from nearsay.app.ui.password import hashed
 from nearsay.app.ui.settings import Settings
+from nearsay.data.document import JsonValue
 from nearsay.data.samples import folder as sample_folder
-from nearsay.indexer import Library
+from nearsay.indexer import Hit, HitScores, Library, Lineage
 
 _SHOWN = 160  # documents of the sample corpus: enough for clusters, quick to embed
 
@@ -30,6 +31,12 @@ def made_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Library.open(home) as library:
         library.collection("samples").add_rows(rows[:: len(rows) // _SHOWN][:_SHOWN])
     return home
+
+
+@pytest.fixture(autouse=True)
+def _no_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No encoder is loaded beside the tests: a thread that still does so at the end takes Python down."""
+    monkeypatch.setattr(opened, "_warm", lambda _: None)
 
 
 @pytest.fixture
@@ -237,3 +244,36 @@ def _missing(what: str) -> None:
     if os.environ.get("NEARSAY_REQUIRE_BROWSER"):
         pytest.fail(what)
     pytest.skip(what)
+
+
+@pytest.fixture
+def a_hit() -> Callable[..., Hit]:
+    """`a_hit(rank=2, text="…")`: a hit of which only what matters is said."""
+
+    def make(
+        *,
+        rank: int = 1,
+        score: float = 0.6,
+        id_: str = "a",
+        title: str = "A title",
+        text: str = "A text.",
+        metadata: dict[str, JsonValue] | None = None,
+        scores: HitScores | None = None,
+        passage: int = 0,
+    ) -> Hit:
+        return Hit(
+            rank=rank,
+            score=score,
+            id=id_,
+            title=title,
+            text=text,
+            metadata=metadata or {},
+            source=None,
+            passage=passage,
+            start=0,
+            end=len(text),
+            lineage=Lineage("words", "f" * 8, 1, "exact", ()),
+            scores=scores or HitScores(dense=score),
+        )
+
+    return make

@@ -86,3 +86,11 @@ def test_without_streamlit_the_line_that_installs_it_is_said(monkeypatch):
     monkeypatch.setattr("nearsay.app.ui.launch.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'nearsay\[ui\]'"):
         launch(Launch())
+
+
+def test_files_of_the_machine_are_named_only_by_who_sits_at_it():
+    def passed_on(launch: Launch) -> Settings:
+        return Settings.from_environment(launch.environment({}))
+
+    assert passed_on(Launch()).server_files
+    assert not passed_on(Launch("192.168.1.4", settings=Settings(password="hash"))).server_files

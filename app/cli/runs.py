@@ -1,0 +1,224 @@
+"""`nearsay runs`: long work in the background."""
+
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+
+if TYPE_CHECKING:
+    from nearsay.app.runs import Run, Runs
+
+__all__ = ["runs"]
+
+_STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
+_WAIT = "Come back when it has ended, with its exit status. Ctrl-C leaves it going on."
+
+
+@click.group()
+def runs() -> None:
+    """Long work in the background: start it, watch it, stop it, go on with it.
+
+    A run is any other command of nearsay in a process of its own. One is at work in a library at a time; the
+    others wait for their turn.
+
+    \b
+    Example:
+        nearsay runs start index add papers papers.jsonl
+        nearsay runs list
+    """
+
+
+@runs.command("list")
+@click.option("--state", type=click.Choice(_STATES), help="Only those.")
+@click.option("--collection", metavar="NAME", help="Only those about this one.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@json_option
+@library_options
+def list_(
+    state: str | None, collection: str | None, limit: int, as_json: bool, **place: Unpack[Place]
+) -> None:
+    """List the runs, the newest first.
+
+    \b
+    Example:
+        nearsay runs list --state running
+    """
+    from nearsay.app.runs import Runs
+
+    with open_library(place) as library:
+        found = Runs(library).list(state, collection, limit)
+    if as_json:
+        for run in found:
+            print_json(_facts(run))
+        return
+    print_table(
+        ["run", "state", "what", "begun", "minutes", "progress"],
+        [[run.number, run.state, run.title, run.created_at[:16], _minutes(run), _far(run)] for run in found],
+    )
+
+
+@runs.command()
+@click.argument("number", type=int)
+@click.option("--log", type=click.IntRange(0), default=10, show_default=True, help="Lines of its log.")
+@click.option("--output", is_flag=True, help="Print what it printed, instead.")
+@json_option
+@library_options
+def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show one run: what it is, how far it is, the end of its log.
+
+    \b
+    Example:
+        nearsay runs show 3
+        nearsay runs show 3 --output
+    """
+    from nearsay.app.runs import Runs
+
+    with open_library(place) as library:
+        run = Runs(library).get(number)
+    if output:
+        for row in run.output():
+            click.echo(visible(row)) if isinstance(row, str) else print_json(row)
+    elif as_json:
+        print_json(_facts(run) | {"log": run.log(log)})
+    else:
+        rows = [[name.replace("_", " "), value] for name, value in _facts(run).items() if value is not None]
+        print_table(["", run.title], [row for row in rows if row[0] not in ("title", "progress")])
+        click.echo(_far(run))
+        print_notes(run.log(log))
+
+
+@runs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--title", help="What it is, for people; the command if left out.")
+@click.option("--wait", is_flag=True, help=_WAIT)
+@json_option
+@library_options
+def start(
+    command: tuple[str, ...], title: str | None, wait: bool, as_json: bool, **place: Unpack[Place]
+) -> None:
+    """Give COMMAND, any other of nearsay, in the background.
+
+    It outlives the terminal. --library and the like are said before COMMAND, its own options behind it.
+
+    \b
+    Example:
+        nearsay runs start index add papers papers.jsonl --text abstract
+        nearsay runs start --wait train vocabulary novels/ --out my-vocabulary
+    """
+    from nearsay.app.runs import RunKind, Runs
+
+    with open_library(place, create=True) as library:
+        found = Runs(library, precision=place["precision"])
+        run = found.start(RunKind.of(command), command, title=title)
+        _told(_waited(found, run) if wait else run, as_json=as_json)
+
+
+@runs.command()
+@click.argument("number", type=int)
+@library_options
+def cancel(number: int, **place: Unpack[Place]) -> None:
+    """Stop a run after what it is at; given again, at once.
+
+    What it wrote is kept: `nearsay runs resume` goes on.
+
+    \b
+    Example:
+        nearsay runs cancel 3
+    """
+    from nearsay.app.runs import Runs
+
+    with open_library(place) as library:
+        Runs(library).cancel(number)
+    click.echo(f"run {number} was asked to stop. Whether it has: nearsay runs show {number}", err=True)
+
+
+@runs.command()
+@click.argument("number", type=int)
+@click.option("--wait", is_flag=True, help=_WAIT)
+@json_option
+@library_options
+def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    """Go on with a run that was stopped or has failed, as a new run.
+
+    \b
+    Example:
+        nearsay runs resume 3
+    """
+    from nearsay.app.runs import Runs
+
+    with open_library(place) as library:
+        found = Runs(library)
+        run = found.resume(number)
+        _told(_waited(found, run) if wait else run, as_json=as_json)
+
+
+@runs.command()
+@click.argument("numbers", nargs=-1, required=True, type=int, metavar="NUMBER…")
+@library_options
+def remove(numbers: tuple[int, ...], **place: Unpack[Place]) -> None:
+    """Forget runs that have ended, and their logs; what they made stays.
+
+    \b
+    Example:
+        nearsay runs remove 1 2
+    """
+    from nearsay.app.runs import Runs
+
+    with open_library(place) as library:
+        for number in numbers:
+            Runs(library).remove(number)
+
+
+def _waited(found: "Runs", run: "Run") -> "Run":
+    try:
+        return found.wait(run.number)
+    except KeyboardInterrupt:
+        click.echo(f"\nrun {run.number} goes on. Stop it: nearsay runs cancel {run.number}", err=True)
+        sys.exit(130)
+
+
+def _told(run: "Run", *, as_json: bool) -> None:
+    """Say what became of a run that was started; ends with its exit status if it failed."""
+    if as_json:
+        print_json(_facts(run))
+    else:
+        state = f"{run.state}: {run.message}" if run.message else run.state
+        click.echo(f"run {run.number} is {visible(state)}. See: nearsay runs show {run.number}", err=True)
+    if run.state.ended and run.state != "done":
+        sys.exit(run.exit_code or 1)
+
+
+def _facts(run: "Run") -> dict[str, object]:
+    names = (
+        "number", "kind", "state", "title", "collection", "product", "resumes", "pid", "host",
+        "created_at", "started_at", "ended_at", "exit_code", "message", "command",
+    )  # fmt: skip
+    look = run.progress()
+    return {name: getattr(run, name) for name in names} | {"progress": None if look is None else asdict(look)}
+
+
+def _minutes(run: "Run") -> str:
+    if run.started_at is None or (run.ended_at is None and run.state.ended):
+        return ""
+    begun = datetime.fromisoformat(run.started_at)
+    ended = datetime.now(begun.tzinfo) if run.ended_at is None else datetime.fromisoformat(run.ended_at)
+    return f"{(ended - begun).total_seconds() / 60:.1f}"
+
+
+def _far(run: "Run") -> str:
+    """How far a run is, in words."""
+    look = run.progress()
+    if look is None or run.state == "done":
+        return ""
+    of = "" if look.total is None else f" of {look.total:,}"
+    share = "" if look.share is None else f" ({look.share:.0%})"
+    left = ""
+    if look.seconds_left is not None and not run.state.ended:
+        left = f", {int(look.seconds_left) // 60}:{int(look.seconds_left) % 60:02} left"
+    asked = ", stopping" if run.stopping else ""
+    return visible(f"{look.doing}: {look.done:,}{of} {look.unit}{share}{left}{asked}")

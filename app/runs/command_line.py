@@ -1,0 +1,130 @@
+"""A run is a `nearsay` command: whether it can be one, and what is added to it in the background."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["CheckedCommand", "background_arguments", "checked", "shell_line", "storable"]
+
+_NOT_RUNS = {"runs", "ui"}  # a page and the care for runs are no runs
+_HELP = {"-h", "--help", "--version"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCommand:
+    """A command that can be a run."""
+
+    arguments: tuple[str, ...]  # what stands behind `nearsay`
+    collection: str | None  # the one that it names
+    product: str | None  # what its --out names
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The command that arguments name."""
+
+    path: tuple[str, ...]  # its name: index, add
+    rest: tuple[str, ...]  # what stands behind it
+    command: click.Command
+    context: click.Context  # of its group
+
+    @property
+    def options(self) -> set[str]:
+        """What it takes: --json, --library."""
+        return {name for one in self.command.params if isinstance(one, click.Option) for name in one.opts}
+
+
+def checked(
+    arguments: Sequence[str], *, device: str | None = None, precision: str = "auto"
+) -> CheckedCommand:
+    """The command of these arguments, with --device and --precision where they are known and not said.
+
+    Arguments are read as the command reads them: BadInputError in its own words if they are not right, if
+    they name a library, or if they want what a run in the background has not.
+    """
+    storable(*arguments)
+    if _HELP & set(arguments):
+        raise BadInputError("help is shown in a terminal, not by a run. Leave --help and --version away")
+    try:
+        named = _named(arguments)
+        context = named.command.make_context(named.path[-1], list(named.rest), parent=named.context)
+    except click.UsageError as error:
+        path = "nearsay" if error.ctx is None else error.ctx.command_path
+        raise BadInputError(f"{path}: {error.format_message()}") from error
+    shown = " ".join(["nearsay", *named.path])  # and no more: an option may hold a password
+    if "-" in named.rest:
+        raise BadInputError(f"{shown}: a run reads no standard input. Write it to a file, and name that")
+    for option in ("library", "database"):
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise BadInputError(
+                f"{shown}: a run works in the library that it is started in. Leave --{option} away"
+            )
+    added: list[str] = []
+    for option, value in (("device", device), ("precision", None if precision == "auto" else precision)):
+        said = context.get_parameter_source(option) is ParameterSource.COMMANDLINE
+        if value is not None and f"--{option}" in named.options and not said:
+            added += [f"--{option}", value]
+    collection, out = context.params.get("collection"), context.params.get("out")
+    return CheckedCommand(
+        arguments=(*named.path, *added, *named.rest),
+        collection=collection if isinstance(collection, str) else None,
+        product=None if out is None else str(Path(out).absolute()),
+    )
+
+
+def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:
+    """The same in a library, with --json where the command has it."""
+    named = _named(arguments)
+    added = ["--library", str(library)] if "--library" in named.options else []
+    if "--json" in named.options and "--json" not in named.rest:
+        added.append("--json")
+    return [*named.path, *added, *named.rest]
+
+
+def shell_line(arguments: Sequence[str], library: Path) -> str:
+    """The same for a terminal, as a person would write it."""
+    try:
+        named = _named(arguments)
+    except click.UsageError:  # of another version of nearsay
+        return shlex.join(["nearsay", *arguments])
+    added = ["--library", str(library)] if "--library" in named.options else []
+    return shlex.join(["nearsay", *named.path, *added, *named.rest])
+
+
+def storable(*texts: str | None) -> None:
+    """BadInputError for a text that a catalogue cannot hold."""
+    for text in texts:
+        try:
+            bad = text is not None and b"\0" in text.encode()
+        except UnicodeEncodeError as error:
+            raise BadInputError(f"{text!r} is not Unicode text. Give the file another name") from error
+        if bad:
+            raise BadInputError(f"{text!r} holds a zero character. Leave it away")
+
+
+def _named(arguments: Sequence[str]) -> _Named:
+    from nearsay.app.cli.main import main
+
+    command: click.Command = main
+    context = click.Context(main, info_name="nearsay")
+    path: list[str] = []
+    rest = list(arguments)
+    while isinstance(command, click.Group):
+        if not rest or rest[0].startswith("-"):
+            raise click.UsageError(
+                f"name a command: {', '.join(command.list_commands(context))}", ctx=context
+            )
+        name, found, rest = command.resolve_command(context, rest)
+        if name is None or found is None or (not path and name in _NOT_RUNS):
+            raise click.UsageError(f"'{' '.join([*path, name or ''])}' is no work for a run", ctx=context)
+        path.append(name)
+        if isinstance(found, click.Group):
+            context = click.Context(found, info_name=name, parent=context)
+        command = found
+    return _Named(tuple(path), tuple(rest), command, context)

@@ -1,0 +1,138 @@
+"""The folder of one run: its lock, its progress, its output and its log."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.runs import life_lock
+from nearsay.data.durable import FULL
+from nearsay.data.errors import DiskFullError, NearsayError
+
+__all__ = ["RunFolder"]
+
+_TAIL_BYTES = 256 * 2**10  # of a log that are looked at for its last lines
+
+
+class RunFolder:
+    """`LIBRARY/runs/NUMBER`; every look at it is a read of a small file."""
+
+    def __init__(self, library: Path, number: int) -> None:
+        """The folder need not be there."""
+        self.library = library
+        self.number = number
+        self.path = library / "runs" / str(number)
+        self.output_file = self.path / "output"  # standard output: JSON lines where the command has --json
+        self.log_file = self.path / "log"  # standard error
+        self.lock_file = self.path / "lock"  # held by the run's process for its life
+        self._progress_file = self.path / "progress.json"
+        self._waiting_file = self.path / "waiting"  # there while the run waits for its turn
+        self._stop_files = (self.path / "stop", self.path / "stop-at-once")
+
+    @property
+    def alive(self) -> bool:
+        """Whether the run's process is there."""
+        return life_lock.is_held(self.lock_file)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the run waits for its turn, and is alive."""
+        return self._waiting_file.exists() and self.alive
+
+    @property
+    def times_asked_to_stop(self) -> int:
+        """0; 1: it ends after what it is at; 2: at once."""
+        return sum(file.exists() for file in self._stop_files)
+
+    def make(self) -> int:
+        """Make the folder of a run that waits; the descriptor of its lock, for its process to inherit."""
+        with _writing(self.path):
+            if self.alive:
+                raise NearsayError(
+                    f"a run that the catalogue does not know is at work in {self.path}. Let it end"
+                )
+            if self.path.exists():
+                shutil.rmtree(self.path)  # a backup of the catalogue was restored
+            self.path.mkdir(parents=True)
+            self._waiting_file.touch()
+            taken = life_lock.take(self.lock_file)
+        if taken is None:
+            raise NearsayError(f"{self.lock_file} is held by another process. Try again")
+        return taken
+
+    def turn_has_come(self) -> None:
+        """It waits no more."""
+        self._waiting_file.unlink(missing_ok=True)
+
+    def ask_to_stop(self) -> None:
+        """Ask the run to end after what it is at; asked already, to end at once."""
+        for file in self._stop_files:
+            with contextlib.suppress(FileExistsError), _writing(self.path):
+                file.touch(exist_ok=False)
+                return
+
+    def write_progress(self, progress: RunProgress) -> None:
+        """Let others read how far the run is.
+
+        It replaces the file, but does not wait for the disk: after a loss of power nobody asks for it.
+        """
+        temporary = self._progress_file.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(progress)), "utf-8")
+        temporary.replace(self._progress_file)
+
+    def progress(self) -> RunProgress | None:
+        """How far the run is; None if it has not said."""
+        try:
+            return RunProgress(**json.loads(self._progress_file.read_text("utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def log(self, last: int | None = None) -> list[str]:
+        """The lines on standard error; last: only so many, and of a quarter megabyte at most."""
+        try:
+            with self.log_file.open("rb") as stream:
+                begin = 0 if last is None else max(0, os.fstat(stream.fileno()).st_size - _TAIL_BYTES)
+                stream.seek(begin)
+                lines = stream.read().decode("utf-8", "replace").splitlines()[min(begin, 1) :]
+        except FileNotFoundError:
+            return []
+        return lines if last is None else lines[max(0, len(lines) - last) :]
+
+    def output(self) -> Iterator[Any]:  # any JSON value
+        """What was printed, line by line: JSON values, and text where a line is none."""
+        try:
+            with self.output_file.open("r", encoding="utf-8", errors="replace") as stream:
+                for line in stream:
+                    try:
+                        yield json.loads(line)
+                    except ValueError:
+                        yield line.rstrip("\n")
+        except FileNotFoundError:
+            return
+
+    def remove(self) -> None:
+        """Delete it."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn what the disk says into an error with its remedy; FileExistsError is for who asked."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFullError(
+                f"no room left to write in {folder} ({error.strerror}). Free some space and try again"
+            ) from error
+        raise NearsayError(
+            f"{folder} cannot be written ({error.strerror}). Check the library's folder and its rights"
+        ) from error

@@ -1,0 +1,50 @@
+"""Starting a run's process: one that outlives us, inherits nothing but its lock, and leaves no zombie."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from nearsay.app.runs.run_folder import RunFolder
+from nearsay.data.errors import NearsayError
+
+__all__ = ["spawn"]
+
+# -P: modules that lie in the working folder shadow nothing.
+CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.runs.child")
+
+
+def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
+    """Start the process of a run; its number.
+
+    lock:     the descriptor of the run's lock, which the child goes on holding when it is closed here
+    database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments
+    """
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NEARSAY_DATABASE", "NEARSAY_LIBRARY")
+    }
+    if database is not None:
+        environment["NEARSAY_DATABASE"] = database
+    command = [*CHILD, str(folder.library), str(folder.number), str(at_once), str(lock)]
+    try:
+        with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=log,
+                cwd=working_folder,
+                env=environment,
+                pass_fds=(lock,),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise NearsayError(
+            f"no process could be started in {working_folder} ({error.strerror}). "
+            "Check that the folder is there and that there is memory left, then start it again"
+        ) from error
+    threading.Thread(target=process.wait, name=f"run {folder.number}", daemon=True).start()
+    return process.pid

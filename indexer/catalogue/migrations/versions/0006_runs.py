@@ -1,0 +1,44 @@
+"""Runs: long work in processes of its own.
+
+Revision: 0006
+"""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+Json = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+
+
+def upgrade() -> None:
+    """Make the table; nothing was run yet."""
+    op.create_table(
+        "runs",
+        sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("kind", sa.String(length=40), nullable=False),
+        sa.Column("title", sa.Text(), nullable=False),
+        sa.Column("arguments", Json, nullable=False),
+        sa.Column("working_folder", sa.Text(), nullable=False),
+        sa.Column("collection", sa.String(length=200), nullable=True),
+        sa.Column("product", sa.Text(), nullable=True),
+        sa.Column("resumes", sa.BigInteger(), nullable=True),
+        sa.Column("state", sa.String(length=20), nullable=False),
+        sa.Column("pid", sa.Integer(), nullable=True),
+        sa.Column("host", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("started_at", sa.String(length=32), nullable=True),
+        sa.Column("ended_at", sa.String(length=32), nullable=True),
+        sa.Column("exit_code", sa.Integer(), nullable=True),
+        sa.Column("message", sa.Text(), nullable=True),
+        sa.CheckConstraint(
+            "state IN ('waiting', 'running', 'done', 'failed', 'cancelled', 'interrupted')",
+            name=op.f("ck_runs_state"),
+        ),
+        sa.PrimaryKeyConstraint("number", name=op.f("pk_runs")),
+        sqlite_autoincrement=True,
+    )

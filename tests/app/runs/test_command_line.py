@@ -1,0 +1,111 @@
+"""Which commands can be runs, and what is added to them."""
+
+from pathlib import Path
+
+import pytest
+
+from nearsay.app.runs.command_line import background_arguments, checked, shell_line
+from nearsay.app.runs.run_kind import RunKind
+from nearsay.data.errors import BadInputError
+
+HOME = Path("/home/ada/my library")
+
+
+def test_a_command_says_what_it_is_about_and_what_it_makes() -> None:
+    added = checked(["index", "add", "--text", "abstract", "papers", "papers.jsonl"])
+    assert (added.collection, added.product) == ("papers", None)
+    assert added.arguments == ("index", "add", "--text", "abstract", "papers", "papers.jsonl")
+    trained = checked(["train", "vocabulary", "novels", "--out", "pieces"])
+    assert (trained.collection, trained.product) == (None, str(Path.cwd() / "pieces"))
+
+
+def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said() -> None:
+    def given(*arguments: str) -> tuple[str, ...]:
+        return checked(arguments, device="cuda", precision="float32").arguments
+
+    plain = ("--device", "cuda", "--precision", "float32")
+    assert given("index", "compact", "papers") == ("index", "compact", *plain, "papers")
+    said = ("index", "compact", "papers", "--device", "cpu")
+    assert given(*said) == ("index", "compact", "--precision", "float32", *said[2:])
+    assert given("train", "vocabulary", "a", "--out", "b") == ("train", "vocabulary", "a", "--out", "b")
+    assert checked(["index", "compact", "papers"], device=None, precision="auto").arguments == (
+        "index",
+        "compact",
+        "papers",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name a command: .*index"),
+        (["index"], "nearsay index: name a command: add"),
+        (["--json", "index"], "name a command"),
+        (["frobnicate"], "nearsay: No such command 'frobnicate'"),
+        (["index", "add", "papers"], "nearsay index add: Missing argument"),
+        (["index", "add", "papers", "x", "--frob"], "No such option '--frob'"),
+        (["index", "tune", "papers", "--queries", "no such file"], "'no such file' does not exist"),
+        (["index", "add", "papers", "-"], "a run reads no standard input. Write it to a file"),
+        (["index", "add", "papers", "x", "--library", "y"], "Leave --library away"),
+        (["index", "add", "papers", "x", "--database=postgresql://ada:secret@x/y"], "Leave --database away"),
+        (["index", "add", "--help"], "Leave --help and --version away"),
+        (["index", "frobnicate"], "nearsay index: No such command 'frobnicate'"),
+        (["runs", "list"], "'runs' is no work for a run"),
+        (["ui"], "'ui' is no work for a run"),
+        (["index", "add", "papers", "x\0y"], "zero character"),
+        (["index", "add", "papers", "caf\udce9.txt"], "is not Unicode text"),
+    ],
+)
+def test_what_cannot_be_a_run_is_told_before_it_is_one(arguments: list[str], said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        checked(arguments)
+
+
+@pytest.mark.parametrize("more", [[], ["--frob"], ["too", "many"]])
+def test_a_password_in_a_refused_command_is_not_told(more: list[str]) -> None:
+    with pytest.raises(BadInputError) as raised:
+        checked(["index", "list", "--database", "postgresql://ada:secret@x/y", *more])
+    assert "secret" not in str(raised.value)
+
+
+def test_the_library_is_known_from_the_environment_without_being_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NEARSAY_LIBRARY", "elsewhere")
+    monkeypatch.setenv("NEARSAY_DATABASE", "postgresql://x/y")
+    assert checked(["index", "list"]).arguments == ("index", "list")
+
+
+def test_in_the_background_a_command_gets_its_library_and_prints_json_where_it_can() -> None:
+    place = ["--library", str(HOME)]
+    assert background_arguments(["index", "list"], HOME) == ["index", "list", *place, "--json"]
+    assert background_arguments(["index", "list", "--json"], HOME) == ["index", "list", *place, "--json"]
+    assert background_arguments(["index", "promote", "x"], HOME) == ["index", "promote", *place, "x"]
+    assert background_arguments(["train", "vocabulary", "a", "--out", "b"], HOME) == [
+        *("train", "vocabulary", "--json"),
+        *("a", "--out", "b"),
+    ]
+
+
+def test_the_line_for_a_terminal_can_be_pasted() -> None:
+    line = shell_line(["index", "remove", "papers", "--where", "year < 1990"], HOME)
+    assert line == f"nearsay index remove --library '{HOME}' papers --where 'year < 1990'"
+    assert shell_line(["of another", "version"], HOME) == "nearsay 'of another' version"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ("index add papers x", RunKind.ADD),
+        ("explore clusters papers", RunKind.CLUSTER),
+        ("explore pairs papers", RunKind.EXPLORE),
+        ("train sentence x", RunKind.SENTENCE),
+        ("train average x", RunKind.TRAIN),
+        ("evaluate sts x", RunKind.EVALUATE),
+        ("doctor", RunKind.DOCTOR),
+        ("search papers x", RunKind.OTHER),
+        ("", RunKind.OTHER),
+    ],
+)
+def test_the_kind_of_a_command_is_known(arguments: str, kind: RunKind) -> None:
+    assert RunKind.of(arguments.split()) is kind

@@ -1,0 +1,121 @@
+"""`nearsay runs`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from nearsay.app.cli import main
+from nearsay.app.cli import runs as commands
+from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.runs import Runs, RunState
+from nearsay.indexer import Library
+
+Spawned = Any  # of conftest
+Nearsay = Callable[..., Result]
+
+
+@pytest.fixture
+def nearsay(library: Library, spawned: Spawned) -> Nearsay:
+    """Gives `nearsay runs …` in the test's library; what is started has no process."""
+
+    def give(name: str, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["runs", name, "--library", str(library.store.folder), *arguments])
+
+    return give
+
+
+def test_every_state_can_be_asked_for() -> None:
+    assert [*RunState] == commands._STATES
+
+
+def test_a_command_is_started_with_its_own_options(nearsay: Nearsay, runs: Runs) -> None:
+    done = nearsay("start", "--title", "Hello", "--device", "cpu", "scripted", "say", "--out", "x", "--json")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "run 1 is waiting. See: nearsay runs show 1\n"
+    run = runs.get(1)
+    assert run.arguments == ("scripted", "say", "--device", "cpu", "--out", "x", "--json")
+    assert (run.title, run.product) == ("Hello", str(Path.cwd() / "x"))
+
+
+def test_runs_are_listed_with_how_far_they_are(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
+    for title in ("One", "Two", "Three"):
+        nearsay("start", "--title", title, "scripted", "say")
+    spawned.begin(1)
+    spawned.end(1)
+    spawned.begin(2)
+    runs.get(2).folder.write_progress(RunProgress("saying", "words", 300, 1200, 0.25, 10.0, 30.0, 90.0))
+    runs.cancel(2)
+    lines = nearsay("list").stdout.splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["3", "waiting", "Three"],
+        ["2", "running", "Two"],
+        ["1", "done", "One"],
+    ]
+    assert lines[2].endswith("saying: 300 of 1,200 words (25%), 1:30 left, stopping")
+    assert lines[3].split()[-1] == "3.0"  # minutes
+    (row,) = (
+        json.loads(line) for line in nearsay("list", "--state", "running", "--json").stdout.splitlines()
+    )
+    assert (row["number"], row["state"], row["progress"]["share"]) == (2, "running", 0.25)
+
+
+def test_a_run_is_shown_with_the_end_of_its_log_or_what_it_printed(
+    nearsay: Nearsay, runs: Runs, spawned: Spawned
+) -> None:
+    nearsay("start", "scripted", "say")
+    folder = runs.get(1).folder
+    folder.log_file.write_text("one\ntwo\x1b[2J\n")
+    folder.output_file.write_text('{"a": 1}\nplain\x1b[2J\n')
+    spawned.end(1, "failed", "no bread")
+    shown = nearsay("show", "1", "--log", "1")
+    assert "no bread" in shown.stdout
+    assert f"nearsay scripted say --library {folder.library}" in shown.stdout
+    assert shown.stderr == "two [2J\n"
+    assert nearsay("show", "1", "--output").stdout == '{"a": 1}\nplain [2J\n'
+    facts = json.loads(nearsay("show", "1", "--json").stdout)
+    assert (facts["state"], facts["message"], len(facts["log"])) == ("failed", "no bread", 2)
+
+
+def test_a_run_is_cancelled_resumed_and_removed(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
+    nearsay("start", "scripted", "say")
+    assert "run 1 was asked to stop" in nearsay("cancel", "1").stderr
+    refused = nearsay("remove", "1")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    spawned.die(1)
+    assert nearsay("resume", "1").stderr == "run 2 is waiting. See: nearsay runs show 2\n"
+    assert nearsay("remove", "1").exit_code == 0
+    assert [run.number for run in runs.list()] == [2]
+    assert nearsay("show", "1").stderr.startswith("Error: there is no run 1 in this library.")
+
+
+@pytest.mark.parametrize(("state", "code"), [("done", 0), ("failed", 1)])
+def test_waiting_ends_with_the_runs_exit_status(
+    nearsay: Nearsay, spawned: Spawned, monkeypatch: pytest.MonkeyPatch, state: str, code: int
+) -> None:
+    monkeypatch.setattr("nearsay.app.runs.runs.wait_until_free", lambda _: spawned.end(1, state, "so"))
+    done = nearsay("start", "--wait", "scripted", "say")
+    assert done.exit_code == code
+    assert done.stderr == f"run 1 is {state}: so. See: nearsay runs show 1\n"
+
+
+def test_who_waits_no_more_leaves_the_run_going_on(
+    nearsay: Nearsay, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nearsay.app.runs.runs.wait_until_free", interrupted)
+    done = nearsay("start", "--wait", "scripted", "say")
+    assert (done.exit_code, done.stderr) == (130, "\nrun 1 goes on. Stop it: nearsay runs cancel 1\n")
+    assert not runs.get(1).stopping
+
+
+def test_a_library_is_made_for_the_first_run(tmp_path: Path, spawned: Spawned) -> None:
+    place = tmp_path / "new"
+    done = CliRunner().invoke(main, ["runs", "start", "--library", str(place), "scripted", "say"])
+    assert (done.exit_code, (place / "library.json").exists()) == (0, True)
+    assert CliRunner().invoke(main, ["runs", "list", "--library", str(tmp_path / "no")]).exit_code == 1

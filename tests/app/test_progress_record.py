@@ -1,0 +1,65 @@
+"""Who listens is told what bars and lines show."""
+
+from dataclasses import replace
+
+import pytest
+
+from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.app.cli.progress_record import RunProgress, heard_by, hearer
+from nearsay.app.cli.training_line import TrainingLine
+from nearsay.indexer.progress import Progress
+from nearsay.training.run.training_progress import TrainingProgress
+
+
+def test_nobody_listens_unless_asked_to_and_only_for_a_block() -> None:
+    assert hearer() is None
+    looks: list[RunProgress] = []
+    with heard_by(looks.append):
+        assert hearer() == looks.append
+    assert hearer() is None
+    with ProgressBar("embedding") as bar:
+        bar(Progress(1, 2))
+    assert looks == []
+
+
+def test_a_bar_tells_where_it_is_how_quick_and_how_long_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    looks: list[RunProgress] = []
+    with heard_by(looks.append), ProgressBar("embedding") as bar:
+        now = 104.0
+        bar(Progress(10, 30))
+        bar(Progress(40, 30))  # a total is an estimate
+        bar(Progress(0, 8, "measuring", "candidates"))
+        now = 106.0
+        bar(Progress(4, None, "measuring", "candidates"))
+    assert [replace(look, at=0.0) for look in looks] == [
+        RunProgress("embedding", "passages", 0, None, None, None, 0.0, None, at=0.0),
+        RunProgress("embedding", "passages", 10, 30, 1 / 3, 2.5, 4.0, 8.0, at=0.0),
+        RunProgress("embedding", "passages", 40, 40, 1.0, 10.0, 4.0, 0.0, at=0.0),
+        RunProgress("measuring", "candidates", 0, 8, 0.0, None, 0.0, None, at=0.0),
+        RunProgress("measuring", "candidates", 4, None, None, 2.0, 2.0, None, at=0.0),
+    ]
+
+
+def test_a_training_tells_its_step_its_share_and_its_figures() -> None:
+    looks: list[RunProgress] = []
+    seen = TrainingProgress(
+        step=20,
+        steps=None,
+        share=0.25,
+        seconds=8.0,
+        seconds_left=24.0,
+        metrics={"loss": 1.5},
+        tokens_per_second=900.0,
+        peak_share=None,
+        evaluation={"pearson": 0.7},
+    )
+    with heard_by(looks.append), TrainingLine() as line:
+        line(seen)
+    before, look = looks
+    assert (before.doing, before.done, before.total, before.share) == ("preparing", 0, None, None)
+    assert (look.doing, look.done, look.total, look.unit, look.share) == ("training", 20, None, "steps", 0.25)
+    assert (look.rate, look.seconds, look.seconds_left) == (2.5, 8.0, 24.0)
+    assert (look.metrics, look.evaluation) == ({"loss": 1.5}, {"pearson": 0.7})
+    assert look.tokens_per_second == 900.0
