@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Runs"]
 
+_MOST = 2**63 - 1  # what the catalogue counts to
+
 
 class Runs:
     """Starts long work in processes of its own, and reads how far it is. Safe to share between threads."""
@@ -61,13 +63,15 @@ class Runs:
         from nearsay.indexer.catalogue.runs import NewRun
         from nearsay.indexer.store import now
 
-        storable(title, collection, product)
+        working_folder = str(Path.cwd())
+        storable(title, collection, product, working_folder)
+        arguments = [str(argument) for argument in arguments]  # a member of a StrEnum is not what click knows
         command = checked(arguments, device=self._library.store.device, precision=self._precision)
         new = NewRun(
             kind=_kind(kind),
             title=title or shlex.join(["nearsay", *arguments]),
             arguments=command.arguments,
-            working_folder=str(Path.cwd()),
+            working_folder=working_folder,
             collection=collection or command.collection,
             product=product or command.product,
             resumes=None,
@@ -178,14 +182,20 @@ class Runs:
 
     def _database_url(self) -> str | None:
         """The URL of a catalogue that is not inside the library, with its password."""
-        database = self._library.store.database
-        if database.dialect == "sqlite":
-            return None
-        return database.engine.url.render_as_string(hide_password=False)
+        store = self._library.store
+        url = store.database.engine.url
+        if store.database.dialect == "sqlite":
+            file = Path(url.database or "").absolute()  # the process may have another working folder
+            if file.resolve() == store.folder / "catalogue.sqlite":
+                return None
+            url = url.set(database=str(file))
+        return url.render_as_string(hide_password=False)
 
     def _row(self, number: int) -> "RunRow | None":
         from nearsay.indexer.catalogue import runs as rows
 
+        if not 0 < number <= _MOST:
+            return None
         with self._library.store.database.reading() as connection:
             return rows.find(connection, number)
 

@@ -17,7 +17,7 @@ __all__ = ["cluster_arguments", "cluster_form"]
 
 def cluster_arguments(collection: str, method: str, chosen: Mapping[str, Any]) -> list[str]:
     """The command for choices; None and false say nothing."""
-    arguments = ["explore", "clusters", collection, "--method", method]
+    arguments = ["explore", "clusters", collection, "--method", str(method)]
     for name, value in chosen.items():
         if value is True:
             arguments.append(f"--{name}")

@@ -71,7 +71,7 @@ def _facts(visit: Visit, run: Run) -> None:
     st.caption(" · ".join(parts))
     out = run.product or out_folder(run)
     if out is not None:
-        st.caption(f"Makes {as_markdown(visible(str(out)))}")
+        st.caption(f"Makes {as_markdown(visible(_in_library(visit, str(out))))}")
     with st.container(horizontal=True):
         if run.resumes is not None:
             link_to(
@@ -123,3 +123,9 @@ def _removing(visit: Visit, run: Run) -> None:
             visit.check_writing()
             runs_of(visit).remove(run.number)
             open_page("runs")
+
+
+def _in_library(visit: Visit, made: str) -> str:
+    """What a run makes, without the place of the library if it lies inside."""
+    home = f"{visit.library.store.folder}/"
+    return f"{made.removeprefix(home)} in the library" if made.startswith(home) else made

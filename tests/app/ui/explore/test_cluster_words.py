@@ -110,3 +110,14 @@ def test_choices_become_a_command_that_the_command_line_takes():
     assert cluster_arguments("papers", "graph", {"resolution": 1.5, "assign-outliers": False})[3:] == [
         *("--method", "graph", "--resolution", "1.5")
     ]
+
+
+def test_the_command_takes_the_arguments_of_every_method():
+    from nearsay.app.cli.explore_clusters import clusters
+    from nearsay.indexer.clusters.options import ClusterMethod
+
+    for method in ClusterMethod:
+        arguments = cluster_arguments("papers", method, {})
+        assert {type(argument) for argument in arguments} == {str}
+        with clusters.make_context("clusters", arguments[2:]) as context:
+            assert context.params["method"] == str(method)
