@@ -11,7 +11,7 @@ from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.compaction import merge_for_index
-from nearsay.indexer.mapped_pages import give_back
+from nearsay.indexer.mapped_pages import give_back, trim
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
@@ -130,6 +130,20 @@ def tune_index(
     picture that cannot be drawn is only noted in the plan that is returned. The caller holds the writer lock.
     """
     merge_for_index(store, collection, generation)
+    plan = _measured(store, collection, generation, contract, queries, listener)
+    trim()
+    return _drawn(store, collection, generation, plan)
+
+
+def _measured(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract,
+    queries: NDArray[np.float32] | None,
+    listener: ProgressListener,
+) -> Plan:
+    """Measure, and keep what was taken; the plan. The mapped vectors are let go of by the time it returns."""
     state = _state(store, collection, generation)
     vectors, alive, through = _opened(store, collection, generation, state)
     if not alive.any():
@@ -145,7 +159,7 @@ def tune_index(
         report = tune_on_gpu(vectors, alive, contract, FaissGpus(gpus, reason, there.cagra), queries)
         tuned = replace(tuned, plan=replace(tuned.plan, gpu=report))
     _keep(store, collection, generation, state, tuned, (int(vectors.ids[0]), through))
-    return _drawn(store, collection, generation, tuned.plan)
+    return tuned.plan
 
 
 def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan) -> Plan:

@@ -21,6 +21,7 @@ __all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "unit_length"]
 _BLOCK = 16_384  # rows multiplied at a time
 _QUERIES = 256  # queries at a time: with the rows above 16 MB of products
 _GATHER = 2048  # vectors gathered at a time: 3 MB at 384 dimensions, which stay in the processor's cache
+_MANY = 256  # vectors in one read after which pages are given back: the system takes in up to 2 MB for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class VectorStore:
             else np.zeros(0, dtype=np.int64)
         )
         self.starts = np.cumsum([0] + [segment.ids.size for segment in self.segments])
+        # Plain arrays over the same memory: numpy runs Python code for each view of a memmap.
+        self._arrays = tuple(np.asarray(segment.vectors) for segment in self.segments)
         self._without_gaps = bool(self.ids.size) and int(self.ids[-1] - self.ids[0]) + 1 == self.ids.size
 
     def __len__(self) -> int:
@@ -73,22 +76,34 @@ class VectorStore:
             return np.full(ids.shape, -1, dtype=np.int64)
         return np.where(self.ids[inside] == ids, at, -1)
 
+    def part(self, ids: NDArray[np.int64]) -> "VectorStore":
+        """A store of just these passages (rising numbers), copied into memory; those without a vector not."""
+        positions = self.positions(ids)
+        rows, cuts = self.rows(positions), np.searchsorted(positions, self.starts).tolist()
+        segments = [
+            VectorSegment(segment.sha256, self.ids[positions[begin:end]], rows[begin:end])
+            for segment, (begin, end) in zip(self.segments, pairwise(cuts), strict=True)
+            if end > begin
+        ]
+        return VectorStore(segments, self.dimension)
+
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """The vectors (n, d) at rising positions."""
-        large = self.gives_back and positions.size >= _GATHER
-        if len(self.segments) == 1 and not large:
-            found: NDArray[np.float32] = self.segments[0].vectors.take(positions, axis=0)
+        large = self.gives_back and positions.size >= _MANY
+        if len(self._arrays) == 1 and not large:
+            found: NDArray[np.float32] = self._arrays[0].take(positions, axis=0)
             return found
         gathered = np.empty((positions.size, self.dimension), dtype=np.float32)
-        bounds = np.searchsorted(positions, self.starts)
-        for number in np.flatnonzero(np.diff(bounds)):
-            begin, end = bounds[number], bounds[number + 1]
+        bounds = positions.searchsorted(self.starts)
+        places = positions - self.starts[:-1].repeat(np.diff(bounds))  # within their segments
+        cuts = bounds.tolist()
+        for array, (begin, end) in zip(self._arrays, pairwise(cuts), strict=True):
+            if begin == end:
+                continue
             # With a mode other than "raise", numpy writes where it is told to without a copy between.
-            self.segments[number].vectors.take(
-                positions[begin:end] - self.starts[number], axis=0, out=gathered[begin:end], mode="clip"
-            )
+            array.take(places[begin:end], axis=0, out=gathered[begin:end], mode="clip")
             if large:
-                give_back(self.segments[number].vectors)
+                give_back(array)
         return gathered
 
     def nearest(
@@ -174,9 +189,11 @@ class VectorStore:
         ]
 
     def _decided_alone(self, query: NDArray[np.float32], ids: NDArray[np.int64], k: int) -> Candidates:
-        positions = self.places(np.sort(ids))
-        if positions.size and positions.min() < 0:
-            positions = positions[positions >= 0]
+        ids = np.sort(ids)
+        if ids.size and self._without_gaps and ids[0] >= self.ids[0] and ids[-1] <= self.ids[-1]:
+            positions = ids - self.ids[0]  # what `places` gives, in half the time
+        else:
+            positions = self.positions(ids)
         if positions.size <= _GATHER:
             scores: NDArray[np.float32] = np.einsum("ij,j->i", self.rows(positions), query)
         else:

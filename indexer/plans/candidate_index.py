@@ -6,7 +6,7 @@ Douze et al. 2024, https://arxiv.org/abs/2401.08281
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -119,9 +119,17 @@ class CandidateIndex:
         else:
             selector = faiss_module().IDSelectorBitmap(bits)  # which outlive the search
             parameters = self.engine.search_parameters(self._looking_for(count), selector)
-        _, found = self._index.search(np.ascontiguousarray(queries), count, params=parameters)
+        # More threads only wait for each other over a single query: .10 ms instead of .14 at a million.
+        with one_thread() if len(queries) == 1 else nullcontext():
+            _, found = self._index.search(np.ascontiguousarray(queries), count, params=parameters)
         ids: NDArray[np.int64] = found
         return ids
+
+    def proposed(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """The candidates that are scored to find k: `candidates`, `factor` times as many."""
+        return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive)
 
     def nearest_many(
         self,
@@ -132,8 +140,7 @@ class CandidateIndex:
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
         queries = np.ascontiguousarray(queries)
-        count = min(k * self.parameters["factor"], max(len(self), 1))
-        ids = self.candidates(queries, count, alive)
+        ids = self.proposed(queries, k, alive)
         if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS:
             ids = _shortlist(vectors, queries, ids, k)
         return vectors.nearest_among_many(queries, ids, k)

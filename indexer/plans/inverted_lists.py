@@ -28,7 +28,7 @@ _TRAINING_VECTORS_A_LIST = 48
 _ID_BYTES = 8
 _CENTRE_BYTES = 4
 _TOGETHER = 32  # codes that fast scan looks at together
-_FACTORS = (3, 4, 6, 10, 16)  # candidates scored again, as multiples of k, that are worth measuring
+_FACTORS = (3, 4, 6, 8, 10, 12, 16)  # candidates scored again, as multiples of k, that are worth measuring
 
 
 class InvertedLists(Engine):

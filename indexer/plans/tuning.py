@@ -10,11 +10,12 @@ and join the one that is taken at the end: a graph finds the neighbours of its o
 of strangers (among 10,000 definitions .991 against .949), and people's queries are strangers.
 
 Among those that keep recall and memory the one that answers a single query soonest is taken, since that is
-what a person, a page or a service waits for; many queries at once are measured and reported beside it. A
-newcomer is timed in turns with the best so far. Within a tenth of each other, where another run could turn
-them round, the one that takes less memory stays. What has no chance is not built, and the report says why:
-what memory cannot hold, a graph over very many vectors, or one whose like was left far behind. What is built
-and how it is searched follows from the seed; clocks only decide among those that keep the contract.
+what a person, a page or a service waits for. A newcomer is timed in turns with the best so far. Within a
+tenth of each other, where another run could turn them round, the one that answers more of many queries at
+once is taken; within a tenth there as well, the one that takes less memory. What has no chance is not built,
+and the report says why: what memory cannot hold, a graph over very many vectors, or one whose like was left
+far behind. What is built and how it is searched follows from the seed; clocks only decide among those that
+keep the contract.
 """
 
 import time
@@ -33,6 +34,7 @@ from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import memory_text
 from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
+from nearsay.indexer.plans.searchers import ExactSearcher, IndexSearcher
 from nearsay.indexer.plans.speed import Speed, Stopwatch, stopwatch
 from nearsay.indexer.plans.trial_queries import (
     TrialQueries,
@@ -43,7 +45,7 @@ from nearsay.indexer.plans.trial_queries import (
     recall_at_least,
 )
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vector_store import Candidates, VectorStore
+from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["GRAPH_UP_TO", "Tuned", "tune"]
 
@@ -57,8 +59,10 @@ _TIE: Final = 0.1  # share of the time within which two candidates count as equa
 _ORDER: Final = tuple(PlanKind)
 _KEEPS: Final = "keeps the contract"
 _GRAPHS: Final = (PlanKind.HNSW_SQ8, PlanKind.HNSW)
-_LIKES: Final = (_GRAPHS, (PlanKind.IVF_SQ8, PlanKind.IVF))  # the second reads twice as much of the same
-_ALIKE: Final = 1.5  # how much slower one graph may be before the other is not built either
+_LIKE: Final = {  # a kind and the smaller one that stands for it; how much slower that may be than the best
+    PlanKind.HNSW: (PlanKind.HNSW_SQ8, 1.5),
+    PlanKind.IVF: (PlanKind.IVF_SQ8, 1.0 + _TIE),  # as many lists to read, of twice the bytes
+}
 _ALONE: Final = 10.0  # how much slower exact search must be for one in half precision not to be built
 _DOING: Final = "measuring kinds of index"
 _MAPPABLE: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # their codes can stay in the file, list after list
@@ -73,40 +77,11 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Exact:
-    vectors: VectorStore
-    alive: NDArray[np.bool_]
-    asked: int
-    kind: PlanKind = PlanKind.EXACT
-
-    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
-        if len(queries) == 1:
-            return [self.vectors.nearest(queries[0], self.asked, self.alive)]
-        return self.vectors.nearest_many(queries, self.asked, self.alive)
-
-
-@dataclass(frozen=True, slots=True)
-class _Indexed:
-    vectors: VectorStore
-    alive: NDArray[np.bool_]
-    asked: int
-    index: CandidateIndex
-    built: CandidateIndex  # the same, in memory, as it was built
-
-    @property
-    def kind(self) -> PlanKind:
-        return self.index.kind
-
-    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
-        return self.index.nearest_many(self.vectors, queries, self.asked, self.alive)
-
-
-@dataclass(frozen=True, slots=True)
 class _Trial:
     """A setting that keeps the contract, or exact search."""
 
     row: Measured
-    searcher: _Exact | _Indexed
+    searcher: ExactSearcher | IndexSearcher
 
 
 def tune(
@@ -168,11 +143,11 @@ class _Tuning:
         self._shared = Shared()
 
     def run(self, listener: ProgressListener) -> Tuned:
-        exact = _Exact(self._vectors, self._alive, self._asked)
+        exact = ExactSearcher(self._vectors, self._alive, self._asked)
         candidates = list(self._candidates()) if self._ids.size >= _FEWEST and self._can_be_shown else []
         total = len(candidates) + 1
         listener(Progress(0, total, _DOING, "candidates"))
-        (speed,) = self._timed([exact], self._timing)
+        (speed,) = self._speeds([exact])
         best = _Trial(
             _with_speed(Measured(PlanKind.EXACT, recall=1.0, recall_at_least=1.0, bytes=0), speed), exact
         )
@@ -199,9 +174,14 @@ class _Tuning:
         least = queries_to_show(self._contract.recall)
         return least is not None and least <= len(self._deciding)
 
-    @property
-    def _timing(self) -> NDArray[np.float32]:
-        return self._deciding.vectors[:_TIMED]
+    def _recalls(self, trial: TrialQueries, searcher: IndexSearcher) -> NDArray[np.float64]:
+        return trial.recalls(searcher.found(trial.vectors))
+
+    def _speeds(
+        self, searchers: Sequence[ExactSearcher | IndexSearcher], queries: int = _TIMED
+    ) -> list[Speed]:
+        asked = self._deciding.vectors[:queries]
+        return self._timed([searcher.ready_for(asked) for searcher in searchers], asked)
 
     def _candidates(self) -> Iterator[Measured]:
         """In memory, then once more from the file where there is a limit that memory may not keep."""
@@ -243,11 +223,11 @@ class _Tuning:
         if row.kind in _GRAPHS and self._ids.size > GRAPH_UP_TO:
             return f"not built: a graph over more than {GRAPH_UP_TO:,} vectors takes many minutes"
         soonest = best.row.milliseconds_a_query or 0.0
-        likes = next((some for some in _LIKES if row.kind in some), ())
+        like, slower = _LIKE.get(row.kind, (None, 0.0))
         for other in self._report:
             mine = other.milliseconds_a_query or 0.0
-            alike = other.kind in likes and other.mapped == row.mapped
-            if alike and other.verdict.startswith(_KEEPS) and mine > _ALIKE * soonest:
+            alike = other.kind is like and other.mapped == row.mapped
+            if alike and other.verdict.startswith(_KEEPS) and mine > slower * soonest:
                 return f"not built: {other.kind}, its like, is {mine / soonest:.1f} times as slow as the best"
             if row.kind is PlanKind.FLAT_FP16 and other.kind is PlanKind.EXACT and mine > _ALONE * soonest:
                 return f"not built: exact search, its like, is {mine / soonest:.0f} times as slow as the best"
@@ -257,34 +237,42 @@ class _Tuning:
         """The first setting that keeps the recall; None if none does. Those below it go into the report."""
         target = self._contract.recall
         for parameters in engine_of(row.kind).ladder(self._ids.size, row.shape):
-            searcher = _Indexed(self._vectors, self._alive, self._asked, index.looking(parameters), built)
-            proposed = self._proposing.recalls(searcher.search(self._proposing.vectors))
+            searcher = IndexSearcher(
+                self._vectors, self._alive, self._asked, index.looking(parameters), built
+            )
+            proposed = self._recalls(self._proposing, searcher)
             step = replace(row, parameters=dict(parameters))
             if proposed.mean() < target:
                 step = _with_recall(step, proposed)
                 verdict = f"finds less than {target:g}"
             else:
-                decided = self._deciding.recalls(searcher.search(self._deciding.vectors))
+                decided = self._recalls(self._deciding, searcher)
                 step = _with_recall(step, decided)
                 if recall_at_least(decided) >= target:
                     return _Trial(step, searcher)
                 verdict = f"cannot be shown to find {target:g}"
-            (speed,) = self._timed([searcher], self._timing[:50])
+            (speed,) = self._speeds([searcher], 50)
             self._report.append(replace(_with_speed(step, speed), verdict=verdict))
         return None
 
     def _faster(self, best: _Trial, new: _Trial) -> _Trial:
-        """Whichever answers one query sooner; the other goes into the report."""
-        old_speed, new_speed = self._timed([best.searcher, new.searcher], self._timing)
+        """Whichever answers one query sooner; the other goes into the report.
+
+        Where these are alike, whichever answers more at once; where these are, too, the smaller.
+        """
+        old_speed, new_speed = self._speeds([best.searcher, new.searcher])
         best = replace(best, row=_with_speed(best.row, old_speed))
         new = replace(new, row=_with_speed(new.row, new_speed))
-        ratio = new_speed.milliseconds / old_speed.milliseconds
-        smaller = (new.row.bytes or 0) < (best.row.bytes or 0)
-        wins = ratio < 1 - _TIE or (ratio < 1 + _TIE and smaller)
+        sooner = new_speed.milliseconds / old_speed.milliseconds
+        at_once = old_speed.queries_a_second / new_speed.queries_a_second
+        if not _alike(sooner):
+            wins, why = sooner < 1.0, "slower"
+        elif not _alike(at_once):
+            wins, why = at_once < 1.0, "no faster, and slower with many at once,"
+        else:
+            wins, why = (new.row.bytes or 0) < (best.row.bytes or 0), "no faster, and larger,"
         winner, loser = (new, best) if wins else (best, new)
-        how = "slower" if not 1 - _TIE <= ratio <= 1 + _TIE else "no faster, and larger,"
-        verdict = f"{_KEEPS}; {how} than {winner.row.kind}"
-        self._report.append(replace(loser.row, verdict=verdict))
+        self._report.append(replace(loser.row, verdict=f"{_KEEPS}; {why} than {winner.row.kind}"))
         return winner
 
     def _chosen(self, best: _Trial) -> Tuned:
@@ -301,9 +289,11 @@ class _Tuning:
             check=None,
             note=self._note(row, report),
         )
-        return Tuned(plan, self._whole(best.searcher, plan) if isinstance(best.searcher, _Indexed) else None)
+        return Tuned(
+            plan, self._whole(best.searcher, plan) if isinstance(best.searcher, IndexSearcher) else None
+        )
 
-    def _whole(self, searcher: _Indexed, plan: Plan) -> CandidateIndex:
+    def _whole(self, searcher: IndexSearcher, plan: Plan) -> CandidateIndex:
         """The index with what was held out of it."""
         searcher.built.add(self._vectors, np.setdiff1d(self._ids, self._indexed))
         if not plan.mapped:
@@ -321,6 +311,10 @@ class _Tuning:
         if any(other.verdict.startswith(_KEEPS) for other in report):
             return "no index is faster here: searched exactly"
         return f"no index keeps {self._contract}: searched exactly, from the mapped vectors"
+
+
+def _alike(ratio: float) -> bool:
+    return 1 - _TIE <= ratio <= 1 + _TIE
 
 
 def _with_recall(row: Measured, recalls: NDArray[np.float64]) -> Measured:

@@ -1,8 +1,10 @@
 """A large collection with its index: built, searched, outgrown, dropped."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.progress import Progress
 from nearsay.indexer.report_plot import keep_report_plot, report_plot, report_plots
 from nearsay.indexer.segment import SegmentKind
+from nearsay.indexer.vector_store import VectorStore
 
 OpenCollection = Callable[[], Collection]
 
@@ -407,3 +410,23 @@ def test_compacting_removes_the_pictures_of_collections_that_are_gone(indexed: C
     indexed.compact()
     assert not gone.exists()
     assert (kept / "1.png").exists()
+
+
+def test_the_vectors_are_let_go_of_when_an_index_was_chosen(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[weakref.ref[VectorStore]] = []
+    really = index_upkeep._opened
+
+    def remembered(*given: Any) -> tuple[VectorStore, Any, int]:
+        found = really(*given)
+        opened.append(weakref.ref(found[0]))
+        return found
+
+    monkeypatch.setattr(index_upkeep, "_opened", remembered)
+    gc.disable()  # a picture leaves frames in circles, which hold what their callers had
+    try:
+        indexed.tune(recall="0.9@10")
+        assert [kept() for kept in opened] == [None]
+    finally:
+        gc.enable()

@@ -287,3 +287,33 @@ def test_any_vectors_have_length_one_and_their_direction_afterwards(seed: int, s
     np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
     lengths = np.linalg.norm(vectors, axis=1)
     np.testing.assert_allclose(scaled * lengths[:, None], vectors, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_a_part_holds_copies_of_those_that_are_there(corners: VectorStore) -> None:
+    part = corners.part(np.array([1, 3, 7, 8, 9]))
+    assert part.ids.tolist() == [3, 7, 9]
+    assert [segment.ids.tolist() for segment in part.segments] == [[3], [7, 9]]
+    np.testing.assert_array_equal(
+        part.rows(np.arange(3)), np.array([[0, 1], [0.6, 0.8], [-1, 0]], dtype=np.float32)
+    )
+    assert not any(
+        np.shares_memory(mine.vectors, other.vectors) for mine in part.segments for other in corners.segments
+    )
+    assert part.nearest(EAST, 9).ids.tolist() == [7, 3, 9]
+    assert len(corners.part(np.array([4, 100]))) == 0
+
+
+@pytest.mark.parametrize("first", [0, 1, 40])
+def test_one_query_over_numbers_without_gaps_leaves_out_those_that_are_not_there(first: int) -> None:
+    table = np.eye(6, dtype=np.float32)
+    gapless = VectorStore(
+        [
+            VectorSegment("a", first + np.arange(2), table[:2]),
+            VectorSegment("b", first + np.arange(2, 6), table[2:]),
+        ],
+        dimension=6,
+    )
+    query = np.array([0.1, 0.6, 0.2, 0.5, 0.3, 0.4], dtype=np.float32)
+    for asked in ([5, 1, 3], [5, 1, 3, -1 - first], [1, 3, 5, 6], [-1 - first, 3, 99, 5, 1]):
+        found = gapless.nearest_among(query, 9, first + np.array(asked))
+        assert found.ids.tolist() == [first + 1, first + 3, first + 5], asked

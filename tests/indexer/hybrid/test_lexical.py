@@ -199,3 +199,10 @@ def test_a_word_that_no_passage_has_makes_a_full_answer_impossible(connection: s
     with_it = lexical_candidates(connection, 7, "dog zebra")
     assert with_it.full_score == pytest.approx(log(5.5 / 2.5) + log(7.5 / 0.5))
     assert with_it.used == ("dog",)
+
+
+def test_pieces_of_the_words_are_merged_by_eights(connection: sa.Connection) -> None:
+    if connection.dialect.name != "sqlite":
+        pytest.skip("FTS5 is SQLite's")
+    kept = connection.exec_driver_sql("SELECT v FROM lexical_7_config WHERE k = 'automerge'").scalar_one()
+    assert kept == 8

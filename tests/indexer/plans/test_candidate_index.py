@@ -359,3 +359,26 @@ def test_without_faiss_an_index_names_the_package_to_install(
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtraError, match=r"needs an optional package.*pip install 'nearsay\[cpu\]'"):
         build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)
+
+
+def test_a_single_query_is_searched_for_on_one_thread(vectors: VectorStore) -> None:
+    index = build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)
+    threads: list[int] = []
+
+    class Watched:
+        ntotal = COUNT
+
+        def search(self, queries: Vectors, count: int, params: object) -> tuple[None, NDArray[np.int64]]:
+            threads.append(faiss.omp_get_max_threads())
+            return None, np.zeros((len(queries), count), dtype=np.int64)
+
+    watched = CandidateIndex(index.engine, Watched(), 3 * COUNT)
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(3)
+    try:
+        for count in (1, 2):
+            watched.candidates(clustered(count, 1), K)
+        assert threads == [1, 3]
+        assert faiss.omp_get_max_threads() == 3
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -138,6 +138,48 @@ def test_lists_of_halves_and_a_flat_scan_are_not_built_when_their_likes_are_far_
     )
 
 
+def test_lists_of_halves_are_not_built_when_lists_of_bytes_are_slower_than_the_best(
+    vectors: VectorStore, alive: NDArray[np.bool_]
+) -> None:
+    for slower, built in ((1.05, True), (1.2, False)):
+        said = {PlanKind.IVF_SQ8: slower, PlanKind.IVF_PQ: 1.0, PlanKind.EXACT: 30.0}
+        (row,) = [row for row in tuned(vectors, alive, said).plan.report if row.kind is PlanKind.IVF][-1:]
+        assert row.verdict.startswith("not built: ivf-sq8, its like, is 1.2") is not built
+
+
+@pytest.mark.parametrize(
+    ("alone", "at_once", "taken_kind", "why"),
+    [
+        (0.8, 0.1, PlanKind.IVF_SQ8, "slower"),
+        (0.95, 1.3, PlanKind.IVF_SQ8, "no faster, and slower with many at once,"),
+        (1.05, 0.7, PlanKind.IVF, "no faster, and slower with many at once,"),
+        (1.05, 0.95, PlanKind.IVF_SQ8, "no faster, and larger,"),
+    ],
+)
+@pytest.mark.usefixtures("lists_only")
+def test_a_single_query_decides_then_many_at_once_then_memory(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    alone: float,
+    at_once: float,
+    taken_kind: PlanKind,
+    why: str,
+) -> None:
+    """The lists of bytes take so much of the time of the others, and answer so many times as many at once."""
+
+    def timed(searchers: list[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
+        known = {
+            PlanKind.EXACT: Speed(50.0, 20.0),
+            PlanKind.IVF: Speed(1.0, 1000.0),
+            PlanKind.IVF_SQ8: Speed(alone, 1000.0 * at_once),
+        }
+        return [known[searcher.kind] for searcher in searchers]
+
+    plan = tune(vectors, alive, THROUGH, Plan(), timed=timed).plan
+    assert plan.kind is taken_kind
+    assert f"keeps the contract; {why} than {taken_kind}" in [row.verdict for row in plan.report]
+
+
 def test_a_graph_over_too_many_vectors_is_not_built(
     vectors: VectorStore, alive: NDArray[np.bool_], monkeypatch: pytest.MonkeyPatch
 ) -> None:

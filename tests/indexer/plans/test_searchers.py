@@ -1,0 +1,85 @@
+"""What is measured beside each other, over stores that keep their pages and stores that give them back."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from table_collection import COUNT, DIMENSION, TABLE, clustered
+
+from nearsay.indexer.plan import PlanKind
+from nearsay.indexer.plans import searchers
+from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.searchers import ExactSearcher, IndexSearcher
+from nearsay.indexer.segment import VectorSegment
+from nearsay.indexer.vector_store import Candidates, VectorStore
+
+QUERIES = clustered(30, seed=7)
+ASKED = 10
+
+
+def store(*, gives_back: bool) -> VectorStore:
+    """COUNT vectors in three segments, numbered by threes."""
+    ids = np.arange(1, COUNT + 1) * 3
+    cuts = [(0, 1000), (1000, 1700), (1700, COUNT)]
+    segments = [VectorSegment(str(b), ids[b:e], TABLE[b:e]) for b, e in cuts]
+    return VectorStore(segments, DIMENSION, gives_back=gives_back)
+
+
+@pytest.fixture(scope="module")
+def alive() -> NDArray[np.bool_]:
+    """Every passage but each tenth."""
+    found = np.ones(3 * COUNT + 1, dtype=np.bool_)
+    found[30::30] = False
+    found.flags.writeable = False
+    return found
+
+
+@pytest.fixture(scope="module")
+def searcher(alive: NDArray[np.bool_]) -> IndexSearcher:
+    """Inverted lists over a store that gives its pages back."""
+    vectors = store(gives_back=True)
+    index = build(PlanKind.IVF_PQ, vectors, vectors.ids[alive[vectors.ids]], 3 * COUNT)
+    return IndexSearcher(vectors, alive, ASKED, index.looking({"probes": 8, "factor": 4}), index)
+
+
+def same(mine: Sequence[Candidates], others: Sequence[Candidates]) -> bool:
+    return all(
+        one.ids.tolist() == other.ids.tolist() and one.scores.tobytes() == other.scores.tobytes()
+        for one, other in zip(mine, others, strict=True)
+    )
+
+
+def test_a_searcher_made_ready_holds_its_candidates_alone_and_finds_the_same(searcher: IndexSearcher) -> None:
+    ready = searcher.ready_for(QUERIES)
+    proposed = searcher.index.proposed(QUERIES, ASKED, searcher.alive)
+    assert ready.vectors.ids.tolist() == np.unique(proposed[proposed >= 0]).tolist()
+    assert len(ready.vectors) < COUNT
+    assert not any(np.shares_memory(segment.vectors, TABLE) for segment in ready.vectors.segments)
+    assert same(ready.search(QUERIES), searcher.search(QUERIES))
+    for query, together in zip(QUERIES, searcher.search(QUERIES), strict=True):
+        assert same(ready.search(query[None, :]), [together])
+
+
+def test_queries_asked_some_at_a_time_find_the_same(
+    searcher: IndexSearcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searchers, "_AT_ONCE", 7)
+    assert same(searcher.found(QUERIES), searcher.search(QUERIES))
+
+
+def test_over_a_store_that_keeps_its_pages_nothing_is_copied(
+    searcher: IndexSearcher, alive: NDArray[np.bool_]
+) -> None:
+    keeping = IndexSearcher(store(gives_back=False), alive, ASKED, searcher.index, searcher.built)
+    assert keeping.ready_for(QUERIES) is keeping
+    assert same(keeping.found(QUERIES), searcher.search(QUERIES))
+
+
+def test_exact_search_is_ready_for_any_query(alive: NDArray[np.bool_]) -> None:
+    exact = ExactSearcher(store(gives_back=True), alive, ASKED)
+    assert exact.ready_for(QUERIES) is exact
+    assert exact.kind is PlanKind.EXACT
+    found = exact.search(QUERIES)
+    assert {one.ids.size for one in found} == {ASKED}
+    assert all(alive[one.ids].all() for one in found)
