@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types figures bench clean
+.PHONY: demo test lint types figures pictures bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
@@ -20,6 +20,9 @@ types: $(VENV)/.installed-dev
 
 figures: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/readme_tables.py
+
+pictures: $(VENV)/.installed-dev
+	$(BIN)/python tests/app/ui/pictures.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["KBest"]
 
 _GROUP = 32  # products of which the greatest stands for all when the first bar is found
+_LEAST_GROUP = 4
 _MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
 _MOST_KEPT = 12_000_000  # proposals in memory: with more, they are decided at once
 
@@ -31,6 +32,8 @@ class KBest:
         self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
         self._high = np.zeros(0, dtype=np.float32)  # and no higher
         self._kept = 0  # candidates after the last pruning
+        self._new: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], float]] = []
+        self._waiting = 0  # candidates in `_new`, which are put to the others when there are many
 
     def look(self, some: NDArray[np.int64], rows: slice) -> None:
         """Look for neighbours of some of the queries (their numbers, rising) among the rows."""
@@ -101,17 +104,28 @@ class KBest:
     def _keep(
         self, query: NDArray[np.int64], row: NDArray[np.int64], value: NDArray[np.float32], error: float
     ) -> None:
-        self._query = np.concatenate([self._query, query.astype(np.int32)])
-        self._row = np.concatenate([self._row, row.astype(np.int32)])
-        self._low = np.concatenate([self._low, value - np.float32(error)])
-        self._high = np.concatenate([self._high, value + np.float32(error)])
-        if self._query.size > max(2 * self._kept, 4 * self.k * self.queries.size):
+        self._new.append((query.astype(np.int32), row.astype(np.int32), value, error))
+        self._waiting += query.size
+        if self._query.size + self._waiting > max(2 * self._kept, 4 * self.k * self.queries.size):
             self._prune()
             if self._query.size > _MOST_KEPT:
                 self._decide()
             self._kept = self._query.size
 
+    def _gather(self) -> None:
+        """Put what was found since to the rest."""
+        if self._new:
+            queries, rows, values, errors = zip(*self._new, strict=True)
+            self._query = np.concatenate([self._query, *queries])
+            self._row = np.concatenate([self._row, *rows])
+            pairs = list(zip(values, map(np.float32, errors), strict=True))
+            self._low = np.concatenate([self._low, *(value - error for value, error in pairs)])
+            self._high = np.concatenate([self._high, *(value + error for value, error in pairs)])
+            self._new.clear()
+            self._waiting = 0
+
     def _prune(self) -> None:
+        self._gather()
         order = np.lexsort((-self._low, self._query))
         query = self._query[order]
         bounds = np.searchsorted(query, np.arange(self.queries.size + 1))
@@ -143,10 +157,11 @@ class KBest:
 
 def _kth(products: "torch.Tensor", k: int) -> NDArray[np.float32]:
     """A number (q,) that at least k products of each line (q, r) reach, near the k-th greatest."""
-    groups = products.shape[1] // _GROUP
-    if groups >= 2 * k:
-        whole = products[:, : groups * _GROUP]
-        products = whole.reshape(len(products), groups, _GROUP).amax(dim=2)
+    size = min(_GROUP, products.shape[1] // (2 * k))
+    if size >= _LEAST_GROUP:
+        groups = products.shape[1] // size
+        whole = products[:, : groups * size]
+        products = whole.reshape(len(products), groups, size).amax(dim=2)
     kth: NDArray[np.float32] = products.topk(k, dim=1).values[:, -1].float().cpu().numpy()
     return kth
 
