@@ -174,7 +174,32 @@ def modes() -> list[str]:
     return table(("nDCG@10", "dense", "lexical", "hybrid"), *rows)
 
 
+def clusters() -> list[str]:
+    """The default method beside k-means that is told the number, and BERTopic, on labelled sets."""
+    shown = {
+        "nearsay (the default)": "nearsay, told nothing",
+        "plain k-means": "k-means, told the labels' number",
+        "BERTopic": "BERTopic",
+        "BERTopic, outliers assigned": "BERTopic, outliers assigned",
+    }
+    sets = {name: found for name, found in results("clusters")["quality"].items() if found["labels"]}
+
+    def figures(found: Any) -> str:
+        apart = found["outlier_share"]["median"]
+        said = f", {apart:.0%} apart" if apart >= 0.005 else ""
+        return share(found["v_measure"]["median"]) + said
+
+    return table(
+        ("V-measure", *(f"{name}, {found['labels']} labels" for name, found in sets.items())),
+        *(
+            (said, *(figures(found["methods"][method]) for found in sets.values()))
+            for method, said in shown.items()
+        ),
+    )
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "clusters": clusters,
     "encoding": encoding,
     "filters": filters,
     "modes": modes,

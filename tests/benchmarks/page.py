@@ -1,0 +1,162 @@
+"""How long does somebody at the browser wait?
+
+Over a library that is there already, in headless Chromium on the same machine: from the start of `nearsay ui`
+to the first page (its heading is drawn); from a question to its first result, in the same session with the
+encoder loaded, and to all of them shaded; and from the address to the page for every page, when it was
+looked at once before.
+
+    python tests/benchmarks/page.py --library FOLDER --collection NAME [--rounds 5] [--out FILE.json]
+
+Needs chromium and chromedriver.
+"""
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from machine import commit, machine
+from selenium import webdriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+QUERIES = (
+    "how to tell whether two sentences mean the same",
+    "learning from few examples",
+    "which languages are hard to parse",
+    "words that change their meaning over time",
+    "machines that answer questions about a text",
+    "finding names of people in old letters",
+)
+PAGES = (
+    "compare",
+    "explore?view=map",
+    "explore?view=clusters",
+    "explore?view=time",
+    "collections?see=Documents",
+    "collections?see=Generations",
+    "encoders",
+    "training",
+    "runs",
+)
+HEADING = "return !!document.querySelector('[data-testid=stMain] h1')"
+IDLE = "return !document.querySelector('[data-testid=stStatusWidget], [data-testid=stSkeleton]')"
+
+
+@contextlib.contextmanager
+def served(library: Path) -> Iterator[tuple[str, float]]:
+    """The address of the page, and when its process was started."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "nearsay.app.cli", "ui", "--library", str(library), "--no-browser"]
+    begun = time.perf_counter()
+    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(3000):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://localhost:{port}/_stcore/health", timeout=5).close()
+                break
+            time.sleep(0.02)
+        yield f"http://localhost:{port}", begun
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+
+
+def chromium() -> webdriver.Chrome:
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--window-size=1280,900"):
+        options.add_argument(argument)
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+def until(browser: webdriver.Chrome, script: str, *values: object) -> None:
+    WebDriverWait(browser, 120, 0.02).until(lambda at: at.execute_script(script, *values))
+
+
+def first_page(library: Path, rounds: int) -> list[float]:
+    """Seconds from the start of the process to the first page."""
+    found = []
+    for _ in range(rounds):
+        browser = chromium()
+        with served(library) as (address, begun):
+            browser.get(address)
+            until(browser, HEADING)
+            found.append(time.perf_counter() - begun)
+        browser.quit()
+    return found
+
+
+def measured(library: Path, collection: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds of every look."""
+    found: dict[str, list[float]] = {}
+    with served(library) as (address, _):
+        browser = chromium()
+        try:
+            for number in range(rounds + 1):  # the first opens everything, and is not counted
+                for query in QUERIES:
+                    asked = urllib.parse.urlencode({"collection": collection, "q": f"{query} {number}"})
+                    begun = time.perf_counter()
+                    browser.get(f"{address}/?{asked}")
+                    until(browser, "return !!document.querySelector('.ns-card')")
+                    card = time.perf_counter() - begun
+                    until(browser, "return document.querySelectorAll('.ns-card mark').length > 0")
+                    until(browser, IDLE)
+                    if number:
+                        found.setdefault("address to first result", []).append(card)
+                        found.setdefault("address to all shaded", []).append(time.perf_counter() - begun)
+                for page in PAGES:
+                    begun = time.perf_counter()
+                    browser.get(f"{address}/{page}{'&' if '?' in page else '?'}collection={collection}")
+                    until(browser, HEADING)
+                    until(browser, IDLE)
+                    if number:
+                        found.setdefault(f"/{page}", []).append(time.perf_counter() - begun)
+        finally:
+            browser.quit()
+    return found
+
+
+def summed(found: list[float]) -> dict[str, Any]:
+    figures = {"median": statistics.median(found), "least": min(found), "most": max(found)}
+    return {name: round(value, 3) for name, value in figures.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--library", type=Path, required=True)
+    parser.add_argument("--collection", required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    seconds = {"start to first page": first_page(chosen.library, chosen.rounds)}
+    seconds |= measured(chosen.library, chosen.collection, chosen.rounds)
+    result = {
+        "question": "seconds that somebody at the browser waits",
+        "commit": commit(),
+        "machine": machine() | {"streamlit": version("streamlit")},
+        "rounds": chosen.rounds,
+        "seconds": {name: summed(found) for name, found in seconds.items()},
+    }
+    written = json.dumps(result, indent=2)
+    if chosen.out:
+        chosen.out.write_text(written + "\n", "utf-8")
+    sys.stdout.write(written + "\n")
+
+
+if __name__ == "__main__":
+    main()
