@@ -154,7 +154,7 @@ def ids_containing(
 
     Of more than MOST_A_PAGE such ids the first of them by id are looked at.
     """
-    if not part:
+    if not part or "\0" in part:  # no id holds a zero: SQLite's LIKE would end there, PostgreSQL refuse it
         return []
     sqlite = connection.dialect.name == "sqlite"  # whose LIKE ignores case by itself
     holds = documents.c.id.contains if sqlite else documents.c.id.icontains
@@ -173,16 +173,19 @@ def ids_containing(
 
 def passages_of(connection: sa.Connection, collection_id: int, id_: str) -> list[PassageRow]:
     """A document's passages in order; none of one that is not there."""
-    statement = (
-        sa.select(passages.c.number, passages.c.ordinal, passages.c.start, passages.c.end)
+    # Their numbers come from an index: asked for the rows at once, SQLite would read all of the collection.
+    inside = passages.alias("inside")
+    numbers = (
+        sa.select(inside.c.number)
         .join(
             documents,
-            sa.and_(
-                documents.c.collection_id == passages.c.collection_id,
-                documents.c.number == passages.c.document,
-            ),
+            (documents.c.collection_id == inside.c.collection_id) & (documents.c.number == inside.c.document),
         )
         .where(documents.c.collection_id == collection_id, documents.c.id == id_)
+    )
+    statement = (
+        sa.select(passages.c.number, passages.c.ordinal, passages.c.start, passages.c.end)
+        .where(passages.c.collection_id == collection_id, passages.c.number.in_(numbers))
         .order_by(passages.c.ordinal)
     )
     return [PassageRow(*row) for row in connection.execute(statement)]

@@ -67,13 +67,27 @@ class LatestSnapshot:
         self, connection: sa.Connection, row: CollectionRow, number: int | None, before: Snapshot | None
     ) -> Snapshot | None:
         if number is None:
-            return take(connection, self._record.store, row, before)
-        chosen = searched(generations.all_of(connection, row.id), number, row.name)
-        known = [one for one in self._last.values() if one.generation == chosen and one.collection == row]
-        return known[0] if known else take(connection, self._record.store, row, before, chosen)
+            chosen = generations.live(connection, row.id)
+            if chosen is None:
+                return None
+        else:
+            chosen = searched(generations.all_of(connection, row.id), number, row.name)
+        for one in self._last.values():  # what was opened by its number may be live by now, and the reverse
+            if one.generation == chosen and one.collection == row:
+                return one
+            if one.generation.number == chosen.number != (before and before.generation.number):
+                before = one
+        return take(connection, self._record.store, row, before, chosen)
 
     def _keep(self, generation: int | None, snapshot: Snapshot) -> None:
-        """The one that was asked for last stands last; of too many the oldest goes, but the live one."""
+        """The one that was asked for last stands last; of too many the oldest goes, but the live one.
+
+        So do those of before a compaction: they hold files open that it removed.
+        """
+        now = snapshot.collection
+        for number, one in list(self._last.items()):
+            if (one.collection.id, one.collection.compactions) != (now.id, now.compactions):
+                del self._last[number]
         self._last[generation] = snapshot
         others = [number for number in self._last if number is not None]
         for number in others[: max(len(self._last) - _KEPT, 0)]:

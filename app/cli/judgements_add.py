@@ -73,12 +73,10 @@ def add(
         raise click.UsageError("--passage is of the one document that --id names.")
     with open_library(place) as library:
         target = library.collection(collection)
-        judged = [
-            target.judgements.add(query, hit, relevant) for hit in _hits(target, query, hits, mode, where)
-        ]
-        judged += [target.judgements.add(query, id_, relevant, passage=passage) for id_ in ids]
-    for one in judged:
-        _print(one, as_json=as_json)
+        for hit in _hits(target, query, hits, mode, where):
+            _print(target.judgements.add(query, hit, relevant), as_json=as_json)
+        for id_ in ids:
+            _print(target.judgements.add(query, id_, relevant, passage=passage), as_json=as_json)
 
 
 @click.command()

@@ -55,6 +55,13 @@ def main(arguments: list[str]) -> int:
             ending = _work(library, number, watcher)
     except KeyboardInterrupt:
         pass  # before its turn, or in the moment in which it ended
+    except OSError as error:
+        reason = (
+            f"the library in {library} cannot be reached any more ({error.strerror}). If it was moved, start "
+            f"the same again from where it is now: nearsay runs resume {number}"
+        )
+        click.echo(f"Error: {reason}", err=True)
+        ending = ending or _Ending(1, reason)
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
     return _record(library, number, ending or _Ending(_STOPPED), asked=watcher.asked_to_stop)

@@ -117,7 +117,7 @@ class RunFolder:
 
     def remove(self) -> None:
         """Delete it."""
-        with contextlib.suppress(FileNotFoundError):
+        with _writing(self.path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
 

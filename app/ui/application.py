@@ -10,7 +10,7 @@ import streamlit as st
 from nearsay.app.ui.door import let_in
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.opened import is_there, opened
-from nearsay.app.ui.page_link import NEXT_COLLECTION
+from nearsay.app.ui.page_link import NEXT_COLLECTION, OTHER_COLLECTION
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.style import STYLE
 from nearsay.app.ui.visit import Visit
@@ -86,7 +86,7 @@ def _sidebar(settings: Settings, library: Library) -> None:
     """The choice of a collection, which every page shares, and what everybody should know."""
     with st.sidebar:
         names = library.names()
-        wanted = st.session_state.pop(NEXT_COLLECTION, None)
+        wanted = st.session_state.pop(NEXT_COLLECTION, None) or st.query_params.pop(OTHER_COLLECTION, None)
         if wanted in names:
             st.session_state["collection"] = wanted
         if names:

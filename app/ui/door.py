@@ -1,5 +1,6 @@
 """Who may look: everybody, or who knows the password."""
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -22,17 +23,23 @@ class Tries:
     times: deque[float] = field(default_factory=deque)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def allowed(self, now: float) -> bool:
-        """Whether another may be made; `now` in seconds of any clock that only goes forward."""
+    def begin(self, now: float) -> bool:
+        """Whether another may be made; it counts as wrong from now on, so that many at once are no way round.
+
+        now: seconds of any clock that only goes forward
+        """
         with self.lock:
             while self.times and now - self.times[0] > _SECONDS:
                 self.times.popleft()
-            return len(self.times) < _TRIES
-
-    def failed(self, now: float) -> None:
-        """Count a wrong one."""
-        with self.lock:
+            if len(self.times) >= _TRIES:
+                return False
             self.times.append(now)
+            return True
+
+    def was_right(self, now: float) -> None:
+        """Count the try that began at that time no longer."""
+        with self.lock, contextlib.suppress(ValueError):
+            self.times.remove(now)
 
 
 @st.cache_resource(show_spinner=False)
@@ -49,12 +56,13 @@ def let_in(settings: Settings) -> bool:
         typed = st.text_input("Password", type="password", autocomplete="current-password")
         if not st.form_submit_button("Enter", type="primary"):
             return False
-    if not _tries().allowed(time.monotonic()):
+    now = time.monotonic()
+    if not _tries().begin(now):
         st.error("Too many wrong passwords were tried. Wait a minute and try again.")
     elif is_right(typed, settings.password):
+        _tries().was_right(now)
         st.session_state["let_in"] = settings.password
         st.rerun()
     else:
-        _tries().failed(time.monotonic())
         st.error("That is not the password. Ask who started this page for it.")
     return False

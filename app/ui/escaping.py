@@ -13,7 +13,11 @@ _LINE_ENDS = re.compile(r"\s*[\r\n\u2028\u2029]+\s*")
 
 
 def as_markdown(text: str) -> str:
-    """The text on one line, so that Markdown shows each of its characters."""
+    """The text on one line, so that none of its characters is read as Markdown.
+
+    What Streamlit makes of plain text stays: an address that is written out is a link to itself, and signs
+    such as -> and >= between spaces are drawn as one. What has to be exact belongs into `st.code`.
+    """
     return _PUNCTUATION.sub(r"\\\1", _LINE_ENDS.sub(" ", text).strip())
 
 

@@ -72,7 +72,8 @@ class Launch:
             for name, value in (options | THEME).items()
             for one in (value if isinstance(value, list) else [value])
         ]
-        return [sys.executable, "-m", "streamlit", "run", str(script), *given]
+        # -P: a click.py in the folder where somebody stands must not be taken for the package.
+        return [sys.executable, "-P", "-m", "streamlit", "run", str(script), *given]
 
     def environment(self, before: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The environment of the page's process; the user's own settings of Streamlit do not reach in."""

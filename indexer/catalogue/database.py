@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, PendingRollbackError
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
 from nearsay.indexer.errors import BusyError, CatalogueError
@@ -78,6 +78,22 @@ class Database:
             raise
         except DBAPIError as error:
             raise _translate(error, self.engine.url.render_as_string(hide_password=True)) from error
+        except PendingRollbackError as error:  # of tidying up, after what ended the statement before it
+            first = _first(error)
+            if isinstance(first, DBAPIError):
+                shown = self.engine.url.render_as_string(hide_password=True)
+                raise _translate(first, shown) from first
+            if isinstance(first, KeyboardInterrupt):
+                raise first from None
+            raise
+
+
+def _first(error: BaseException) -> BaseException:
+    """What SQLAlchemy or the user broke off with, before others failed for it."""
+    before = error.__context__
+    while before is not None and not isinstance(error, KeyboardInterrupt | DBAPIError):
+        error, before = before, before.__context__
+    return error
 
 
 def _engine(url: str | sa.URL) -> sa.Engine:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
+from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue.judgements import query_hash
 from nearsay.indexer.judgements.judgement import Judgement
 
@@ -12,7 +13,11 @@ TEST_SHARE = 0.2  # of the queries
 
 
 class Part(StrEnum):
-    """Which of the two; the words of a query decide, so it is in the same one for ever."""
+    """Which of the two; the words of a query decide, so it is in the same one for ever.
+
+    What differs in case, punctuation and spaces alone is one query: asked again in another way, it would
+    measure what was learned from it.
+    """
 
     TRAIN = "train"
     TEST = "test"  # about a fifth of the queries
@@ -24,5 +29,5 @@ def in_part(judgements: Iterable[Judgement], part: Part | None) -> list[Judgemen
 
 
 def _part_of(query: str) -> Part:
-    drawn = int(query_hash(query)[:8], 16) / 16**8  # evenly from 0 to 1
+    drawn = int(query_hash(normalised_text(query))[:8], 16) / 16**8  # evenly from 0 to 1
     return Part.TEST if drawn < TEST_SHARE else Part.TRAIN

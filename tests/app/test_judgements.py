@@ -63,6 +63,15 @@ def test_hits_are_judged_by_their_rank_with_all_that_the_search_said(run: Run) -
     assert objects(run("judgements", "list", "pets", "--json")) == judged
 
 
+def test_what_was_kept_before_an_error_is_said(run: Run) -> None:
+    said = run(
+        *("judgements", "add", "pets", "night birds", "--id", "owl", "--id", "bat", "--relevant"), code=1
+    )
+    assert said.stdout == "relevant: owl, passage 0: owl sees at night well\n"
+    assert "'bat'" in said.stderr
+    assert len(objects(run("judgements", "list", "pets", "--json"))) == 1
+
+
 def test_what_was_judged_is_listed_counted_and_taken_back(run: Run) -> None:
     said = run("judgements", "add", "pets", "night birds", "--id", "owl", "--relevant")
     assert said.stdout == "relevant: owl, passage 0: owl sees at night well\n"

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
@@ -112,3 +114,28 @@ def test_a_page_that_cannot_be_is_refused(collection: Collection) -> None:
         collection.browser.page(limit=0)
     with pytest.raises(BadInputError, match="not both"):
         collection.browser.page(after=1, before=2)
+
+
+def test_a_documents_passages_are_found_without_reading_the_others(library: Library) -> None:
+    cats = library.collection("cats")
+    cats.add_rows(_ROWS)
+    asked: list[tuple[str, Any]] = []
+    engine = library.store.database.engine
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith("SELECT") and "passages" in statement:
+            asked.append((statement, parameters))
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    assert [row.ordinal for row in cats.browser.passages("Doc-4")] == [0]
+    assert cats.browser.passages("nothing") == []
+    sa.event.remove(engine, "before_cursor_execute", note)
+    assert asked
+    with engine.connect() as connection:
+        for statement, parameters in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+            assert [row[3] for row in plan if "SCAN" in row[3] or "(collection_id=?)" in row[3]] == []
+
+
+def test_no_id_holds_what_no_id_can_hold(collection: Collection) -> None:
+    assert collection.browser.ids_containing("Doc-1\0") == []

@@ -1,5 +1,7 @@
 """Searching in a generation that is not live."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.errors import UnknownGenerationError
+from nearsay.indexer.latest_snapshot import LatestSnapshot
 
 _ROWS = [
     {"id": "cat", "text": "a cat sat"},
@@ -110,3 +114,27 @@ def test_the_command_searches_there(tmp_path: Path, pets: Collection) -> None:
     found = CliRunner().invoke(main, [*given, "--generation", "2"])
     assert found.exit_code == 0
     assert '"generation": 2' in found.output
+
+
+def test_what_was_open_before_a_promotion_is_not_opened_again(pets: Collection) -> None:
+    latest = LatestSnapshot(CollectionRecord(pets.library.store, "pets", None))
+    assert latest.take().generation.number == 1
+    before = latest.take(2)
+    pets.promote()
+    after = latest.take()
+    assert after.generation.number == 2
+    assert [*after.opened] == [*before.opened]
+    assert all(after.opened[number] is before.opened[number] for number in before.opened)
+
+
+def test_a_compaction_frees_the_files_of_a_generation_that_nobody_asks_for_again(pets: Collection) -> None:
+    latest = LatestSnapshot(CollectionRecord(pets.library.store, "pets", None))
+    opened = weakref.ref(latest.take(2).vectors)
+    pets.remove(["cat"])
+    latest.take()
+    gc.collect()
+    assert opened() is not None  # its files are there still, and need not be read again
+    pets.compact()
+    latest.take()
+    gc.collect()
+    assert opened() is None

@@ -9,11 +9,12 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.add_choices import AddChoices
 from nearsay.app.ui.collections.adding_options import ask_how, files_are_text
-from nearsay.app.ui.collections.at_work import show_command, start
+from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES
 from nearsay.app.ui.collections.fields_choice import ask_fields, show_first_documents
 from nearsay.app.ui.collections.preview import FilesSeen, look_at
 from nearsay.app.ui.collections.staging import staged
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
@@ -173,7 +174,7 @@ def _choices(
     if missing is not None:
         st.caption(missing)
         return None
-    show_command(choices.arguments(), visit)
+    show_command(visit, choices.arguments())
     return choices if begun else None
 
 

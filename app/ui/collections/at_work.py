@@ -15,7 +15,7 @@ from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 
-__all__ = ["show_at_work", "show_command", "start"]
+__all__ = ["show_at_work", "start"]
 
 _SHOWN: Final = (
     *(RunKind.ADD, RunKind.REMOVE, RunKind.REBUILD, RunKind.PROMOTE, RunKind.ROLLBACK, RunKind.TUNE),
@@ -49,14 +49,6 @@ def start(
         open_page("collections", run=str(run.number))
     st.query_params["run"] = str(run.number)
     st.rerun()
-
-
-def show_command(arguments: Sequence[str], visit: Visit) -> None:
-    """The same for a terminal."""
-    from nearsay.app.runs.command_line import shell_line
-
-    with st.expander("The same in a shell", icon=":material/terminal:"):
-        st.code(shell_line(arguments, visit.library.store.folder), language="bash", wrap_lines=True)
 
 
 def show_at_work(visit: Visit) -> bool:

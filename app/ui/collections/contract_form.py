@@ -3,8 +3,9 @@
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.at_work import show_command, start
+from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.tune_arguments import tune_arguments
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.overview import CollectionOverview
 from nearsay.indexer.plan import EXACT_UP_TO, Plan
@@ -25,7 +26,7 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
         with st.form(f"tune-{found.name}", border=False), st.container(horizontal=True):
             recall = st.number_input(
                 "Recall",
-                min_value=0.5,
+                min_value=min(0.5, contract.recall),  # a command may have said less
                 max_value=1.0,
                 value=contract.recall,
                 step=0.01,
@@ -52,4 +53,4 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
         if sent:
             title = f"Tune {found.name}"
             start(visit, RunKind.TUNE, arguments, title=title, collection=found.name)
-        show_command(arguments, visit)
+        show_command(visit, arguments)

@@ -31,7 +31,8 @@ def ask_to_delete(
             shown = ", ".join(as_markdown(id_) for id_ in ids[:5]) + (" …" if len(ids) > 5 else "")
             st.markdown(f"Delete **{what}** of {name}: {shown}?")
         else:
-            st.markdown(f"Delete the **{what}** of {name} for which this holds: {as_markdown(where)}?")
+            st.markdown(f"Delete the **{what}** of {name} for which this holds?")
+            st.code(where, language=None, wrap_lines=True)
         st.caption("Searches miss them at once. There is no way back but to add them again.")
         with st.container(horizontal=True):
             sure = st.button(f"Delete {what}", type="primary", key="delete-sure", disabled=not count)

@@ -24,6 +24,8 @@ __all__ = ["show_document", "show_new_document"]
 
 _WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a run first
 _LONG: Final = 200_000  # characters: a longer text is not edited on a page
+_MOST_PASSAGES: Final = 500  # of a document that are shown
+_FORM: Final = "doc-form"  # in the session: the key of the form that was drawn last
 
 
 def show_document(visit: Visit, collection: Collection, id_: str) -> None:
@@ -73,6 +75,8 @@ _METADATA: Final = "Fields to filter by, as a JSON object."
 def _text(collection: Collection, found: StoredDocument) -> None:
     with st.container(border=True):
         st.html(f'<div class="ns-card"><div class="ns-text">{as_html(found.text[:_LONG])}</div></div>')
+    if len(found.text) > _LONG:
+        st.caption(f"The first {_LONG:,} of its {len(found.text):,} characters.")
     if found.metadata:
         st.dataframe(
             [{"field": name, "value": _shown(value)} for name, value in found.metadata.items()],
@@ -82,10 +86,12 @@ def _text(collection: Collection, found: StoredDocument) -> None:
     if found.passages > 1:
         with st.expander(f"Its {counted(found.passages, 'passage')}", icon=":material/segment:"):
             st.caption("Each has one vector of its own; a search finds the passage, not the document.")
+            if found.passages > _MOST_PASSAGES:
+                st.caption(f"The first {_MOST_PASSAGES} are shown.")
             st.dataframe(
                 [
                     {"passage": row.ordinal + 1, "text": " ".join(found.text[row.start : row.end].split())}
-                    for row in collection.browser.passages(found.id)
+                    for row in collection.browser.passages(found.id)[:_MOST_PASSAGES]
                 ],
                 hide_index=True,
                 height="content",
@@ -97,6 +103,12 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
         st.info("The text is too long to be edited here. Change its file, and add it again.")
         return
     key = f"doc-{collection.name}-{found.id}-{found.updated_at}"
+    if _take_over(key):
+        st.warning(
+            "Somebody changed this document after you opened it, so nothing was saved yet. Above is what it "
+            "says now, in the form what you wrote. Save again to replace it.",
+            icon=":material/edit_notifications:",
+        )
     with st.form(key, border=False):
         title = st.text_input("Title", found.title, key=f"{key}-title", help="Embedded with the text.")
         text = st.text_area("Text", found.text, height=220, key=f"{key}-text")
@@ -111,14 +123,27 @@ def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
                 _write(visit, collection, document, "Saved.")
 
 
+def _take_over(key: str) -> bool:
+    """Put what was written about an earlier state of the document, and sent, into the form of that key.
+
+    Whether anything was: the form that it was sent with is not drawn any more.
+    """
+    before = st.session_state.get(_FORM)
+    st.session_state[_FORM] = key
+    if before in (None, key) or not st.session_state.get(f"FormSubmitter:{before}-Save"):
+        return False
+    for name in ("title", "text", "metadata"):
+        st.session_state[f"{key}-{name}"] = st.session_state[f"{before}-{name}"]
+    return True
+
+
 def _write(visit: Visit, collection: Collection, document: Document, said: str) -> None:
     """Add one document here and now: a fraction of a second, unless much waits to be embedded before it."""
     visit.check_writing()
     if collection.overview().waiting > _WAITING:
-        st.warning(
+        st.session_state["collections-said"] = (
             "An earlier addition was stopped, and its passages are embedded first. That is started now; "
-            "come back with this when it is done.",
-            icon=":material/hourglass:",
+            "come back with this when it is done."
         )
         start(
             visit,

@@ -5,6 +5,7 @@ from typing import Final
 import streamlit as st
 
 from nearsay.app.ui.collections.encoder_choice import encoder_choices
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.visit import Visit
 
@@ -20,7 +21,7 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
     """
     known = [row.encoder for each in visit.library.collections() for row in each.generations()]
     choices = encoder_choices(known, runs_of(visit).list(limit=None))
-    labels = {choice.source: choice.label for choice in choices if choice.source != without}
+    labels = distinct_labels({each.source: each.label for each in choices if each.source != without})
     chosen = st.selectbox(
         label,
         [*labels, *([_OTHER] if visit.may_name_files else [])],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from nearsay.app.ui.collections.preview import FilesSeen, Table
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
 
 __all__ = ["FieldsChoice", "ask_fields", "show_first_documents"]
@@ -74,12 +75,13 @@ def _ask(table: Table, key: str) -> FieldsChoice:
 def _one(label: str, names: tuple[str, ...], guess: str | None, key: str, help_: str) -> str | None:
     """A guessed field can be exchanged but not taken away: the command guesses where nothing is said."""
     options: list[str | None] = list(names) if guess is not None else [None, *names]
+    labels = distinct_labels({name: "none" if name is None else name for name in options})
     return st.selectbox(
         label,
         options,
         index=options.index(guess) if guess in options else 0,
         key=f"add-{key}",
-        format_func=lambda name: "none" if name is None else name,
+        format_func=lambda name: labels.get(name, str(name)),
         help=help_,
         width=220,
     )

@@ -3,13 +3,15 @@
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.at_work import show_command, start
+from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.encoder_ask import ask_encoder
 from nearsay.app.ui.collections.generation_rows import promotion_changes
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.overview import CollectionOverview
@@ -23,7 +25,7 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
     ready = [row for row in found.generations if row.state is GenerationState.READY]
     retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
     if ready:
-        _offer_promotion(visit, collection, ready)
+        _offer_promotion(visit, collection, ready, None if live is None else live.number)
     with st.expander("Rebuild with another encoder", icon=":material/model_training:", expanded=False):
         _ask_rebuild(visit, found)
     with st.expander("Mend the live generation", icon=":material/healing:"):
@@ -35,15 +37,17 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
         if st.button("Mend it", key=f"mend-{found.name}", icon=":material/healing:"):
             title = f"Mend {found.name}"
             start(visit, RunKind.REBUILD, arguments, title=title, collection=found.name)
-        show_command(arguments, visit)
+        show_command(visit, arguments)
     if retired and live is not None:
         before = max(retired, key=lambda row: (row.promoted_at or "", row.number))
         label = f"Roll back to generation {before.number} …"
         if st.button(label, key=f"rollback-{found.name}", icon=":material/undo:"):
-            _confirm(visit, collection, before, back=True)
+            _confirm(visit, collection, before, live.number, back=True)
 
 
-def _offer_promotion(visit: Visit, collection: Collection, ready: list[GenerationRow]) -> None:
+def _offer_promotion(
+    visit: Visit, collection: Collection, ready: list[GenerationRow], live: int | None
+) -> None:
     for row in ready:
         with st.container(border=True):
             st.markdown(
@@ -54,7 +58,7 @@ def _offer_promotion(visit: Visit, collection: Collection, ready: list[Generatio
                 link_to("compare", "Compare", icon=":material/compare_arrows:", collection=collection.name)
                 label = f"Promote generation {row.number} …"
                 if st.button(label, key=f"promote-{collection.name}-{row.number}", icon=":material/upgrade:"):
-                    _confirm(visit, collection, row, back=False)
+                    _confirm(visit, collection, row, live, back=False)
 
 
 def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
@@ -82,13 +86,18 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
         title = f"Rebuild {found.name} with {source}"
         start(visit, RunKind.REBUILD, arguments, title=title, collection=found.name)
     if source is not None:
-        show_command(arguments, visit)
+        show_command(visit, arguments)
 
 
 @st.dialog("Which generation answers", icon=":material/layers:")
-def _confirm(visit: Visit, collection: Collection, chosen: GenerationRow, *, back: bool) -> None:
+def _confirm(
+    visit: Visit, collection: Collection, chosen: GenerationRow, live: int | None, *, back: bool
+) -> None:
+    """live: the number of the generation that answered when this was asked for."""
     with telling_errors():
         found = collection.overview()
+        if found.live is not None and found.live.number != live:  # the command would go back from another
+            raise BadInputError(f"generation {found.live.number} went live meanwhile. Load the page again")
         what = "Roll back to" if back else "Promote"
         st.markdown(
             f"**{what} generation {chosen.number}** of {as_markdown(collection.name)}? This will change:"
@@ -110,4 +119,4 @@ def _confirm(visit: Visit, collection: Collection, chosen: GenerationRow, *, bac
                 title=f"{what} generation {chosen.number} of {collection.name}",
                 collection=collection.name,
             )
-        show_command(arguments, visit)
+        show_command(visit, arguments)

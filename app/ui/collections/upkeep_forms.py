@@ -3,8 +3,9 @@
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.at_work import show_command, start
+from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.card_words import counted
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection
@@ -71,7 +72,7 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
     if st.button("Compact", key=f"compact-{found.name}", icon=":material/compress:"):
         title = f"Compact {found.name}"
         start(visit, RunKind.COMPACT, arguments, title=title, collection=found.name)
-    show_command(arguments, visit)
+    show_command(visit, arguments)
 
 
 def _delete(visit: Visit, found: CollectionOverview) -> None:

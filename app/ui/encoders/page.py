@@ -6,7 +6,7 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
+from nearsay.app.ui.runs.watching import kept_run, running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.encoder_uses import known_encoders
 
@@ -56,7 +56,7 @@ def _watch(visit: Visit) -> None:
     """The measuring and embedding at work, and what was started here last, until it is put away."""
     wanted = (RunKind.EVALUATE, RunKind.REBUILD)
     numbers = [run.number for run in running_runs(visit) if run.kind in wanted]
-    mine = st.session_state.get(_STARTED)
+    mine = kept_run(visit, _STARTED)
     if mine is not None and mine not in numbers:
         numbers.append(mine)
     for number in numbers:

@@ -20,6 +20,7 @@ _SEVERAL = (
     "The bank raised its interest rates.\nBorrowing money has become dearer."
 )
 _MOST_TEXTS = 30
+_LONGEST = 20_000  # characters whose tokens are shown
 _SHADED_HELP = (
     "The stronger a word is shaded, the more of the similarity is its share. Shares below 0 are not shaded."
 )
@@ -109,7 +110,7 @@ def _matrix(texts: list[str], found: np.ndarray[tuple[int, ...], np.dtype[np.flo
 
 def _tokens(visit: Visit, source: str) -> None:
     with st.form("enc_tokens", border=False):
-        text = st.text_area("Text", _FIRST, key="enc_text", height=100)
+        text = st.text_area("Text", _FIRST, key="enc_text", height=100, max_chars=_LONGEST)
         asked = st.form_submit_button("Cut into tokens")
     if not _once("enc_tokens", asked):
         return

@@ -29,7 +29,7 @@ def try_bert(visit: Visit) -> None:
         str(bert.folder): f"{bert.name}, made here ({bert.told})"
         for bert in made(visit.library.store.folder, Shelf.BERTS)
     }
-    source = _chosen(known, others=visit.settings.server_files)
+    source = _chosen(known, others=visit.may_name_files)
     if not known:
         link_to("training", "Pretrain one", icon=":material/model_training:", train="BERT")
     if source is None:

@@ -15,6 +15,7 @@ from nearsay.indexer.clusters.clustering import Cluster, Clustering
 __all__ = ["cluster_card", "member_rows"]
 
 _TERMS = 10
+_MOST_EXPORTED = 200_000  # passages in one file that a page makes
 _LONGEST_NAME = 200  # characters
 _COLUMNS = ("cluster", "name", "id", "passage", "title", "text", "metadata")
 
@@ -38,16 +39,17 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
             cluster_link(number)
             if visit.may_write:
                 _rename(visit, each)
-            st.download_button(
-                "Members",
-                lambda: csv_bytes(member_rows(visit, found, each), _COLUMNS),
-                file_name=f"{visit.name}-cluster-{number}.csv",
-                mime="text/csv",
-                icon=":material/download:",
-                key=f"cl_members_{number}",
-                type="tertiary",
-                on_click="ignore",
-            )
+            if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
+                st.download_button(
+                    "Members",
+                    lambda: csv_bytes(member_rows(visit, found, each), _COLUMNS),
+                    file_name=f"{visit.name}-cluster-{number}.csv",
+                    mime="text/csv",
+                    icon=":material/download:",
+                    key=f"cl_members_{number}",
+                    type="tertiary",
+                    on_click="ignore",
+                )
 
 
 def member_rows(visit: Visit, found: Clustering, each: Cluster) -> list[dict[str, object]]:
@@ -88,7 +90,9 @@ def _rename(visit: Visit, each: Cluster) -> None:
         st.popover("Rename", icon=":material/edit:", type="tertiary"),
         st.form(f"cl_rename_{each.number}", border=False),
     ):
-        name = st.text_input("New name", each.name, max_chars=_LONGEST_NAME, key=f"cl_name_{each.number}")
+        # A key without the name would show what the field held before, of another collection even.
+        key = f"cl_name_{visit.name}_{each.number}_{each.name}"
+        name = st.text_input("New name", each.name, max_chars=_LONGEST_NAME, key=key)
         if st.form_submit_button("Save", type="primary"):
             with telling_errors():
                 visit.check_writing()

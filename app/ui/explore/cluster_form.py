@@ -6,8 +6,9 @@ from typing import Any
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.explore.cluster_words import METHODS
-from nearsay.app.ui.explore.looking import newest_runs, show_command
+from nearsay.app.ui.explore.looking import newest_runs
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.clusters.options import ClusterMethod

@@ -1,12 +1,14 @@
 """Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.duplicate_group import apart_of, show_group
 from nearsay.app.ui.explore.duplicates_found import (
@@ -17,7 +19,7 @@ from nearsay.app.ui.explore.duplicates_found import (
     still_there,
     superfluous,
 )
-from nearsay.app.ui.explore.looking import Look, found_by, show_command
+from nearsay.app.ui.explore.looking import Look, found_by, is_quick
 from nearsay.app.ui.explore.paged import show_paged
 from nearsay.app.ui.explore.pairs_view import show_pairs
 from nearsay.app.ui.explore.removing import ask_to_remove
@@ -27,6 +29,7 @@ from nearsay.indexer.duplicates.linking import Link
 __all__ = ["show_duplicates_view"]
 
 _QUICK = 8_000  # passages: every two are compared
+_MOST_EXPORTED = 200_000  # passages of a collection whose documents a page puts into one file
 _A_PAGE = 5  # groups
 _LINKS = {
     Link.TRANSITIVE: "a chain of near-duplicates leads from each to each",
@@ -84,11 +87,11 @@ def _show_groups(visit: Visit) -> None:
     found = found_by(visit, look)
     if found is not None:
         since = None if found.run is None else found.run.started_at
-        _show_found(visit, still_there(visit.collection, found.rows, since))
+        _show_found(visit, still_there(visit.collection, found.rows, since), arguments)
     show_command(visit, arguments)
 
 
-def _show_found(visit: Visit, found: Groups) -> None:
+def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
     groups = left_over(found, apart_of(visit))
     hidden = len(found.groups) - len(groups)
     for note in found.notes:
@@ -107,17 +110,28 @@ def _show_found(visit: Visit, found: Groups) -> None:
             "Keep the best of every group …", key="dup_all", icon=":material/done_all:"
         ):
             ask_to_remove(visit, gone, "The most central of each group stays, as it is.")
-        st.download_button(
-            "Export with one of each",
-            lambda: b"".join(_kept_lines(visit, frozenset(gone))),
-            file_name=f"{visit.name}-one-of-each.jsonl",
-            mime="application/x-ndjson",
-            icon=":material/download:",
-            key="dup_export",
-            on_click="ignore",
-            help="Every document but those that could go, as JSON lines that can be added again.",
-        )
+        _export(visit, gone, arguments)
     show_paged(groups, _A_PAGE, "dup_page", partial(_show_some, visit))
+
+
+def _export(visit: Visit, gone: Sequence[str], arguments: Sequence[str]) -> None:
+    """Every document but those that could go; of very many only the command that writes them."""
+    name = f"{visit.name}-one-of-each.jsonl"
+    if not is_quick(visit, _MOST_EXPORTED):
+        with st.popover("Export with one of each", icon=":material/download:"):
+            st.markdown("A file of so many documents is written by the command:")
+            st.code(shlex.join(["nearsay", *arguments, "--out", name]), language="bash", wrap_lines=True)
+        return
+    st.download_button(
+        "Export with one of each",
+        lambda: b"".join(_kept_lines(visit, frozenset(gone))),
+        file_name=name,
+        mime="application/x-ndjson",
+        icon=":material/download:",
+        key="dup_export",
+        on_click="ignore",
+        help="Every document but those that could go, as JSON lines that can be added again.",
+    )
 
 
 def _show_some(visit: Visit, groups: Sequence[tuple[str, ...]]) -> None:

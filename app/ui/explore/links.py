@@ -1,24 +1,16 @@
-"""Ways from a finding to the page Search; the collection, which the address names, stays the same."""
+"""Ways from a finding to the page Search, in the same collection."""
 
-import streamlit as st
+from nearsay.app.ui.page_link import link_to
+from nearsay.app.ui.search.ids import written_ids
 
 __all__ = ["cluster_link", "like_link"]
 
 
-def like_link(document: str, label: str = "More like this") -> None:
+def like_link(document: str) -> None:
     """A link to the passages nearest to a document."""
-    _link(label, ":material/hub:", like=document)
+    link_to("search", "More like this", icon=":material/hub:", like=written_ids([document]))
 
 
 def cluster_link(number: int) -> None:
     """A link to the search in one cluster."""
-    _link("Search in it", ":material/search:", where=f"cluster = {number}")
-
-
-def _link(label: str, icon: str, **query: str) -> None:
-    page = st.Page(_search, title="Search", url_path="search", default=True)
-    st.page_link(page, label=label, icon=icon, query_params=query)
-
-
-def _search() -> None:
-    """Streamlit finds the page by its address; this is never called."""
+    link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 import streamlit as st
@@ -20,7 +21,6 @@ __all__ = [
     "is_quick",
     "newest_runs",
     "same_command",
-    "show_command",
     "watch_newest",
 ]
 
@@ -71,12 +71,18 @@ def found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
 
 
 def newest_runs(visit: Visit, kind: RunKind, arguments: Sequence[str] | None = None) -> list[Run]:
-    """The collection's runs of a kind, the newest first; arguments: only those of this command."""
+    """The collection's runs of a kind, the newest first; arguments: only those of this command.
+
+    Runs about a collection of the same name that was deleted are none of them.
+    """
+    since = visit.collection.snapshot().collection.created_at
     every = runs_of(visit).list(collection=visit.name, limit=_LOOKED_AT)
     return [
         run
         for run in every
-        if run.kind is kind and (arguments is None or same_command(run.arguments, arguments))
+        if run.kind is kind
+        and datetime.fromisoformat(run.created_at) >= datetime.fromisoformat(since)
+        and (arguments is None or same_command(run.arguments, arguments))
     ]
 
 
@@ -104,14 +110,6 @@ def same_command(ran: Sequence[str], arguments: Sequence[str]) -> bool:
         else:
             kept.append(part)
     return kept == list(arguments)
-
-
-def show_command(visit: Visit, arguments: Sequence[str]) -> None:
-    """The same as a command line."""
-    from nearsay.app.runs.command_line import shell_line
-
-    with st.expander("The same in a shell", icon=":material/terminal:"):
-        st.code(shell_line(arguments, visit.library.store.folder), language="bash", wrap_lines=True)
 
 
 def _offer(visit: Visit, look: Look[_Rows], before: list[Run], done: Run | None) -> None:

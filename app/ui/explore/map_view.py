@@ -6,9 +6,10 @@ from typing import Literal
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import newest_runs, show_command, watch_newest
+from nearsay.app.ui.explore.looking import newest_runs, watch_newest
 from nearsay.app.ui.explore.mapped import (
     columns_of,
     documents_of,
@@ -172,5 +173,7 @@ def _file(visit: Visit, shown: PackedMap, places: list[int], kind: str) -> bytes
 
 
 def _plain(value: object) -> object:
-    """A cell: what is neither text nor a number is shown as text."""
+    """A cell: what is neither text nor a number that a table can hold is shown as text."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nearsay.app.ui.explore.state import remembered, state_of
+from nearsay.app.ui.explore.state import remembered_map, state_of
 from nearsay.app.ui.map_component.packed_map import LONGEST, MOST_POINTS, PackedMap, packed_map
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Hit
@@ -29,7 +29,7 @@ def kept_drawing(visit: Visit) -> tuple[PackedMap, int] | None:
             return None
         return packed_map(explorer.drawing(found, most=MOST_POINTS, longest=LONGEST)), len(found)
 
-    return remembered(f"{state_of(visit)}|map {number}", make)
+    return remembered_map(f"{state_of(visit)}|map {number}", make)
 
 
 def rows_at(drawn: Drawing, places: Iterable[int]) -> list[dict[str, Any]]:

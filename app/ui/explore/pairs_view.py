@@ -8,10 +8,11 @@ from typing import Any
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.explore.difference import difference, side_html
 from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import Look, found_by, show_command
+from nearsay.app.ui.explore.looking import Look, found_by
 from nearsay.app.ui.explore.rows_file import csv_bytes
 from nearsay.app.ui.visit import Visit
 
@@ -67,7 +68,7 @@ def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
     event = st.dataframe(
         rows,
         hide_index=True,
-        key="pairs_table",
+        key=f"pairs_table_{visit.name}_{len(pairs)}",  # a row that was chosen is one of these pairs
         on_select="rerun",
         selection_mode="single-row",
         column_config={"cosine": st.column_config.NumberColumn("cosine", format="%.4f", width="small")},

@@ -7,10 +7,11 @@ import streamlit as st
 
 from nearsay.app.ui.visit import Visit
 
-__all__ = ["remembered", "state_of"]
+__all__ = ["remembered", "remembered_map", "state_of"]
 
 _Found = TypeVar("_Found")
 _MOST = 24  # findings of everybody who looks at the page
+_MOST_MAPS = 3  # one of 50,000 passages takes some 90 MB
 _SECONDS = 3600.0
 
 
@@ -25,6 +26,17 @@ def state_of(visit: Visit) -> str:
 def remembered(key: str, make: Callable[[], _Found]) -> _Found:
     """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
     return cast("_Found", _remembered(key, make))
+
+
+def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
+    """The same for maps, of which few are kept: they are large, and another is made with each change."""
+    return cast("_Found", _remembered_map(key, make))
+
+
+@st.cache_resource(max_entries=_MOST_MAPS, ttl=_SECONDS, show_spinner="Looking …")
+def _remembered_map(key: str, _make: Callable[[], object]) -> object:
+    del key
+    return _make()
 
 
 @st.cache_resource(max_entries=_MOST, ttl=_SECONDS, show_spinner="Looking …")

@@ -9,10 +9,11 @@ from typing import Any
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.date_fields import date_fields
 from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import Look, found_by, show_command
+from nearsay.app.ui.explore.looking import Look, found_by
 from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.explore.state import remembered, state_of
 from nearsay.app.ui.explore.time_line import TimeLine, called, line_chart, time_line, trend_rows

@@ -8,8 +8,9 @@ from typing import Any
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import Look, found_by, show_command
+from nearsay.app.ui.explore.looking import Look, found_by
 from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.explore.removing import ask_to_remove
 from nearsay.app.ui.explore.rows_file import csv_bytes

@@ -18,9 +18,8 @@ from nearsay.app.ui.runs.words import STATE_COLOURS, STATE_ICONS, duration, prog
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 
-__all__ = ["running_runs", "runs_of", "successor", "watch_run"]
+__all__ = ["kept_run", "running_runs", "runs_of", "successor", "watch_run"]
 
-_LOOKED_AT = 50  # newest runs among which those at work are looked for
 _CAN_GO_ON = (RunState.FAILED, RunState.CANCELLED, RunState.INTERRUPTED)
 _UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
 style="width: 100%; accent-color: #1F5FAF"></progress>"""
@@ -33,8 +32,26 @@ def runs_of(visit: Visit) -> Runs:
 
 def running_runs(visit: Visit, collection: str | None = None) -> list[Run]:
     """The runs that are at work or wait for their turn, the newest first; collection: only those about it."""
-    newest = runs_of(visit).list(collection=collection, limit=_LOOKED_AT)
-    return [run for run in newest if not run.state.ended]
+    runs = runs_of(visit)
+    found = [
+        run
+        for state in (RunState.WAITING, RunState.RUNNING)  # one that begins meanwhile is seen at least once
+        for run in runs.list(state, collection, limit=None)
+    ]
+    return sorted({run.number: run for run in found}.values(), key=lambda run: -run.number)
+
+
+def kept_run(visit: Visit, name: str) -> int | None:
+    """The run whose number the session keeps under a name; forgotten once it was removed elsewhere."""
+    number: int | None = st.session_state.get(name)
+    if number is None:
+        return None
+    try:
+        runs_of(visit).get(number)
+    except BadInputError:
+        del st.session_state[name]
+        return None
+    return number
 
 
 def successor(visit: Visit, number: int) -> Run | None:

@@ -15,6 +15,7 @@ from nearsay.indexer.hybrid.mode import SearchMode
 __all__ = ["card_html", "cut_at", "metadata_line"]
 
 _OPEN = 620  # characters of a passage that are shown at once
+_MOST = 20_000  # characters that can be unfolded; the document's own text holds all
 _SLACK = 180  # so little more is not hidden
 _FIELDS = 8  # of the metadata
 _LONGEST = 80  # characters of a value
@@ -72,7 +73,7 @@ def _passage(text: str, marks: Marks) -> str:
         return f"{whole}</div>"
     if marks.best is not None and marks.best[0] >= end:
         whole += f' … <span class="ns-said">{shaded(text, marks, *marks.best)}</span>'
-    rest = shaded(text, marks, end)
+    rest = shaded(text, marks, end, end + _MOST) + (" …" if end + _MOST < len(text) else "")
     return f'{whole} …</div><details class="ns-rest"><summary>Show all</summary><div>{rest}</div></details>'
 
 

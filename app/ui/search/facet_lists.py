@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import Asked, choices_now, keep_choices
@@ -55,6 +56,7 @@ def _facet(visit: Visit, asked: Asked, name: str, names: Mapping[Value, str]) ->
     options = [*counts, *(value for value in chosen if value not in counts)]
     if not options:
         return
+    labels = distinct_labels({value: _label(value, counts.get(value), names) for value in options})
     key = f"facet {name}"
     st.session_state[key] = [value for value in options if value in chosen]
     st.pills(
@@ -62,7 +64,7 @@ def _facet(visit: Visit, asked: Asked, name: str, names: Mapping[Value, str]) ->
         options,
         selection_mode="multi",
         key=key,
-        format_func=lambda value: as_markdown(_label(value, counts.get(value), names)),
+        format_func=lambda value: as_markdown(labels.get(value, str(value))),
         wrap=True,
         on_change=_clicked,
         args=(name,),

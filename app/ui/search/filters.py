@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import choices_now, keep_choices
@@ -83,12 +84,13 @@ def _values(name: str, label: str, options: list[Value], choices: Choices, names
     key = f"filter {name}"
     chosen = choices.get(name, Choice()).values
     every = [*options, *(value for value in chosen if value not in options)]
+    labels = distinct_labels({value: names.get(value, label_of(value)) for value in every})
     st.session_state[key] = list(chosen)
     st.multiselect(
         label,
         every,
         key=key,
-        format_func=lambda value: names.get(value, label_of(value)),
+        format_func=lambda value: labels.get(value, label_of(value)),
         placeholder="Any",
         on_change=_values_changed,
         args=(name,),

@@ -34,7 +34,8 @@ def document_html(text: str, start: int, end: int, longest: int = _LONGEST) -> s
     first = max(0, min(start - longest // 2, len(text) - longest))
     last = min(len(text), first + longest)
     before, inside, after = (
-        as_html(part) for part in (text[first:start], text[start:end], text[max(end, start) : last])
+        as_html(part)
+        for part in (text[first:start], text[start : min(end, last)], text[max(end, start) : last])
     )
     lead, rest = ("… " if first else ""), (" …" if last < len(text) else "")
     return (

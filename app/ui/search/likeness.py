@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.search.asked import Asked, keep_likeness
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -15,7 +16,7 @@ _TITLE = 60  # characters
 
 def show_likeness(visit: Visit, asked: Asked) -> None:
     """What the results are like, and not like; each can be taken away, and ids be added."""
-    names = {id_: _title(visit, id_) for id_ in (*asked.like, *asked.unlike)}
+    names = distinct_labels({id_: _title(visit, id_) for id_ in (*asked.like, *asked.unlike)})
     with st.container(border=True):
         st.markdown("**Passages like these documents**")
         one, two = st.columns(2)

@@ -53,9 +53,9 @@ def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> s
     spans = [
         (word.start, word.end, _opacity(word.share, marks)) for word in marks.words if _is_word(word.text)
     ]
-    share = _by_character(len(text), spans)
-    match = _by_character(len(text), [(begin, stop, 1.0) for begin, stop in marks.matches])
-    best = _by_character(len(text), [] if marks.best is None else [(*marks.best, 1.0)])
+    share = _by_character(last, spans)
+    match = _by_character(last, [(begin, stop, 1.0) for begin, stop in marks.matches])
+    best = _by_character(last, [] if marks.best is None else [(*marks.best, 1.0)])
     whole = ""
     for in_best, places in groupby(range(start, last), key=lambda at: best[at][0] > 0):
         inner = ""

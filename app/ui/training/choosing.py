@@ -6,6 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES, check_content
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.app.ui.visit import Visit
@@ -71,20 +72,26 @@ def keep_upload(visit: Visit, label: str, key: str, *, several: bool = True) -> 
         label, type=list(UPLOAD_TYPES), accept_multiple_files=several, key=key, help=help_
     )
     files = given if isinstance(given, list) else [given] if given is not None else []
-    kept = []
+    before: dict[str, Path] = st.session_state.get(f"{key}_places", {})
+    kept: dict[str, Path] = {}
     for file in files:
         visit.check_writing()
-        check_content(file.name, file, largest=visit.settings.largest_upload * 1_000_000)
-        kept.append(TrainingFiles(visit.library.store.folder).keep(file.name, file))
-    return kept
+        place = before.get(file.file_id)  # looked at once, not at every rerun
+        if place is None or not place.is_file():
+            check_content(file.name, file, largest=visit.settings.largest_upload * 2**20)
+            place = TrainingFiles(visit.library.store.folder).keep(file.name, file)
+        kept[file.file_id] = place
+    st.session_state[f"{key}_places"] = kept
+    return list(kept.values())
 
 
 def kept_files(visit: Visit) -> dict[str, str]:
     """What was uploaded before: its place, and its name with its size."""
-    return {
-        str(file.path): f"{file.name}, {file.size / 1e6:,.1f} MB"
-        for file in TrainingFiles(visit.library.store.folder).list()
-    }
+    files = TrainingFiles(visit.library.store.folder).list()
+    return distinct_labels(
+        {str(file.path): f"{file.name}, {file.size / 1e6:,.1f} MB" for file in files},
+        lambda path: Path(path).parent.name[:6],
+    )
 
 
 def typed_paths(label: str, key: str, help_: str) -> list[Path]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
@@ -39,13 +40,14 @@ def evaluation_sets(visit: Visit) -> dict[str, str]:
         kind = _kind(file.path)
         if kind is not None:
             sets[f"{kind}:{file.path}"] = f"{file.name}: {KIND_NAMES[kind]}"
-    return sets
+    return distinct_labels(sets, lambda spec: Path(spec).parent.name[:6])
 
 
 def spec_of(visit: Visit, chosen: str) -> str:
     """What the command takes; judgements are written out, and only the judged passages are searched."""
     if chosen != JUDGED:
         return chosen
+    visit.check_writing()
 
     def write(path: Path) -> None:
         visit.collection.judgements.export(path, "evaluation", part="test", judged_only=True)

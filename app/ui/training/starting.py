@@ -7,7 +7,7 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind, RunState
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
+from nearsay.app.ui.runs.watching import kept_run, running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
 
 __all__ = ["start_run", "watch_started"]
@@ -35,7 +35,7 @@ def start_run(
 def watch_started(visit: Visit) -> None:
     """The trainings at work, and what was started last in this session, until it is put away."""
     numbers = [run.number for run in running_runs(visit) if run.kind in _WATCHED]
-    mine = st.session_state.get(_STARTED)
+    mine = kept_run(visit, _STARTED)
     if mine is not None and mine not in numbers:
         numbers.append(mine)
     for number in numbers:

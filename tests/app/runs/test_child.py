@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import Run, Runs, RunState, child
+from nearsay.app.runs import Run, Runs, RunState, child, life_lock, spawning
 from nearsay.indexer import Library
 
 pytestmark = pytest.mark.slow
@@ -122,6 +122,18 @@ def test_one_that_was_killed_was_interrupted_and_goes_on_when_it_is_resumed(
     again = runs.wait(again.number)
     assert (again.state, again.exit_code) == (RunState.INTERRUPTED, 130)
     assert again.ended_at is not None
+
+
+def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> None:
+    lock = life_lock.take(tmp_path / "lock")
+    assert lock is not None
+    command = [*spawning.CHILD, str(tmp_path / "moved"), "7", "1", str(lock)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=(lock,))
+    os.close(lock)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the library in ")
+    assert "nearsay runs resume 7" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_run_outlives_who_started_it(library: Library, runs: Runs, new_pipe: NewPipe) -> None:

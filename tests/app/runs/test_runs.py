@@ -161,8 +161,9 @@ def test_removing_forgets_a_run_that_has_ended_and_its_folder(
     runs.remove(1)
     assert not run.folder.path.exists()
     assert runs.list() == []
-    with pytest.raises(BadInputError, match="there is no run 1 in this library"):
-        runs.get(1)
+    for number in (1, 0, -1, 2**63, 10**30):
+        with pytest.raises(BadInputError, match=f"there is no run {number} in this library"):
+            runs.get(number)
     assert start().number == 2  # a number is never given twice
 
 
@@ -188,6 +189,46 @@ def test_a_command_that_is_refused_is_no_run(start: Callable[..., Run], runs: Ru
     assert runs.list() == []
     with pytest.raises(BadInputError, match="0 runs at once are none"):
         Runs(runs._library, at_once=0)
+
+
+def test_a_folder_whose_name_is_not_unicode_is_refused(
+    runs: Runs, spawned: Spawned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this disk takes Unicode names alone")
+    monkeypatch.chdir(folder)
+    with pytest.raises(BadInputError, match="is not Unicode text"):
+        runs.start("other", ["scripted", "say"])
+    assert runs.list() == []
+
+
+def test_a_catalogue_elsewhere_is_told_to_the_process_wherever_that_works(
+    tmp_path: Path, spawned: Spawned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Library.open(tmp_path / "other", database="sqlite:///kept.sqlite") as library:
+        Runs(library).start("other", ["scripted", "say"])
+    assert spawned.given[0]["database"] == f"sqlite:///{tmp_path / 'kept.sqlite'}"
+
+
+def test_what_cannot_be_removed_is_said_with_its_remedy(
+    start: Callable[..., Run], runs: Runs, spawned: Spawned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()
+    spawned.die(1)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", refuse)
+        with pytest.raises(NearsayError, match=r"cannot be written \(Permission denied\).*its rights"):
+            runs.remove(1)
+    runs.remove(1)
+    assert runs.list() == []
 
 
 def test_a_process_that_cannot_be_started_is_a_failed_run(

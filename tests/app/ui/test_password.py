@@ -20,11 +20,22 @@ def test_the_same_password_is_kept_differently_each_time_and_never_as_it_is():
 def test_after_ten_wrong_tries_a_minute_has_to_pass():
     tries = Tries()
     for second in range(10):
-        assert tries.allowed(float(second))
-        tries.failed(float(second))
-    assert not tries.allowed(10.0)
-    assert not tries.allowed(59.0)
-    assert tries.allowed(60.5)
+        assert tries.begin(float(second))
+    assert not tries.begin(10.0)
+    assert not tries.begin(59.0)
+    assert tries.begin(60.5)
+
+
+def test_tries_that_are_made_at_once_are_counted_before_any_was_found_wrong():
+    tries = Tries()
+    assert sum(tries.begin(0.0) for _ in range(200)) == 10
+
+
+def test_a_right_password_uses_up_no_try():
+    tries = Tries()
+    for second in range(50):
+        assert tries.begin(float(second))
+        tries.was_right(float(second))
 
 
 def test_the_page_is_behind_the_password(let_in_page):

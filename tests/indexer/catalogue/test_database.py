@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -184,6 +185,39 @@ def test_each_failure_of_the_database_says_what_to_do(
     assert "\n" not in message
     assert "SELECT" not in message
     sqlite.close()
+
+
+@pytest.mark.parametrize(
+    ("met", "told"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (sqlite3.OperationalError("disk I/O error"), DiskFullError),
+    ],
+)
+def test_what_ended_a_statement_is_told_though_tidying_up_failed_after_it(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch, met: BaseException, told: type[BaseException]
+) -> None:
+    execute = sqlite.engine.dialect.do_execute
+
+    def refuse(cursor: Any, statement: str, *more: Any) -> None:
+        if statement == "SELECT 1":
+            raise met
+        execute(cursor, statement, *more)
+
+    monkeypatch.setattr(sqlite.engine.dialect, "do_execute", refuse)
+    monkeypatch.setattr(sqlite.engine.dialect, "is_disconnect", lambda *_: True)
+
+    def work_and_tidy_up() -> None:
+        with sqlite.writing() as connection:
+            try:
+                connection.exec_driver_sql("SELECT 1")
+            finally:
+                connection.exec_driver_sql("DROP TABLE IF EXISTS temp.tidy")
+
+    with pytest.raises(told):
+        work_and_tidy_up()
+    with sqlite.reading() as connection:
+        assert connection.exec_driver_sql("SELECT 2").scalar_one() == 2
 
 
 def test_a_full_disk_undoes_the_change(sqlite: Database) -> None:

@@ -12,6 +12,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import read_retrieval_set
+from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer import Collection
 from nearsay.indexer.judgements import evaluation_folder
@@ -220,6 +221,20 @@ def test_the_parts_share_no_query_and_leave_none_out(zoo: Collection, tmp_path: 
     assert "query 0" in found[Part.TRAIN]
     assert "query 5" in found[Part.TEST]
     assert len(found[Part.TEST]) == sum(_drawn(query) < 0.2 for query in queries)
+
+
+def test_a_query_that_is_written_in_another_way_is_in_the_same_part(zoo: Collection, tmp_path: Path) -> None:
+    queries = [f"query {number}" for number in range(20)]
+    ways = [way for query in queries for way in (query, query.title(), f"{query}?", query.replace(" ", "  "))]
+    for way in ways:
+        zoo.judgements.add(way, "cat", True)
+    found: list[str] = []
+    for part in Part:
+        zoo.judgements.export(tmp_path / f"{part}.jsonl", "pairs", part=part)
+        told = [row["query"] for row in lines(tmp_path / f"{part}.jsonl")]
+        assert 0 < len(told) < len(ways)
+        found += {normalised_text(query) for query in told}
+    assert sorted(found) == sorted(queries)
 
 
 def _drawn(query: str) -> float:

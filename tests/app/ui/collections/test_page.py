@@ -15,6 +15,7 @@ from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.collections.uploads import Upload, Uploads
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue.tables import documents
 
 Page = Callable[..., AppTest]
 
@@ -249,3 +250,85 @@ def test_nothing_that_changes_is_offered_to_who_may_only_read(page: Page, settin
 @pytest.mark.parametrize("number", ["x", "99", "9" * 40])
 def test_a_run_that_is_not_there_is_passed_over(page: Page, number: str) -> None:
     assert "**160 documents**" in _said(page("collections", run=number))
+
+
+def test_another_collection_is_shown_from_its_first_document(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        library.collection("few").add_rows([{"id": "one", "text": "The only document of its collection."}])
+    app = _press(page("collections", see="Documents"), "Next")
+    app.session_state["collection"] = "few"
+    app.run()
+    assert app.dataframe[0].value["id"].tolist() == ["one"]
+    (first,) = [button for button in app.button if button.key == "docs-first"]
+    assert first.disabled
+
+
+def test_an_open_document_is_left_with_its_collection(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        id_ = next(library.collection("samples").documents()).id
+        library.collection("few").add_rows([{"id": id_, "text": "Of the same id, and another document."}])
+    app = page("collections", see="Documents", doc=id_)
+    app.session_state["collection"] = "few"
+    app.run()
+    assert "doc" not in app.query_params
+    assert "1 document." in _said(app)
+
+
+def test_what_was_written_of_a_document_that_changed_meanwhile_is_kept_and_not_saved(
+    page: Page, settings: Settings
+) -> None:
+    earlier = {"id": "n", "text": "The lamp is lit at six."}
+    with _library(settings) as library:
+        notes = library.collection("notes")
+        notes.add_rows([earlier])
+        row = notes.document("n")
+    app = page("collections", see="Documents", doc="n", state={"collection": "notes"})
+    (text,) = [area for area in app.text_area if area.label == "Text"][:1]
+    text.input("The lamp is lit at seven.")
+    with _library(settings) as library:
+        _changed_later(library, row.updated_at)
+    _press(app, "Save")
+    assert "Somebody changed this document" in _said(app)
+    with _library(settings) as library:
+        assert library.collection("notes").document("n").text == "The lamp is lit at noon."
+    (text,) = [area for area in app.text_area if area.label == "Text"][:1]
+    assert text.value == "The lamp is lit at seven."
+    _press(app, "Save")
+    with _library(settings) as library:
+        assert library.collection("notes").document("n").text == "The lamp is lit at seven."
+
+
+def _changed_later(library: Library, before: str) -> None:
+    """Write another text into the document, as if a while had passed: moments are kept to the second."""
+    library.collection("notes").add_rows([{"id": "n", "text": "The lamp is lit at noon."}])
+    with library.store.database.writing() as connection:
+        later = f"2{before[1:3]}9{before[4:]}"
+        connection.execute(documents.update().where(documents.c.id == "n").values(updated_at=later))
+
+
+def test_a_contract_that_asks_for_little_has_its_form(page: Page, settings: Settings) -> None:
+    with _library(settings) as library:
+        library.collection("samples").tune(recall="0.3@10")
+    app = page("collections", see="Generations")
+    assert not app.error
+    (recall,) = [field for field in app.number_input if field.label == "Recall"]
+    assert recall.value == 0.3
+
+
+def _rolling_back() -> None:
+    from nearsay.app.ui.collections.rollout_forms import _confirm
+    from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.settings import Settings
+    from nearsay.app.ui.visit import Visit
+
+    settings = Settings.from_environment()
+    visit = Visit(settings, opened(settings), "samples")
+    (row,) = visit.collection.generations()
+    _confirm(visit, visit.collection, row, 7, back=True)
+
+
+def test_nothing_is_rolled_back_after_another_generation_went_live(page: Page) -> None:
+    page("collections")  # its settings are in the environment now
+    app = AppTest.from_function(_rolling_back, default_timeout=60).run()
+    assert "generation 1 went live meanwhile" in _said(app).lower()
+    assert not [button for button in app.button if button.key == "rollout-sure"]

@@ -115,3 +115,14 @@ def test_a_folder_that_holds_no_bert_is_told(page, tmp_path):
     app.text_input(key="enc_bert_folder").input(str(folder)).run()
     _press(app, "Fill in")
     assert "holds no config.json" in _words(app)
+
+
+def test_a_run_that_was_removed_elsewhere_is_forgotten(page):
+    app = page("encoders", state={"encoders_run": 77})
+    assert not app.error
+    assert "all-MiniLM-L6-v2" in _words(app)
+
+
+def test_no_folder_of_the_server_is_named_where_the_page_only_reads(page, settings):
+    app = page("encoders", settings=replace(settings, read_only=True), part="Try a BERT")
+    assert not app.text_input

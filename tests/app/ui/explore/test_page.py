@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from nearsay.app.runs import RunKind, Runs, RunState
-from nearsay.app.ui.explore import cluster_form, duplicates_view, map_view
+from nearsay.app.ui.explore import cluster_form, duplicates_view, map_view, pairs_view
 from nearsay.app.ui.explore.page import VIEWS
+from nearsay.app.ui.explore.state import remembered_map
 from nearsay.app.ui.map_component.selection import Selection
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue.tables import collections
 
 NOTES = {"collection": "notes"}
+_LATER = "2999-01-01T00:00:00+00:00"
 
 
 class Recorder:
@@ -182,3 +185,58 @@ def test_passages_that_came_after_the_map_are_told(page, explored, chosen):
     app = page("explore", settings=explored)
     assert "1 passages came after the map" in said(app)
     assert "Place them" in labels(app)
+
+
+def test_the_field_for_a_new_name_holds_the_name_of_the_collection_that_is_shown(page, explored):
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("notes").explore.cluster("kmeans", clusters=2)
+        names = {each.name for each in library.collection("notes").explore.clusters().clusters}
+    app = page("explore", settings=explored, view="clusters")
+    app.session_state["collection"] = "notes"
+    app.run()
+    assert {each.value for each in app.text_input if each.label == "New name"} == names
+
+
+def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(page, explored, monkeypatch):
+    monkeypatch.setattr(pairs_view, "_QUICK", 0)
+    app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
+    press(app, "Look now")
+    with Library.open(explored.library, device="cpu") as library:
+        (started,) = Runs(library).list()
+        assert Runs(library).wait(started.number).state is RunState.DONE
+    app.run()
+    assert len(app.dataframe) == 1
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("notes").delete()
+        library.collection("notes").add_rows([{"text": "Another text."}, {"text": "And one more."}])
+        with library.store.database.writing() as connection:  # a while later: moments are kept to the second
+            connection.execute(
+                collections.update().where(collections.c.name == "notes").values(created_at=_LATER)
+            )
+    app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
+    assert not app.dataframe
+    assert "Look now" in labels(app)
+
+
+def test_of_very_many_documents_only_the_command_that_exports_them_is_shown(page, explored, monkeypatch):
+    monkeypatch.setattr(duplicates_view, "_MOST_EXPORTED", 0)
+    app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
+    assert not app.get("download_button")
+    assert any("--out notes-one-of-each.jsonl" in each.value for each in app.code)
+
+
+def test_a_number_that_no_table_holds_is_shown_as_text(page, explored, chosen):
+    with Library.open(explored.library, device="cpu") as library:
+        stars = library.collection("stars")
+        stars.add_rows([{"text": f"Star {name} is far away.", "metres": 10**30} for name in "abc"])
+        stars.explore.map()
+    app = page("explore", settings=explored, state={"collection": "stars"})
+    assert "3 passages" in said(app)
+    assert not app.error
+
+
+def test_few_maps_are_kept_in_memory():
+    made = []
+    for number in (1, 2, 3, 4, 1):
+        remembered_map(f"a map {number}", lambda number=number: made.append(number))
+    assert made == [1, 2, 3, 4, 1]  # the first had to go

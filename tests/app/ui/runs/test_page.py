@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearsay.app.runs import RunKind, RunProgress, Runs, RunState
+from nearsay.app.ui.runs.watching import running_runs
+from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Library
 
 
@@ -112,3 +114,11 @@ def test_a_title_is_text_and_no_markdown(page, record):
     shown = _words(page("runs"))
     assert "![x]" not in shown
     assert "\\!\\[x\\]" in shown
+
+
+def test_a_run_at_work_is_found_behind_many_that_ended(record, settings):
+    at_work = record(RunState.RUNNING)
+    for _ in range(60):
+        record()
+    with Library.open(settings.library, device="cpu") as library:
+        assert [run.number for run in running_runs(Visit(settings, library, None))] == [at_work.number]

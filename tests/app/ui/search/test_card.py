@@ -171,3 +171,14 @@ def test_values_are_written_for_a_label() -> None:
     assert str(day_of("2021-03-05T10:00")) == "2021-03-05"
     assert day_of("2021-13-45") is None
     assert day_of(None) is None
+
+
+def test_of_a_very_long_passage_a_beginning_is_sent(a_hit: MakeHit) -> None:
+    html = card_html(a_hit(text="Some words. " * 100_000), SearchMode.DENSE)
+    assert 15_000 < len(html) < 30_000
+
+
+def test_of_a_document_that_is_one_long_passage_a_part_is_sent() -> None:
+    made = document_html("word " * 1_000, 0, 5_000, longest=500)
+    assert 400 < len(made) < 800
+    assert made.count("…") == 1

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import html
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -203,3 +204,17 @@ def test_a_document_is_shown_whole(page: Page, library: Library) -> None:
     first = library.collection("samples").search(_QUERY)[0]
     assert any("ns-document" in element.body for element in app.html)
     assert any(first.id in caption.value.replace("\\", "") for caption in app.caption)
+
+
+def test_of_two_clusters_with_one_name_the_one_that_is_chosen_is_searched(
+    page: Page, settings: Settings
+) -> None:
+    with Library.open(settings.library, device="cpu") as library:
+        explorer = library.collection("samples").explore
+        explorer.cluster("kmeans", clusters=3)
+        for number in (1, 2):
+            explorer.rename_cluster(number, "the sea")
+    app = page("search", q="a cat that does not eat")
+    for number in (1, 2):
+        app.multiselect(key="filter cluster").set_value([number]).run()
+        assert json.loads(app.session_state["filter"]) == {"cluster": [number]}

@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from nearsay.app.runs import Runs
+from nearsay.app.ui.training import choosing
+from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.data.samples import sample_file
 from nearsay.indexer import Library
 
@@ -180,3 +183,30 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     assert run.arguments[-2:] == ("--out", str(Path(settings.library).resolve() / "vocabularies" / "small"))
     app.button(key="training_away").click().run()
     assert "**Vocabulary small**" not in [each.value for each in app.markdown]
+
+
+def test_a_training_that_was_removed_elsewhere_is_forgotten(page):
+    app = page("training", state={"training_run": 77})
+    assert not app.error
+    assert app.segmented_control
+
+
+def test_an_upload_is_looked_at_once_and_not_at_every_rerun(page, monkeypatch):
+    looked = []
+    monkeypatch.setattr(choosing, "check_content", lambda name, *_, **__: looked.append(name))
+    app = page("training", train="Vocabulary")
+    app.file_uploader[0].upload("mine.txt", b"A line of text.").run()
+    app.text_input(key="voc_name").input("small").run()
+    app.run()
+    assert looked == ["mine.txt"]
+    assert any("1 file (1 txt)" in each.value for each in app.caption)
+
+
+def test_of_two_uploads_with_one_name_and_size_the_one_that_is_chosen_is_removed(page, settings):
+    kept = TrainingFiles(Path(settings.library).resolve())
+    first, second = (kept.keep("mine.txt", BytesIO(text)) for text in (b"One line.", b"Another."))
+    app = page("training", train="Vocabulary", state={"voc_from": "Used before"})
+    app.multiselect(key="voc_kept").set_value([str(first)]).run()
+    app.button(key="voc_forget").click().run()
+    assert not first.exists()
+    assert second.exists()
