@@ -10,7 +10,7 @@ import streamlit as st
 from nearsay.app.ui.door import let_in
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.opened import is_there, opened
-from nearsay.app.ui.page_link import NEXT_COLLECTION, OTHER_COLLECTION
+from nearsay.app.ui.page_link import NEXT_COLLECTION
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.style import STYLE
 from nearsay.app.ui.visit import Visit
@@ -86,10 +86,18 @@ def _sidebar(settings: Settings, library: Library) -> None:
     """The choice of a collection, which every page shares, and what everybody should know."""
     with st.sidebar:
         names = library.names()
-        wanted = st.session_state.pop(NEXT_COLLECTION, None) or st.query_params.pop(OTHER_COLLECTION, None)
+        wanted = st.session_state.pop(NEXT_COLLECTION, None) or st.query_params.get("collection")
         if wanted in names:
             st.session_state["collection"] = wanted
+        elif names and st.session_state.get("collection") not in names:
+            st.session_state["collection"] = names[0]
         if names:
-            st.selectbox("Collection", names, key="collection", bind="query-params")
+            st.selectbox("Collection", names, key="collection", on_change=_to_address)
+            _to_address()
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
+
+
+def _to_address() -> None:
+    """Streamlit's own binding leaves out the first choice, and which is the first may change."""
+    st.query_params["collection"] = st.session_state["collection"]

@@ -9,6 +9,7 @@ import streamlit as st
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
+from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["is_there", "make_library", "opened"]
 
@@ -46,7 +47,10 @@ def _open(settings: Settings, *, create: bool) -> Library:
 
 def _warm(library: Library) -> None:
     try:
-        for name in library.names()[:1]:
-            library.shared(name).search("the first search", k=1)
+        names = library.names()
+        if names:
+            library.shared(names[0]).search("the first search", k=1)
+        else:  # what comes in will be embedded by it, in a process of its own
+            library.encoder(BUNDLED_NAME).encode(["the first search"])
     except NearsayError as error:  # whoever searches is told
         _log.info("the first search was not made: %s", error)

@@ -2,11 +2,9 @@
 
 import streamlit as st
 
-__all__ = ["NEXT_COLLECTION", "OTHER_COLLECTION", "link_to", "open_page"]
+__all__ = ["NEXT_COLLECTION", "link_to", "open_page"]
 
 NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to choose when it is drawn again
-
-OTHER_COLLECTION = "to"  # in the address of a link: another collection than the one that was chosen
 
 
 def link_to(path: str, label: str, *, icon: str | None = None, **query: str) -> None:
@@ -25,12 +23,9 @@ def open_page(path: str, *, collection: str | None = None, **query: str) -> None
 
 
 def _with_collection(query: dict[str, str]) -> dict[str, str]:
-    """Streamlit puts the chosen collection into every address, before any other: that has another name."""
+    """The query, with the chosen collection where it names none."""
     chosen = st.session_state.get("collection")
-    wanted = query.pop("collection", chosen)
-    if wanted is None:
-        return query
-    return {"collection" if wanted == chosen else OTHER_COLLECTION: str(wanted)} | query
+    return query if chosen is None else {"collection": str(chosen)} | query
 
 
 def _page(path: str) -> "st.Page":

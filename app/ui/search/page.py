@@ -39,6 +39,7 @@ def show(visit: Visit) -> None:
     asked = ask(expert)
     if fault is not None:
         say_error(fault)
+        st.caption("Until it is mended, what is shown is without the filter by hand.")
     clusters = cluster_names(visit)
     show_chosen(asked.choices, expert, clusters)
     if asked.like:

@@ -114,6 +114,12 @@ def first_start(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], AppTest]:
 
 
 @pytest.fixture
+def whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AppTest]:
+    """`whole_page()`: all of the page, with its menu, over the test's library."""
+    return lambda: _whole_page(settings, monkeypatch)
+
+
+@pytest.fixture
 def let_in_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AppTest]:
     """`let_in_page("secret")`: all of the page behind a password."""
 

@@ -9,6 +9,7 @@ from nearsay.app.ui.application import PAGES
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
+from nearsay.indexer import Library
 
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
@@ -61,6 +62,21 @@ def test_a_library_that_is_not_there_is_made_only_when_asked(first_start, tmp_pa
     button.click().run()
     assert not app.exception
     assert (tmp_path / "mistyped" / "library.json").exists()
+
+
+def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page, settings):
+    with Library.open(settings.library, device="cpu") as library:
+        library.collection("zoo").add_rows(["the keeper feeds the seals", "the cage is mended"])
+    app = whole_page()
+    assert app.query_params["collection"] == ["samples"]
+    app.sidebar.selectbox[0].set_value("zoo").run()
+    assert app.query_params["collection"] == ["zoo"]
+    app.query_params["collection"] = "samples"  # a link
+    app.run()
+    assert app.sidebar.selectbox[0].value == "samples"
+    app.query_params["collection"] = "a collection that is not there"
+    app.run()
+    assert app.query_params["collection"] == ["samples"]
 
 
 def test_no_page_reads_html_or_markdown_of_others():
