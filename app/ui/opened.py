@@ -11,7 +11,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
-__all__ = ["is_there", "make_library", "opened"]
+__all__ = ["get_ready", "is_there", "make_library", "opened"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +31,14 @@ def make_library(settings: Settings) -> Library:
 def opened(settings: Settings) -> Library:
     """The library; its first search is made at once, beside everything else, since it loads the encoder."""
     library = _open(settings, create=False)
-    threading.Thread(target=_warm, args=(library,), daemon=True, name="first search").start()
+    if library.names():
+        get_ready(library)
     return library
+
+
+def get_ready(library: Library) -> None:
+    """Load, beside everything else, what the first search would wait for; the page is slower meanwhile."""
+    threading.Thread(target=_warm, args=(library,), daemon=True, name="first search").start()
 
 
 def _open(settings: Settings, *, create: bool) -> Library:
@@ -50,7 +56,7 @@ def _warm(library: Library) -> None:
         names = library.names()
         if names:
             library.shared(names[0]).search("the first search", k=1)
-        else:  # what comes in will be embedded by it, in a process of its own
+        else:
             library.encoder(BUNDLED_NAME).encode(["the first search"])
     except NearsayError as error:  # whoever searches is told
         _log.info("the first search was not made: %s", error)

@@ -10,6 +10,7 @@ from nearsay.app.ui.collections.add_result import add_result
 from nearsay.app.ui.collections.part import NEXT_PART, Part, look_at
 from nearsay.app.ui.collections.uploads import Uploads
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.opened import get_ready
 from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
@@ -43,7 +44,10 @@ def start(
     elsewhere: this is another page than Collections, which is gone to
     """
     visit.check_writing()
+    is_first = not visit.library.names()
     run = runs_of(visit).start(kind, arguments, title=title, collection=collection)
+    if is_first:  # somebody will search what is embedded now, in a process of its own
+        get_ready(visit.library)
     st.session_state[NEXT_PART] = Part.OVERVIEW if kind in _FILLS else None
     if elsewhere:
         open_page("collections", run=str(run.number))

@@ -68,15 +68,15 @@ def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page,
     with Library.open(settings.library, device="cpu") as library:
         library.collection("zoo").add_rows(["the keeper feeds the seals", "the cage is mended"])
     app = whole_page()
-    assert app.query_params["collection"] == ["samples"]
+    assert app.query_params["collection"] == "samples"
     app.sidebar.selectbox[0].set_value("zoo").run()
-    assert app.query_params["collection"] == ["zoo"]
+    assert app.query_params["collection"] == "zoo"
     app.query_params["collection"] = "samples"  # a link
     app.run()
     assert app.sidebar.selectbox[0].value == "samples"
     app.query_params["collection"] = "a collection that is not there"
     app.run()
-    assert app.query_params["collection"] == ["samples"]
+    assert app.query_params["collection"] == "samples"
 
 
 def test_no_page_reads_html_or_markdown_of_others():
