@@ -175,6 +175,7 @@ def main() -> None:
         address = stack.enter_context(served(library))
         browser = chromium()
         stack.callback(browser.quit)
+        take(browser, address, PICTURES[0], chosen.out)  # loads the encoder; taken again below
         for picture in PICTURES:
             if chosen.only is None or picture.name in chosen.only:
                 take(browser, address, picture, chosen.out)
