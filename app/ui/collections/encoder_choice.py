@@ -10,7 +10,7 @@ from nearsay.app.ui.runs.run_product import out_folder
 from nearsay.indexer.catalogue.generations import EncoderRow
 from nearsay.training.sentence.bundled import BUNDLED_NAME, is_bundled_name
 
-__all__ = ["EncoderChoice", "encoder_choices"]
+__all__ = ["EncoderChoice", "encoder_choices", "source_of"]
 
 _MAKE_ENCODERS: Final = (RunKind.SENTENCE, RunKind.DISTIL, RunKind.TRAIN)
 
@@ -30,14 +30,17 @@ def encoder_choices(known: Iterable[EncoderRow], runs: Sequence[Run] = ()) -> li
     """
     found = {BUNDLED_NAME: f"{BUNDLED_NAME}: bundled, English, 384 numbers, quick"}
     for row in known:
-        if is_bundled_name(row.source) or row.name == BUNDLED_NAME:
-            continue
-        found.setdefault(row.source, f"{row.name}: in use here, {row.dimension} numbers")
+        found.setdefault(source_of(row), f"{row.name}: in use here, {row.dimension} numbers")
     for run in runs:
         folder = _product(run)
         if folder is not None:
             found.setdefault(str(folder), f"{folder.name}: made by run {run.number}, {run.title}")
     return [EncoderChoice(source, label) for source, label in found.items()]
+
+
+def source_of(row: EncoderRow) -> str:
+    """What the command takes for an encoder of a generation; the bundled one by its name, wherever it lay."""
+    return BUNDLED_NAME if is_bundled_name(row.source) or row.name == BUNDLED_NAME else row.source
 
 
 def _product(run: Run) -> Path | None:

@@ -70,7 +70,10 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
         try:
             reading = read([source.path or source.name], options)
             for item in islice(reading, _ROWS):
-                (documents if isinstance(item, Document) else faults).append(item)  # type: ignore[arg-type]
+                if isinstance(item, Document):
+                    documents.append(item)
+                else:
+                    faults.append(item)
             said |= dict.fromkeys(reading.notes)
         except BadInputError as error:
             if table is None or table.fields is not None:

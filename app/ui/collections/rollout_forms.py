@@ -5,6 +5,7 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.encoder_ask import ask_encoder
+from nearsay.app.ui.collections.encoder_choice import source_of
 from nearsay.app.ui.collections.generation_rows import promotion_changes
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import telling_errors
@@ -68,7 +69,10 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
     )
     live = found.live
     source = ask_encoder(
-        visit, key="rebuild_encoder", label="New encoder", without=None if live is None else live.encoder.name
+        visit,
+        key="rebuild_encoder",
+        label="New encoder",
+        without=None if live is None else source_of(live.encoder),
     )
     at_once = st.checkbox("Promote it as soon as it is ready", key="rebuild_promote")
     arguments = [

@@ -53,9 +53,9 @@ def written(choices: Choices) -> str:
         if choice.values and not only:
             row[name] = list(choice.values)
         else:
-            parts = {"low": choice.low, "high": choice.high, "has": choice.piece or None}
+            parts: dict[str, object] = {"low": choice.low, "high": choice.high, "has": choice.piece or None}
+            parts["in"] = list(choice.values) or None
             row[name] = {key: part for key, part in parts.items() if part is not None}
-            row[name] |= {"in": list(choice.values)} if choice.values else {}  # type: ignore[operator]
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")) if row else ""
 
 
