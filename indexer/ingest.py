@@ -8,7 +8,7 @@ whose unchanged rows cost a hash each.
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -23,10 +23,11 @@ from nearsay.indexer.catalogue import collections, documents, generations, passa
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.duplicates.gate import GateReport
 from nearsay.indexer.identity import Names, with_ids
-from nearsay.indexer.passage import PassageWindow, PreparedDocument, cut
+from nearsay.indexer.passage import PassageWindow, Piece, PreparedDocument, cut, pieces_of
 from nearsay.indexer.progress import ProgressListener
 from nearsay.indexer.read_ahead import read_ahead
 from nearsay.indexer.segment_writer import SegmentWriter, embed
@@ -35,7 +36,8 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["AddReport", "Tally", "add", "awaiting_windows", "live_or_begin"]
 
-_ROWS = 4096  # rows in a transaction: as many as a window takes, since each waits for the disk once
+_ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
+_FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
 _BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
 _WINDOW = 4096  # passages that are sorted by length together
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
@@ -165,6 +167,17 @@ class _Batch:
     characters: int = 0  # of the documents' text
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A batch beside what the catalogue holds of it: what there is to write, cut and hashed."""
+
+    batch: _Batch
+    new: NewDocuments
+    changed: list[tuple[int, PreparedDocument, list[Piece]]]  # by the numbers of the documents
+    relabelled: list[tuple[int, PreparedDocument]]
+    unnamed: list[str | None]  # the sources of those, new or there before, that have no name of their own
+
+
 class _Source:
     """Enters the rows of a reading and gives out the passages that need vectors."""
 
@@ -185,15 +198,20 @@ class _Source:
             self._begins_empty = not documents.are_there(connection, collection.id)
 
     def windows(self) -> Iterator[PassageWindow]:
-        """Windows of new passages, rising in number, each entered in the catalogue already."""
+        """Windows of new passages, rising in number, each entered in the catalogue already.
+
+        Three threads: one reads and hashes, one looks up and cuts, this one writes. Python's lock is free
+        while SQLite writes, so all else is done meanwhile.
+        """
         window = PassageWindow([], [])
         waiting = 0  # characters of text in the window
-        with contextlib.closing(read_ahead(self._batches(), depth=1)) as batches:
-            for batch in batches:
-                for fault in batch.faults:
+        batches = read_ahead(self._batches(), depth=1)
+        with contextlib.closing(read_ahead(self._entries(batches), depth=1)) as entries:
+            for entry in entries:
+                for fault in entry.batch.faults:
                     self.tally.fault(fault)
-                self._enter(batch.documents, window)
-                waiting += batch.characters
+                self._enter(entry, window)
+                waiting += entry.batch.characters
                 if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
                     yield from _pieces(window)
                     waiting = 0
@@ -202,15 +220,17 @@ class _Source:
 
     def _batches(self) -> Iterator[_Batch]:
         batch = _Batch()
+        most = min(_FIRST_ROWS, _ROWS)
         for item in with_ids(self.reading, self._names):
             if isinstance(item, Fault):
                 batch.faults.append(item)
             else:
                 batch.documents.append(item)
                 batch.characters += len(item.document.text)
-            if len(batch.documents) + len(batch.faults) >= _ROWS or batch.characters >= _BATCH_CHARACTERS:
+            if len(batch.documents) + len(batch.faults) >= most or batch.characters >= _BATCH_CHARACTERS:
                 yield batch
                 batch = _Batch()
+                most = min(2 * most, _ROWS)
         yield batch
 
     def remove_vanished(self) -> int:
@@ -240,46 +260,59 @@ class _Source:
             stored = documents.of_source(connection, self._collection.id, source)
             return [id_ for id_ in stored if id_ not in self._names]
 
-    def _enter(self, batch: Sequence[PreparedDocument], window: PassageWindow) -> None:
-        if not batch:
-            return
-        database, collection_id, counts = self.store.database, self._collection.id, self.tally.counts
-        known = {} if self._begins_empty else self._known(batch)
-        new = [item for item in batch if item.id not in known]
-        old = [(known[item.id], item) for item in batch if item.id in known]
+    def _entries(self, batches: Generator[_Batch]) -> Iterator[_Entry]:
+        with contextlib.closing(batches):
+            for batch in batches:
+                yield self._entry(batch)
+
+    def _entry(self, batch: _Batch) -> _Entry:
+        # What is being written meanwhile changes nothing here: no id comes twice in a run.
+        known = {} if self._begins_empty else self._known(batch.documents)
+        new = [item for item in batch.documents if item.id not in known]
+        old = [(known[item.id], item) for item in batch.documents if item.id in known]
         changed = [(row.number, item) for row, item in old if row.content_hash != item.content_hash]
         relabelled = [
             (row.number, item)
             for row, item in old
             if row.content_hash == item.content_hash and row.row_hash != item.row_hash
         ]
+        spans = cut(
+            [item.document for item in chain(new, (item for _, item in changed))],
+            self._chunking,
+            self.encoder,
+        )
+        of_changed = zip(changed, spans[len(new) :], strict=True)
+        unnamed = chain(
+            (item.document.source for item in new if item.named_by_content),
+            (item.document.source for row, item in old if row.named_by_content),
+        )
+        return _Entry(
+            batch=batch,
+            new=NewDocuments.of(new, spans[: len(new)]),
+            changed=[(number, item, pieces_of(item.document, own)) for (number, item), own in of_changed],
+            relabelled=relabelled,
+            unnamed=list(unnamed),
+        )
+
+    def _enter(self, entry: _Entry, window: PassageWindow) -> None:
+        new, changed, relabelled = len(entry.new.ids), entry.changed, entry.relabelled
+        collection_id, counts = self._collection.id, self.tally.counts
         if new or changed or relabelled:
-            spans = cut(
-                [item.document for item in chain(new, (item for _, item in changed))],
-                self._chunking,
-                self.encoder,
-            )
-            of_changed = zip(changed, spans[len(new) :], strict=True)
             moment = now()
-            with database.writing() as connection:
-                replaced = [(number, item, pieces) for (number, item), pieces in of_changed]
+            with self.store.database.writing() as connection:
                 for found in (
-                    documents.insert(connection, collection_id, new, spans[: len(new)], moment),
-                    documents.replace_text(connection, collection_id, replaced, moment),
+                    documents.insert(connection, collection_id, entry.new, moment),
+                    documents.replace_text(connection, collection_id, changed, moment),
                 ):
                     window.numbers.extend(found.numbers)
                     window.texts.extend(found.texts)
                 documents.relabel(connection, collection_id, relabelled, moment)
                 collections.changed(connection, collection_id)
-        counts["added"] += len(new)
+        counts["added"] += new
         counts["updated"] += len(changed)
         counts["relabelled"] += len(relabelled)
-        unnamed = chain(
-            (item.document.source for item in new if item.named_by_content),
-            (item.document.source for row, item in old if row.named_by_content),
-        )
-        self._unnamed.update(unnamed)
-        counts["unchanged"] += len(batch) - len(new) - len(changed) - len(relabelled)
+        counts["unchanged"] += len(entry.batch.documents) - new - len(changed) - len(relabelled)
+        self._unnamed.update(entry.unnamed)
 
     def _known(self, batch: Sequence[PreparedDocument]) -> dict[str, KnownDocument]:
         with self.store.database.reading() as connection:

@@ -3,13 +3,24 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.document import Document
 from nearsay.indexer.json_text import sorted_json_text
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["PassageWindow", "PreparedDocument", "content_hash", "cut", "encoded_text", "prepare", "text_hash"]
+__all__ = [
+    "PassageWindow",
+    "Piece",
+    "PreparedDocument",
+    "content_hash",
+    "cut",
+    "encoded_text",
+    "pieces_of",
+    "prepare",
+    "text_hash",
+]
 
 _LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
 
@@ -35,6 +46,15 @@ class PreparedDocument:
     def named_by_content(self) -> bool:
         """Whether the source gave no id."""
         return self.document.id is None
+
+
+class Piece(NamedTuple):
+    """A passage before it has a number."""
+
+    start: int  # characters of the document's text
+    end: int
+    text: str  # as it is encoded
+    text_hash: str
 
 
 def encoded_text(title: str, piece: str) -> str:
@@ -91,6 +111,12 @@ def cut(
         for i, found in zip(long, chunk(texts, chunking, encoder.token_offsets, rooms=rooms), strict=True):
             spans[i] = found
     return spans
+
+
+def pieces_of(document: Document, spans: Sequence[tuple[int, int]]) -> list[Piece]:
+    """A document's passages, by the spans of its text that `cut` gave."""
+    texts = [encoded_text(document.title, document.text[start:end]) for start, end in spans]
+    return [Piece(*span, text, text_hash(text)) for span, text in zip(spans, texts, strict=True)]
 
 
 def _stripped(text: str) -> tuple[int, int]:

@@ -1,40 +1,44 @@
 """Many rows into a table at once, without SQLAlchemy's work on each of them."""
 
 import functools
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-__all__ = ["insert_rows"]
+__all__ = ["insert_columns"]
 
 _ROWS = 500  # in one statement of SQLite's: of 12 columns, 6,000 values of the 32,766 that it takes
 
 
-def insert_rows(
-    connection: sa.Connection,
-    table: sa.TableClause,
-    columns: Sequence[str],
-    rows: Sequence[tuple[object, ...]],
+def insert_columns(
+    connection: sa.Connection, table: sa.TableClause, columns: Mapping[str, Sequence[object]]
 ) -> None:
-    """Insert rows; each holds the columns' values in their order, as the driver takes them: JSON as text.
+    """Insert rows, given as columns of equal length; values are as the driver takes them: JSON as text.
 
     SQLite gets some hundreds in a statement: Python's interpreter lock is given back once for all of them,
     so that other threads do not take turns with each row. PostgreSQL gets them a column at a time, as arrays:
     to send each row would take as long as to store it. There `table` has to know its columns' types.
     """
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"the columns of '{table.name}' are of several lengths: {sorted(lengths)}")
+    (rows,) = lengths
     if not rows:
         return
+    names = tuple(columns)
     if connection.dialect.name != "sqlite":
-        values = tuple(list(column) for column in zip(*rows, strict=True))
-        connection.exec_driver_sql(_from_arrays(table, columns, connection.dialect), values)
+        values = tuple(list(column) for column in columns.values())
+        connection.exec_driver_sql(_from_arrays(table, names, connection.dialect), values)
         return
-    whole = len(rows) - len(rows) % _ROWS
+    whole = rows - rows % _ROWS
     for begin in range(0, whole, _ROWS):
-        some = tuple(chain.from_iterable(rows[begin : begin + _ROWS]))
-        connection.exec_driver_sql(_values(table.name, tuple(columns), _ROWS), some)
-    if whole < len(rows):
-        connection.exec_driver_sql(_values(table.name, tuple(columns), 1), list(rows[whole:]))
+        some: list[object] = [None] * (_ROWS * len(names))
+        for place, column in enumerate(columns.values()):
+            some[place :: len(names)] = column[begin : begin + _ROWS]
+        connection.exec_driver_sql(_values(table.name, names, _ROWS), tuple(some))
+    if whole < rows:
+        left = list(zip(*(column[whole:] for column in columns.values()), strict=True))
+        connection.exec_driver_sql(_values(table.name, names, 1), left)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.bulk import insert_rows
+from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_clustering
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
@@ -217,8 +217,13 @@ def add_members(connection: sa.Connection, clustering: int, who: Members) -> Non
     for begin in range(0, who.ids.size, _ROWS):
         some = slice(begin, begin + _ROWS)
         ids, numbers, cosines = who.ids[some], who.numbers[some], who.cosines[some]
-        rows = list(zip([clustering] * ids.size, *(a.tolist() for a in (ids, numbers, cosines)), strict=True))
-        insert_rows(connection, cluster_members, ("clustering", "passage", "cluster", "cosine"), rows)
+        columns = {
+            "clustering": [clustering] * ids.size,
+            "passage": ids.tolist(),
+            "cluster": numbers.tolist(),
+            "cosine": cosines.tolist(),
+        }
+        insert_columns(connection, cluster_members, columns)
 
 
 def rename(connection: sa.Connection, clustering: int, number: int, name: str) -> bool:

@@ -10,14 +10,14 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values
-from nearsay.indexer.catalogue.bulk import insert_rows
+from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.near_duplicates import gate_of
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
 from nearsay.indexer.hybrid import lexical_rows
-from nearsay.indexer.json_text import json_text
-from nearsay.indexer.passage import PassageWindow, PreparedDocument, encoded_text, text_hash
+from nearsay.indexer.passage import PassageWindow, Piece, PreparedDocument
 
 __all__ = [
     "KnownDocument",
@@ -37,12 +37,6 @@ __all__ = [
     "replace_text",
 ]
 
-# The columns of a new row, in the order in which `insert` writes them.
-_DOCUMENT = (
-    *("collection_id", "number", "id", "title", "text", "metadata", "content_hash", "row_hash"),
-    *("source", "named_by_content", "added_at", "updated_at"),
-)
-_PASSAGE = ("collection_id", "number", "document", "ordinal", "start", "end", "text_hash")
 _SOME = 500  # values in one IN (…): SQLite allows 32,766, small lists plan better
 
 
@@ -90,45 +84,47 @@ def are_there(connection: sa.Connection, collection_id: int) -> bool:
     return connection.execute(first).first() is not None
 
 
-def insert(
-    connection: sa.Connection,
-    collection_id: int,
-    prepared: Sequence[PreparedDocument],
-    spans: Sequence[Sequence[tuple[int, int]]],
-    moment: str,
-) -> PassageWindow:
+def insert(connection: sa.Connection, collection_id: int, new: NewDocuments, moment: str) -> PassageWindow:
     """Add new documents with their passages; the passages, to be embedded."""
-    if not prepared:
+    count, passage_count = len(new.ids), len(new.documents)
+    if not count:
         return PassageWindow([], [])
-    total = sum(len(pieces) for pieces in spans)
-    document_number, passage_number = collections.take_numbers(
-        connection, collection_id, len(prepared), total
-    )
-    document_rows: list[tuple[object, ...]] = []
-    passage_rows: list[tuple[object, ...]] = []
-    window = PassageWindow([], [])
-    for number, (item, pieces) in enumerate(zip(prepared, spans, strict=True), document_number):
-        title, text = item.document.title, item.document.text
-        document_rows.append(_document_row(collection_id, number, item, moment))
-        for ordinal, (start, end) in enumerate(pieces):
-            encoded = encoded_text(title, text[start:end])
-            passage_rows.append(
-                (collection_id, passage_number, number, ordinal, start, end, text_hash(encoded))
-            )
-            window.numbers.append(passage_number)
-            window.texts.append(encoded)
-            passage_number += 1
-    insert_rows(connection, documents, _DOCUMENT, document_rows)
-    insert_rows(connection, passages, _PASSAGE, passage_rows)
-    lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
-    field_values.enter(connection, collection_id, document_number, document_number + len(prepared) - 1)
-    return window
+    first, first_passage = collections.take_numbers(connection, collection_id, count, passage_count)
+    numbers = list(range(first_passage, first_passage + passage_count))
+    of_documents: dict[str, Sequence[object]] = {
+        "collection_id": [collection_id] * count,
+        "number": range(first, first + count),
+        "id": new.ids,
+        "title": new.titles,
+        "text": new.texts,
+        "metadata": new.metadata,
+        "content_hash": new.content_hashes,
+        "row_hash": new.row_hashes,
+        "source": new.sources,
+        "named_by_content": new.named_by_content,
+        "added_at": [moment] * count,
+        "updated_at": [moment] * count,
+    }
+    of_passages: dict[str, Sequence[object]] = {
+        "collection_id": [collection_id] * passage_count,
+        "number": numbers,
+        "document": [first + place for place in new.documents],
+        "ordinal": new.ordinals,
+        "start": new.starts,
+        "end": new.ends,
+        "text_hash": new.text_hashes,
+    }
+    insert_columns(connection, documents, of_documents)
+    insert_columns(connection, passages, of_passages)
+    lexical_rows.insert_rows(connection, collection_id, numbers, new.encoded_texts)
+    field_values.enter(connection, collection_id, first, first + count - 1)
+    return PassageWindow(numbers, new.encoded_texts)
 
 
 def replace_text(
     connection: sa.Connection,
     collection_id: int,
-    changed: Sequence[tuple[int, PreparedDocument, Sequence[tuple[int, int]]]],
+    changed: Sequence[tuple[int, PreparedDocument, Sequence[Piece]]],
     moment: str,
 ) -> PassageWindow:
     """Give documents new titles and texts; the passages that are new by it, to be embedded.
@@ -143,17 +139,15 @@ def replace_text(
     fresh: list[dict[str, Any]] = []
     texts: list[str] = []
     gone: list[int] = []
-    for number, item, pieces in changed:
+    for number, _, pieces in changed:
         old = before[number]
-        for ordinal, span in enumerate(pieces):
-            text = _text(item, span)
-            digest = text_hash(text)
-            row = _passage(collection_id, 0, number, ordinal, span, digest)
-            if old.get(digest):
-                _move(connection, row, old[digest].pop(0))
+        for ordinal, piece in enumerate(pieces):
+            row = _passage(collection_id, 0, number, ordinal, piece)
+            if old.get(piece.text_hash):
+                _move(connection, row, old[piece.text_hash].pop(0))
             else:
                 fresh.append(row)
-                texts.append(text)
+                texts.append(piece.text)
         gone += [passage for left in old.values() for passage in left]
     _remove_passages(connection, collection_id, gone)  # their words first, while their old text is there
     for number, item, _ in changed:
@@ -317,40 +311,16 @@ def _columns(item: PreparedDocument) -> dict[str, Any]:
     }
 
 
-def _document_row(collection_id: int, number: int, item: PreparedDocument, moment: str) -> tuple[object, ...]:
-    document = item.document
-    return (
-        collection_id,
-        number,
-        item.id,
-        document.title,
-        document.text,
-        json_text(dict(document.metadata)) if document.metadata else "{}",
-        item.content_hash,
-        item.row_hash,
-        document.source,
-        item.named_by_content,
-        moment,
-        moment,
-    )
-
-
-def _passage(
-    collection_id: int, number: int, document: int, ordinal: int, span: tuple[int, int], digest: str
-) -> dict[str, Any]:
+def _passage(collection_id: int, number: int, document: int, ordinal: int, piece: Piece) -> dict[str, Any]:
     return {
         "collection_id": collection_id,
         "number": number,
         "document": document,
         "ordinal": ordinal,
-        "start": span[0],
-        "end": span[1],
-        "text_hash": digest,
+        "start": piece.start,
+        "end": piece.end,
+        "text_hash": piece.text_hash,
     }
-
-
-def _text(item: PreparedDocument, span: tuple[int, int]) -> str:
-    return encoded_text(item.document.title, item.document.text[span[0] : span[1]])
 
 
 def _passages_by_document(

@@ -117,8 +117,7 @@ def insert_rows(
         return
     name = table_name(collection_id)
     if connection.dialect.name == "sqlite":
-        rows = list(zip(numbers, texts, strict=True))
-        bulk.insert_rows(connection, sa.table(name), ("rowid", "words"), rows)
+        bulk.insert_columns(connection, sa.table(name), {"rowid": numbers, "words": texts})
         return
     words = [plain_words(text[:_MOST_CHARACTERS]) for text in texts]
     counts = [line.count(" ") + bool(line) for line in words]

@@ -16,6 +16,7 @@ from nearsay.data.document import Document
 from nearsay.indexer import Library, segment_writer
 from nearsay.indexer.catalogue import collections, documents, generations
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.ingest import live_or_begin
 from nearsay.indexer.passage import PassageWindow, prepare
 from nearsay.indexer.plan import Plan
@@ -41,7 +42,7 @@ def generation(store: Store, words: WordsEncoder) -> GenerationRow:
         begun = live_or_begin(connection, row, words, Plan().to_json())
         prepared = [prepare(Document(text), str(number)) for number, text in enumerate(_TEXTS)]
         spans = [[(0, len(text))] for text in _TEXTS]
-        window = documents.insert(connection, row.id, prepared, spans, "2026-01-01")
+        window = documents.insert(connection, row.id, NewDocuments.of(prepared, spans), "2026-01-01")
     assert window == PassageWindow(list(range(1, 11)), _TEXTS)
     return begun
 

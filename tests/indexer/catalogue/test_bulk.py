@@ -1,11 +1,11 @@
 """Many rows at once into either database."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue.bulk import insert_rows
+from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import Json
 from nearsay.indexer.json_text import json_text
@@ -37,6 +37,10 @@ def database(open_database: Callable[[], Database], table: sa.Table) -> Iterator
     return opened
 
 
+def _columns(rows: Sequence[tuple[object, ...]]) -> dict[str, list[object]]:
+    return {name: [row[place] for row in rows] for place, name in enumerate(_COLUMNS)}
+
+
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1250])
 def test_every_row_arrives_as_sqlalchemy_would_have_written_it(
     database: Database, table: sa.Table, count: int
@@ -48,7 +52,7 @@ def test_every_row_arrives_as_sqlalchemy_would_have_written_it(
         for number in range(count)
     ]
     with database.writing() as connection:
-        insert_rows(connection, table, _COLUMNS, [(*row[:3], json_text(row[3]), *row[4:]) for row in rows])
+        insert_columns(connection, table, _columns([(*row[:3], json_text(row[3]), *row[4:]) for row in rows]))
     with database.reading() as connection:
         found = connection.execute(sa.select(table).order_by(table.c.number)).all()
     assert [tuple(row) for row in found] == rows
@@ -57,8 +61,14 @@ def test_every_row_arrives_as_sqlalchemy_would_have_written_it(
 def test_a_row_that_is_there_already_refuses_all_of_them(database: Database, table: sa.Table) -> None:
     rows = [(number, 0, "", "{}", True, None) for number in range(600)]
     with database.writing() as connection:
-        insert_rows(connection, table, _COLUMNS, rows[550:551])
+        insert_columns(connection, table, _columns(rows[550:551]))
     with pytest.raises(sa.exc.IntegrityError), database.writing() as connection:
-        insert_rows(connection, table, _COLUMNS, rows)
+        insert_columns(connection, table, _columns(rows))
     with database.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() == 1
+
+
+def test_columns_of_several_lengths_are_refused(database: Database, table: sa.Table) -> None:
+    columns = _columns([(1, 0, "", "{}", True, None)]) | {"text": ["one", "two"]}
+    with pytest.raises(ValueError, match="several lengths"), database.writing() as connection:
+        insert_columns(connection, table, columns)

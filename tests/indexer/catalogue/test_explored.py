@@ -18,6 +18,7 @@ from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.explored import leave_documents, leave_generation
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,
@@ -146,7 +147,7 @@ def explored(connection: sa.Connection, name: str, times: int) -> CollectionRow:
     """A collection of six documents with so many generations, each with a clustering and a map, two links."""
     row = collections.create(connection, name, "none", "now")
     prepared = [prepare(Document(f"text {n}", id=f"{name}{n}")) for n in range(1, _DOCUMENTS + 1)]
-    documents.insert(connection, row.id, prepared, [[(0, 6)]] * _DOCUMENTS, "t")
+    documents.insert(connection, row.id, NewDocuments.of(prepared, [[(0, 6)]] * _DOCUMENTS), "t")
     encoder = generations.register_encoder(connection, WordsEncoder())
     for number in range(1, times + 1):
         state = GenerationState.LIVE if number == times else GenerationState.RETIRED

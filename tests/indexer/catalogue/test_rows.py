@@ -13,11 +13,12 @@ from nearsay.indexer.catalogue import collections, documents, generations, passa
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentState
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.sql import condition
-from nearsay.indexer.passage import PassageWindow, PreparedDocument, prepare
+from nearsay.indexer.passage import PassageWindow, PreparedDocument, pieces_of, prepare
 from nearsay.indexer.segment import SegmentKind
 
 Spans = list[tuple[int, int]]
@@ -41,14 +42,17 @@ def pieces(*texts: str, id_: str = "d", **more: object) -> tuple[PreparedDocumen
 def insert(
     connection: sa.Connection, collection: CollectionRow, *made: tuple[PreparedDocument, Spans]
 ) -> PassageWindow:
-    return documents.insert(connection, collection.id, [item for item, _ in made], [s for _, s in made], "t0")
+    laid_out = NewDocuments.of([item for item, _ in made], [spans for _, spans in made])
+    return documents.insert(connection, collection.id, laid_out, "t0")
 
 
 def replace(
     connection: sa.Connection, collection: CollectionRow, made: tuple[PreparedDocument, Spans]
 ) -> PassageWindow:
-    number = documents.known(connection, collection.id, [made[0].id])[made[0].id].number
-    return documents.replace_text(connection, collection.id, [(number, *made)], "t1")
+    item, spans = made
+    number = documents.known(connection, collection.id, [item.id])[item.id].number
+    changed = [(number, item, pieces_of(item.document, spans))]
+    return documents.replace_text(connection, collection.id, changed, "t1")
 
 
 def numbered(connection: sa.Connection, collection: CollectionRow, id_: str) -> list[tuple[int, str]]:
@@ -93,7 +97,7 @@ def test_an_insertion_gives_the_passages_with_title_to_be_encoded(
         awaiting = passages.awaiting(connection, papers.id, 1, 10, through=2)
         assert (awaiting.numbers, awaiting.texts) == ([2], ["T two"])
         assert collections.size(connection, papers.id) == (2, 3)
-        assert documents.insert(connection, papers.id, [], [], "t").numbers == []
+        assert documents.insert(connection, papers.id, NewDocuments(), "t").numbers == []
 
 
 def test_unchanged_passages_keep_their_numbers_through_an_update(
@@ -172,7 +176,7 @@ def test_the_documents_that_a_source_did_not_name_are_known(
         unnamed = prepare(Document("b", source="/f"), "/f#1")
         elsewhere = prepare(Document("c", source="/g"), "/g#1")
         spans = [[(0, 1)]] * 3
-        documents.insert(connection, papers.id, [named, unnamed, elsewhere], spans, "t")
+        documents.insert(connection, papers.id, NewDocuments.of([named, unnamed, elsewhere], spans), "t")
         assert list(documents.of_source(connection, papers.id, "/f")) == ["/f#1"]
 
 

@@ -15,10 +15,11 @@ from nearsay.data.document import Document
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, migrations, tables
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.hybrid.lexical import lexical_candidates
 from nearsay.indexer.hybrid.lexical_check import LexicalFault, check_words, refill
 from nearsay.indexer.hybrid.lexical_rows import is_lexical, plain_words, table_name
-from nearsay.indexer.passage import PreparedDocument, prepare
+from nearsay.indexer.passage import PreparedDocument, pieces_of, prepare
 
 WHOLE = [(0, 10_000)]
 
@@ -33,8 +34,12 @@ def key(catalogue: Database) -> int:
             prepared("d2", "", "cats purr"),
             prepared("d3", "", "rain"),
         ]
-        documents.insert(connection, row.id, made, [[(0, len(item.document.text))] for item in made], "")
+        documents.insert(connection, row.id, _laid_out(*made), "")
     return row.id
+
+
+def _laid_out(*made: PreparedDocument) -> NewDocuments:
+    return NewDocuments.of(made, [[(0, len(item.document.text))] for item in made])
 
 
 def prepared(id_: str, title: str, text: str) -> PreparedDocument:
@@ -66,7 +71,7 @@ def test_what_is_removed_is_found_no_more(catalogue: Database, key: int) -> None
 def test_a_replaced_text_is_found_by_its_new_words_alone(catalogue: Database, key: int) -> None:
     new = prepared("d1", "Dogs", "they howl")
     with catalogue.writing() as connection:
-        documents.replace_text(connection, key, [(1, new, [(0, 9)])], "")
+        documents.replace_text(connection, key, [(1, new, pieces_of(new.document, [(0, 9)]))], "")
     assert (
         found(catalogue, key, "bark"),
         found(catalogue, key, "howling"),
@@ -82,7 +87,7 @@ def test_a_replaced_text_is_found_by_its_new_words_alone(catalogue: Database, ke
 def test_a_transaction_that_fails_leaves_no_words(catalogue: Database, key: int) -> None:
     with catalogue.engine.connect() as connection, connection.begin() as transaction:
         documents.remove(connection, key, tables.documents.c.id == "d1")
-        documents.insert(connection, key, [prepared("d4", "", "snow")], [[(0, 4)]], "")
+        documents.insert(connection, key, _laid_out(prepared("d4", "", "snow")), "")
         transaction.rollback()
     assert (found(catalogue, key, "dog"), found(catalogue, key, "snow")) == ([1], [])
     assert fault(catalogue, key) is None
@@ -91,7 +96,7 @@ def test_a_transaction_that_fails_leaves_no_words(catalogue: Database, key: int)
 def test_collections_do_not_see_each_others_words(catalogue: Database, key: int) -> None:
     with catalogue.writing() as connection:
         other = collections.create(connection, "other", "none", "").id
-        documents.insert(connection, other, [prepared("d1", "", "dogs dig")], [[(0, 8)]], "")
+        documents.insert(connection, other, _laid_out(prepared("d1", "", "dogs dig")), "")
     assert found(catalogue, other, "dig cats purr") == [1]
     with catalogue.writing() as connection:
         collections.delete(connection, key)
