@@ -35,4 +35,4 @@ def likely_encoding(sample: bytes, but: str) -> str | None:
 def encoding_hint(sample: bytes, but: str) -> str:
     """Say what to try in place of the encoding `but`; "" when nothing fits."""
     likely = likely_encoding(sample, but)
-    return f"; the file looks like {likely}: --encoding {likely}" if likely else ""
+    return f"; the file looks like {likely} (--encoding {likely})" if likely else ""

@@ -205,7 +205,7 @@ def test_html_files_that_cannot_be_used_are_faults(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
     assert read_file("a.html", b"<p>\n\xe9t\xe9 \xe0 la plage")[1] == [
-        "a.html:2: byte 1 of the line is not utf-8; the file looks like cp1252: --encoding cp1252"
+        "a.html:2: byte 1 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
     ]
     assert read_file("b.html", "<p>\n\0")[1] == ["b.html:2: the line holds a NUL character"]
     assert read_file("c.html", "<p>")[1] == ["c.html: the file has no text"]

@@ -53,7 +53,7 @@ def test_whole_text_files_that_cannot_be_used_are_faults(
     assert read_file("a.txt", " \n", whole_file=True)[1] == ["a.txt: the file has no text"]
     assert read_file("b.txt", "a\nb\0", whole_file=True)[1] == ["b.txt:2: the line holds a NUL character"]
     assert read_file("c.txt", b"ab\n\xff", whole_file=True)[1] == [
-        "c.txt:2: byte 1 of the line is not utf-8; the file looks like cp1252: --encoding cp1252"
+        "c.txt:2: byte 1 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
     ]
     assert read_file("d.txt", "abcdef", whole_file=True, max_text_bytes=5)[1] == [
         "d.txt: the file is longer than 5 bytes; raise --max-text-bytes to take it"
@@ -157,7 +157,7 @@ def test_bytes_that_are_not_the_encoding_are_a_fault_that_names_a_likely_one(
     documents, faults = read_file("a.txt", content)
     assert [document.text for document in documents] == ["plain", "last"]
     assert faults == [
-        "a.txt:2: byte 4 of the line is not utf-8; the file looks like cp1252: --encoding cp1252"
+        "a.txt:2: byte 4 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
     ]
 
 

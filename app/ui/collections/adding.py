@@ -16,6 +16,7 @@ from nearsay.app.ui.collections.preview import FilesSeen, look_at
 from nearsay.app.ui.collections.staging import staged
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
@@ -217,4 +218,4 @@ def _seen(sources: tuple[Path, ...], options: ReadOptions) -> FilesSeen:
 def _held(seen: FilesSeen) -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in seen.formats)
     files = "1 file" if seen.files == 1 else f"{seen.files:,} files"
-    return f"{files}, {seen.bytes / 1e6:,.1f} MB: {kinds}"
+    return f"{files}, {size_words(seen.bytes)}: {kinds}"

@@ -9,6 +9,7 @@ from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.runs.watching import runs_of
+from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.training.evaluation_sets import spec_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -56,7 +57,7 @@ def _told(entry: EncoderEntry, facts: EncoderFacts) -> None:
         parts.append(f"{facts.dimension:,} numbers a text")
     if facts.max_tokens is not None:
         parts.append(f"{facts.max_tokens:,} tokens at most")
-    parts += [f"{facts.bytes / 1e6:,.0f} MB", f"fingerprint {facts.fingerprint[:12]}"]
+    parts += [size_words(facts.bytes), f"fingerprint {facts.fingerprint[:12]}"]
     st.caption(" · ".join(parts))
     others = [f"{use.collection}, generation {use.generation} ({use.state})" for use in entry.uses]
     if others:

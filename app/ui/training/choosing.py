@@ -8,6 +8,7 @@ import streamlit as st
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES, check_content
 from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
@@ -89,7 +90,7 @@ def kept_files(visit: Visit) -> dict[str, str]:
     """What was uploaded before: its place, and its name with its size."""
     files = TrainingFiles(visit.library.store.folder).list()
     return distinct_labels(
-        {str(file.path): f"{file.name}, {file.size / 1e6:,.1f} MB" for file in files},
+        {str(file.path): f"{file.name}, {size_words(file.size)}" for file in files},
         lambda path: Path(path).parent.name[:6],
     )
 

@@ -7,6 +7,7 @@ import streamlit as st
 
 from nearsay.app.ui.collections.preview import look_at
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.sizes import size_words
 from nearsay.data.read_options import ReadOptions
 
 __all__ = ["show_texts"]
@@ -21,7 +22,7 @@ def show_texts(paths: Sequence[Path]) -> None:
     seen = look_at([str(path) for path in paths], ReadOptions(metadata=()))
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in seen.formats)
     files = "file" if seen.files == 1 else "files"
-    st.caption(f"{seen.files:,} {files} ({kinds}), {seen.bytes / 1e6:,.1f} MB. The first texts:")
+    st.caption(f"{seen.files:,} {files} ({kinds}), {size_words(seen.bytes)}. The first texts:")
     texts = [document.text for document in seen.documents[:_SHOWN]]
     shown = [text[:_CHARACTERS] + ("…" if len(text) > _CHARACTERS else "") for text in texts]
     st.dataframe({"text": shown}, hide_index=True, width="stretch")

@@ -190,7 +190,7 @@ def rows(tmp_path: Path) -> Path:
 def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], rows: Path) -> None:
     app = page("collections", see="Add", add_from="A folder", state={"add_name": "pumps"})
     app.text_input(key="add_folder").input(str(rows)).run()
-    assert "1 file, 0.0 MB: 1 jsonl" in _said(app)
+    assert "1 file, 521 bytes: 1 jsonl" in _said(app)
     assert app.dataframe[0].value["text"][0] == "The pump failed 0 times."
     _press(app, "Add rows to pumps")
     assert started == [["index", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
