@@ -111,6 +111,39 @@ def encoding() -> list[str]:
     return table(head, *rows)
 
 
+def indexing() -> list[str]:
+    """Texts a second from a file to something that can be searched, and the memory of a million."""
+    found = results("indexing")
+    encoded, alone, many = found["texts_a_second"], found["store"]["passages_a_second"], found["million"]
+    peak = {when: f"{row['resident']:.1f} GB" for when, row in many["peak_gigabytes"].items()}
+    texts = f"{found['texts']:,} texts"
+    rows = [
+        (f"{texts}, nearsay's `add`", f"{encoded['nearsay']['median']:,.0f}", ""),
+        (f"{texts}, its encoder alone", f"{encoded['encoder alone']['median']:,.0f}", ""),
+        (
+            f"{texts}, sentence-transformers and `numpy.save`",
+            f"{encoded['sentence-transformers']['median']:,.0f}",
+            "",
+        ),
+        (
+            "100,000 lines, made-up vectors: catalogue and segments alone",
+            f"{alone['plain lines, not cut']['median']:,.0f}",
+            "",
+        ),
+        (
+            "100,000 JSON lines, the same",
+            f"{alone['JSON lines, default chunking']['median']:,.0f}",
+            "",
+        ),
+        (
+            f"{many['passages']:,} lines, the same",
+            f"{many['passages_a_second']:,.0f}",
+            f"{peak['added']}; making the index {peak['indexed']}, searching {peak['searched']}",
+        ),
+    ]
+    return table(("adding, 2 cores", "texts a second", "most memory"), *rows)
+
+
 def search() -> list[str]:
     """Queries a second at equal recall."""
     found = results("search")
@@ -202,6 +235,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "clusters": clusters,
     "encoding": encoding,
     "filters": filters,
+    "indexing": indexing,
     "modes": modes,
     "quality": quality,
     "search": search,
