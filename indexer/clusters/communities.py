@@ -1,12 +1,15 @@
 """Communities by a threshold: a central passage and all within a cosine similarity of it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.clusters.content_order import Distinct
 from nearsay.indexer.clusters.scores import nearest_centre
+from nearsay.indexer.duplicates.closest import TooManyPairsError
+from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.neighbours.graph import EXACT_UP_TO, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
@@ -44,8 +47,12 @@ def threshold_communities(
         exact = len(given) <= EXACT_UP_TO
     if not exact:
         return _through_graph(given, threshold, least_size, listener)
-    sizes = _neighbourhood_sizes(given, threshold, listener)
-    return _communities(given, threshold, least_size, sizes, listener)
+    try:
+        pairs = closest_pairs(given.points, threshold=threshold, exact=True, listener=listener)
+    except TooManyPairsError:  # they are not kept then, but looked for twice
+        sizes = _neighbourhood_sizes(given, threshold, listener)
+        return _communities(given, threshold, least_size, sizes, listener)
+    return _taken_in_turn(given, _both_ways(len(given), pairs.first, pairs.second), least_size)[0]
 
 
 def _neighbourhood_sizes(given: Distinct, threshold: float, listener: ProgressListener) -> NDArray[np.int64]:
@@ -107,28 +114,11 @@ def _neighbourhoods(
 def _through_graph(
     given: Distinct, threshold: float, least_size: int, listener: ProgressListener
 ) -> NDArray[np.int32]:
-    from scipy import sparse
-
     graph = neighbour_graph(given.points, _NEIGHBOURS, listener=listener)
     near = (graph.neighbours >= 0) & (graph.cosines >= threshold)
     rows = np.repeat(np.arange(len(given), dtype=np.int32), near.sum(axis=1))
-    one_way = sparse.csr_array(
-        (np.ones(rows.size, dtype=np.bool_), (rows, graph.neighbours[near])), shape=(len(given),) * 2
-    )
-    both = (one_way + one_way.T + sparse.eye_array(len(given), dtype=np.bool_, format="csr")).tocsr()
-    sizes = both.astype(np.int64) @ given.counts
-    labels = np.full(len(given), -1, dtype=np.int32)
-    centres: list[int] = []
-    for place in np.argsort(-sizes, kind="stable"):
-        if sizes[place] < least_size:
-            break
-        if labels[place] >= 0:
-            continue
-        members = both.indices[both.indptr[place] : both.indptr[place + 1]]
-        free = members[labels[members] < 0]
-        if int(given.counts[free].sum()) >= least_size:
-            labels[free] = len(centres)
-            centres.append(int(place))
+    both = _both_ways(len(given), rows, graph.neighbours[near])
+    labels, centres = _taken_in_turn(given, both, least_size)
     if centres:
         middles = given.points.rows(np.array(centres))
         left = np.flatnonzero(labels < 0)
@@ -138,3 +128,34 @@ def _through_graph(
             labels[some] = np.where(cosines >= threshold, nearest, -1)
             listener(Progress(begin + some.size, left.size, "assigning to communities", "passages"))
     return labels
+
+
+def _both_ways(count: int, first: NDArray[Any], second: NDArray[Any]) -> Any:  # noqa: ANN401 - scipy has no types
+    """Pairs as a symmetric sparse matrix (n, n) of booleans, each with itself among them."""
+    from scipy import sparse
+
+    there = np.ones(first.size, dtype=np.bool_)
+    one_way = sparse.csr_array((there, (first, second)), shape=(count, count))
+    return (one_way + one_way.T + sparse.eye_array(count, dtype=np.bool_, format="csr")).tocsr()
+
+
+def _taken_in_turn(
+    given: Distinct,
+    near: Any,  # noqa: ANN401 - scipy has no types
+    least_size: int,
+) -> tuple[NDArray[np.int32], list[int]]:
+    """The community of each vector, and their centres; near: a row of neighbours for each."""
+    sizes = near.astype(np.int64) @ given.counts
+    labels = np.full(len(given), -1, dtype=np.int32)
+    centres: list[int] = []
+    for place in np.argsort(-sizes, kind="stable"):
+        if sizes[place] < least_size:
+            break
+        if labels[place] >= 0:
+            continue
+        members = near.indices[near.indptr[place] : near.indptr[place + 1]]
+        free = members[labels[members] < 0]
+        if int(given.counts[free].sum()) >= least_size:
+            labels[free] = len(centres)
+            centres.append(int(place))
+    return labels, centres

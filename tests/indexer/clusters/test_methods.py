@@ -53,9 +53,14 @@ def _as_labels(communities, count):
 # --- communities by a threshold ---
 
 
+@pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("threshold", "least_size"), [(0.75, 10), (0.6, 4), (0.85, 2), (0.3, 10)])
-def test_threshold_communities_are_those_of_sentence_transformers(seed, threshold, least_size):
+def test_threshold_communities_are_those_of_sentence_transformers(
+    seed, threshold, least_size, listed, monkeypatch
+):
+    if not listed:  # as with more pairs than are kept
+        monkeypatch.setattr("nearsay.indexer.duplicates.closest.MOST_PAIRS", 0)
     vectors, _ = _bunches(12, 25, 0.3 + 0.1 * seed, seed)
     found = _given(vectors)
     expected = community_detection(_rows(found), threshold, least_size, batch_size=64)
