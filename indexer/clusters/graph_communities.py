@@ -55,21 +55,40 @@ def graph_communities(
         return Communities(np.zeros(len(given), dtype=np.int32), resolution or RESOLUTIONS[0], 1.0)
     graph = cluster_graph(given.points, neighbours, listener=listener)
     weights = fuzzy_weights(graph)
-    tried = RESOLUTIONS if resolution is None else (resolution,)
-    found: list[tuple[float, Communities]] = []
-    for number, one in enumerate(tried):
-        listener(Progress(number, len(tried), "finding communities", "resolutions"))
-        labels = _louvain(one).fit_predict(weights).astype(np.int32)
-        reached = _silhouette(given, labels) if len(tried) > 1 else 0.0
-        found.append((reached, Communities(labels, one, graph.recall)))
-    listener(Progress(len(tried), len(tried), "finding communities", "resolutions"))
-    best = max(reached for reached, _ in found)
-    return next(one for reached, one in reversed(found) if reached >= min(best, _MUCH_WORSE * best))
+    finest = RESOLUTIONS[-1] if resolution is None else resolution
+    listener(Progress(0, None, "finding communities", "passages"))
+    labels = _louvain(finest).fit_predict(weights).astype(np.int32)
+    if resolution is None:
+        chosen = _resolution(given, weights, labels)
+        if chosen != finest:
+            finest, labels = chosen, _louvain(chosen).fit_predict(weights).astype(np.int32)
+    return Communities(labels, finest, graph.recall)
+
+
+def _resolution(given: Distinct, weights: Any, finest: NDArray[np.int32]) -> float:  # noqa: ANN401 - scipy has no types
+    """The resolution by CRITERION.
+
+    Of the coarser ones only how good they are is asked, so that merging the finest communities is enough:
+    that takes a hundredth of the time, and on five sets its silhouette was 0 to 17 % below what finding
+    communities among the vectors themselves gives, far from the third that decides.
+    """
+    from scipy import sparse
+
+    there = np.ones(finest.size)
+    members = sparse.csr_matrix((there, (np.arange(finest.size, dtype=np.int32), finest)))
+    merged = (members.T @ weights @ members).tocsr()
+    reached = [
+        (one, _silhouette(given, _louvain(one).fit_predict(merged).astype(np.int32)[finest]))
+        for one in RESOLUTIONS[:-1]
+    ]
+    reached.append((RESOLUTIONS[-1], _silhouette(given, finest)))
+    best = max(silhouette for _, silhouette in reached)
+    return next(one for one, silhouette in reversed(reached) if silhouette >= min(best, _MUCH_WORSE * best))
 
 
 def _silhouette(given: Distinct, labels: NDArray[np.int32]) -> float:
     """The mean of the first vectors, which are a random sample."""
-    if not labels.max():
+    if not labels.max(initial=0):
         return -1.0
     middles = centres(given.points, labels)
     places = np.arange(min(len(given), _SAMPLE), dtype=np.int64)

@@ -7,6 +7,7 @@ Jégou et al. 2011, section IV, https://doi.org/10.1109/TPAMI.2010.57
 """
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,13 +82,24 @@ class ListedProducts:
         nearest = np.full((count, self.k), -1, dtype=np.int32)
         cosines = np.full((count, self.k), -1.0, dtype=np.float32)
         number = np.append(self.order, -1)
-        for queries in self.blocks():
-            best = KBest(self.products, np.arange(queries.start, queries.stop), self.k)
-            for asking, rows in self.looks(queries):
-                best.look(asking, rows)
+
+        def decide(queries: slice, best: KBest) -> None:
             found, cosines[self.order[queries]] = best.decided()
             nearest[self.order[queries]] = number[found]
-            listener(Progress(queries.stop, count, "finding neighbours", "passages"))
+
+        # A block is decided, on one core, while the next is multiplied.
+        with ThreadPoolExecutor(1, thread_name_prefix="nearsay-neighbours") as thread:
+            last: Future[None] | None = None
+            for queries in self.blocks():
+                best = KBest(self.products, np.arange(queries.start, queries.stop), self.k)
+                for asking, rows in self.looks(queries):
+                    best.look(asking, rows)
+                if last is not None:
+                    last.result()
+                last = thread.submit(decide, queries, best)
+                listener(Progress(queries.stop, count, "finding neighbours", "passages"))
+            if last is not None:
+                last.result()
         return nearest, cosines
 
     def blocks(self) -> Iterator[slice]:

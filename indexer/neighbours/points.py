@@ -68,7 +68,7 @@ class Points:
     def rows(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
         """The unit-length vectors (m, d) at any places, in their order."""
         if not isinstance(self._vectors, VectorStore):
-            return self._vectors[places]
+            return np.take(self._vectors, places, axis=0)
         rising, back = np.unique(places, return_inverse=True)
         found = self._vectors.rows(self._positions[rising])
         return found if np.array_equal(rising, places) else found[back]

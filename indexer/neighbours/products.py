@@ -21,7 +21,7 @@ __all__ = ["MOST_PRODUCTS", "Products", "cosines_of", "tiles"]
 MOST_PRODUCTS = 2**24  # multiplied at a time: 32 MB in two bytes
 _MOST_ROWS = 8192  # of these on one side
 _BLOCK = 16_384
-_GATHER = 4096  # pairs scored at a time: twice 6 MB at 384 dimensions
+_GATHER = 1024  # pairs scored at a time: twice 1.5 MB at 384 dimensions, which stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,10 @@ class Products:
         import torch
 
         with torch.inference_mode():
-            queries = self.rows[first if isinstance(first, slice) else torch.from_numpy(first)]
+            if isinstance(first, slice):
+                queries = self.rows[first]
+            else:  # in less than half the time of indexing
+                queries = self.rows.index_select(0, torch.from_numpy(first).to(self.rows.device))
             return queries @ self.rows[second].T
 
     def again(self, first: "slice | NDArray[np.int64]", second: slice) -> tuple["torch.Tensor", float]:
