@@ -23,7 +23,7 @@ _COLUMNS = ("cluster", "name", "id", "passage", "title", "text", "metadata")
 def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
     """A card; of a cluster of a higher level with those that belong to it."""
     number = each.number
-    with st.container(border=True):
+    with st.container(border=True, height="stretch"):  # as high as its neighbour
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(each.name)}**")
             st.badge(f"{number}", color="gray", help="Its number, which a filter names: cluster \\= 12")

@@ -130,7 +130,8 @@ def _cards(visit: Visit, found: Clustering) -> None:
 
 
 def _two_columns(visit: Visit, found: Clustering, shown: Sequence[Cluster]) -> None:
-    columns = st.columns(2)
-    for place, each in enumerate(shown):
-        with columns[place % 2]:
-            cluster_card(visit, found, each)
+    """Row by row: so their order is that of the list on a phone, too, where columns stand below each other."""
+    for start in range(0, len(shown), 2):
+        for column, each in zip(st.columns(2), shown[start : start + 2], strict=False):
+            with column:
+                cluster_card(visit, found, each)
