@@ -38,8 +38,9 @@ __all__ = ["AddReport", "Tally", "add", "awaiting_windows", "live_or_begin"]
 
 _ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
+_CHANGES = 2_000  # changed rows in a transaction, written one by one: others that want to write wait so long
 _BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
-_WINDOW = 4096  # passages that are sorted by length together
+_WINDOW = 4096  # passages that are sorted by length together, and the most that are given out at a time
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
 _WINDOW_CHARACTERS = 400_000
 _FAULTS_KEPT = 100
@@ -107,12 +108,13 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
     store, reading, tally = source.store, source.reading, source.tally
 
     def total() -> int | None:
-        if not reading.bytes_total or not reading.bytes_read:
-            return None
-        return round(tally.counts["passages"] * reading.bytes_total / reading.bytes_read)
+        return None if source.expected is None else tally.counts["resumed"] + source.expected
 
-    waiting = tally.counted(awaiting_windows(store, generation), "resumed")
-    ahead = read_ahead(tally.counted(chain(waiting, source.windows()), "passages"))
+    def all_windows() -> Iterator[PassageWindow]:
+        yield from tally.counted(awaiting_windows(store, generation), "resumed")
+        yield from source.windows()
+
+    ahead = read_ahead(all_windows())
     with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
         embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
     removed = source.remove_vanished()
@@ -149,22 +151,24 @@ def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[Passag
 
 
 def _pieces(window: PassageWindow) -> Iterator[PassageWindow]:
-    """The window in pieces of so much text that each is encoded within seconds: a kill loses no more."""
+    """The window in pieces so small that each is encoded within seconds: a kill loses no more."""
     begin = characters = 0
     for i, text in enumerate(window.texts):
         characters += len(text)
-        if characters >= _WINDOW_CHARACTERS or i == len(window.texts) - 1:
+        full = characters >= _WINDOW_CHARACTERS or i + 1 - begin >= _WINDOW
+        if full or i == len(window.texts) - 1:
             yield PassageWindow(window.numbers[begin : i + 1], window.texts[begin : i + 1])
             begin, characters = i + 1, 0
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What is entered in one transaction, and what could not be used on the way to it."""
+    """What is looked up, cut and entered together, and what could not be used on the way to it."""
 
     documents: list[PreparedDocument] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     characters: int = 0  # of the documents' text
+    bytes_read: int = 0  # of the whole input, when the batch was full
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,7 @@ class _Source:
         self.encoder = encoder
         self.reading = reading
         self.tally = Tally()
+        self.expected: int | None = None  # new passages of the whole input, by the share that is entered
         self._chunking = Chunking.parse(collection.chunking)
         self._names = names
         self._unnamed: Counter[str | None] = Counter()  # stored without a name of their own, by source
@@ -211,6 +216,7 @@ class _Source:
                 for fault in entry.batch.faults:
                     self.tally.fault(fault)
                 self._enter(entry, window)
+                self._expect(entry.batch.bytes_read)
                 waiting += entry.batch.characters
                 if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
                     yield from _pieces(window)
@@ -228,10 +234,17 @@ class _Source:
                 batch.documents.append(item)
                 batch.characters += len(item.document.text)
             if len(batch.documents) + len(batch.faults) >= most or batch.characters >= _BATCH_CHARACTERS:
+                batch.bytes_read = self.reading.bytes_read
                 yield batch
                 batch = _Batch()
                 most = min(2 * most, _ROWS)
+        batch.bytes_read = self.reading.bytes_read
         yield batch
+
+    def _expect(self, bytes_entered: int) -> None:
+        if self.reading.bytes_total and bytes_entered:
+            entered = self.tally.counts["passages"]
+            self.expected = round(entered * self.reading.bytes_total / bytes_entered)
 
     def remove_vanished(self) -> int:
         """Remove the unnamed documents that their file no longer holds; of a file with faults, none."""
@@ -297,17 +310,20 @@ class _Source:
     def _enter(self, entry: _Entry, window: PassageWindow) -> None:
         new, changed, relabelled = len(entry.new.ids), entry.changed, entry.relabelled
         collection_id, counts = self._collection.id, self.tally.counts
-        if new or changed or relabelled:
-            moment = now()
+        before = len(window.numbers)
+        for begin in range(0, max(min(new, 1), len(changed), len(relabelled)), _CHANGES):
+            moment, some = now(), slice(begin, begin + _CHANGES)
+            first = entry.new if begin == 0 else NewDocuments()
             with self.store.database.writing() as connection:
                 for found in (
-                    documents.insert(connection, collection_id, entry.new, moment),
-                    documents.replace_text(connection, collection_id, changed, moment),
+                    documents.insert(connection, collection_id, first, moment),
+                    documents.replace_text(connection, collection_id, changed[some], moment),
                 ):
                     window.numbers.extend(found.numbers)
                     window.texts.extend(found.texts)
-                documents.relabel(connection, collection_id, relabelled, moment)
+                documents.relabel(connection, collection_id, relabelled[some], moment)
                 collections.changed(connection, collection_id)
+        counts["passages"] += len(window.numbers) - before
         counts["added"] += new
         counts["updated"] += len(changed)
         counts["relabelled"] += len(relabelled)

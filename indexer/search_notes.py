@@ -43,14 +43,14 @@ def search_notes(
     if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
         one = snapshot.waiting == 1
         notes.append(
-            f"{snapshot.waiting} passage{' ' if one else 's '}came after generation "
+            f"{snapshot.waiting:,} passage{' ' if one else 's '}came after generation "
             f"{snapshot.generation.number} and {'was' if one else 'were'} not searched in it. They are "
             f"embedded when it goes live: nearsay index promote {snapshot.collection.name} "
             f"--generation {snapshot.generation.number}"
         )
     elif snapshot.waiting:
         notes.append(
-            f"{snapshot.waiting} passages have no vector yet and were not searched. "
+            f"{snapshot.waiting:,} passages have no vector yet and were not searched. "
             f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
         )
     return tuple(notes)

@@ -1,5 +1,6 @@
 """Communities by a threshold: a central passage and all within a cosine similarity of it."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.clusters.content_order import Distinct
 from nearsay.indexer.clusters.scores import nearest_centre
-from nearsay.indexer.duplicates.closest import TooManyPairsError
+from nearsay.indexer.duplicates.closest import MOST_PAIRS, TooManyPairsError
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.neighbours.graph import EXACT_UP_TO, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
@@ -22,6 +23,8 @@ _QUERIES = 1024
 _ROWS = 8192  # rows multiplied at a time: with the queries above 32 MB of products
 _CANDIDATES = 256  # possible centres looked at together
 _NEIGHBOURS = 50
+_SAMPLE = 256  # vectors whose neighbourhoods say how many pairs there are
+_LISTED = 1 / 200  # of all pairs: listing more takes longer than multiplying all twice, and more memory
 
 
 def threshold_communities(
@@ -37,7 +40,8 @@ def threshold_communities(
     The largest neighbourhood becomes a community; what is in one is taken out of the others; those that
     still have `least_size` passages become communities too. The same as sentence-transformers'
     `util.community_detection` gives for the passages in the content's order (whose order decides between
-    neighbourhoods of the same size), in memory that does not grow with the communities.
+    neighbourhoods of the same size). Where few pairs are within the threshold they are listed, in up to half
+    a gigabyte; else they are looked for twice, in memory that does not grow with the communities.
 
     exact: False looks for neighbourhoods among the 50 nearest and those whose 50 nearest they are: a
     community of more than that can come in several, and what is then left over joins the nearest centre
@@ -47,12 +51,21 @@ def threshold_communities(
         exact = len(given) <= EXACT_UP_TO
     if not exact:
         return _through_graph(given, threshold, least_size, listener)
-    try:
-        pairs = closest_pairs(given.points, threshold=threshold, exact=True, listener=listener)
-    except TooManyPairsError:  # they are not kept then, but looked for twice
-        sizes = _neighbourhood_sizes(given, threshold, listener)
-        return _communities(given, threshold, least_size, sizes, listener)
-    return _taken_in_turn(given, _both_ways(len(given), pairs.first, pairs.second), least_size)[0]
+    if _are_few(given, threshold):
+        with contextlib.suppress(TooManyPairsError):  # the sample said that there were fewer
+            pairs = closest_pairs(given.points, threshold=threshold, exact=True, listener=listener)
+            return _taken_in_turn(given, _both_ways(len(given), pairs.first, pairs.second), least_size)[0]
+    sizes = _neighbourhood_sizes(given, threshold, listener)
+    return _communities(given, threshold, least_size, sizes, listener)
+
+
+def _are_few(given: Distinct, threshold: float) -> bool:
+    """Whether so few pairs are within the threshold that they are listed, told from the first vectors."""
+    count = len(given)
+    queries = given.points.rows(np.arange(min(_SAMPLE, count)))
+    within = sum(np.count_nonzero(queries @ rows.T >= threshold) for _, rows in given.points.blocks(_ROWS))
+    of_all = (within - len(queries)) / max(1, len(queries) * (count - 1))
+    return of_all <= min(_LISTED, MOST_PAIRS / max(1, count * (count - 1) / 2))
 
 
 def _neighbourhood_sizes(given: Distinct, threshold: float, listener: ProgressListener) -> NDArray[np.int64]:

@@ -55,8 +55,8 @@ class ListedProducts:
         probes = _nearest_lists(points, places, centres, listener, device)
         order = np.argsort(probes[:, 0], kind="stable")
         starts = np.searchsorted(probes[order, 0], np.arange(len(centres) + 1))
+        probes = probes[order]  # while the products are not there yet: of a million 256 MB twice
         products = Products.of(points, places[order], device)
-        probes = probes[order]
         probed, recall = _measured(products, probes, k, listener)
         return cls(products, order, starts, probes[:, :probed].copy(), recall, k)
 

@@ -20,6 +20,7 @@ from nearsay.indexer.clusters.graph_communities import RESOLUTIONS, fuzzy_weight
 from nearsay.indexer.clusters.hierarchy import coarser_numbers, levels_above
 from nearsay.indexer.clusters.kmeans import kmeans
 from nearsay.indexer.clusters.options import Linkage
+from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
 
@@ -53,13 +54,28 @@ def _as_labels(communities, count):
 # --- communities by a threshold ---
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(("threshold", "listed"), [(0.99, True), (0.3, False)])
+def test_pairs_are_listed_only_where_they_are_few(threshold, listed, monkeypatch):
+    asked = []
+
+    def noted(*args, **options):
+        asked.append(options["threshold"])
+        return closest_pairs(*args, **options)
+
+    monkeypatch.setattr("nearsay.indexer.clusters.communities.closest_pairs", noted)
+    vectors, _ = _bunches(12, 25, 0.5, 0)
+    threshold_communities(_given(vectors), threshold, 2)
+    assert asked == [threshold] * listed
+
+
+@pytest.mark.parametrize("pairs", ["listed", "too many to list", "looked for twice"])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("threshold", "least_size"), [(0.75, 10), (0.6, 4), (0.85, 2), (0.3, 10)])
 def test_threshold_communities_are_those_of_sentence_transformers(
-    seed, threshold, least_size, listed, monkeypatch
+    seed, threshold, least_size, pairs, monkeypatch
 ):
-    if not listed:  # as with more pairs than are kept
+    monkeypatch.setattr("nearsay.indexer.clusters.communities._LISTED", pairs != "looked for twice")
+    if pairs == "too many to list":  # though the sample said otherwise
         monkeypatch.setattr("nearsay.indexer.duplicates.closest.MOST_PAIRS", 0)
     vectors, _ = _bunches(12, 25, 0.3 + 0.1 * seed, seed)
     found = _given(vectors)
