@@ -167,7 +167,7 @@ class _Batch:
 
     documents: list[PreparedDocument] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    characters: int = 0  # of the documents' text
+    characters: int = 0  # of the documents' text and metadata
     bytes_read: int = 0  # of the whole input, when the batch was full
 
 
@@ -209,7 +209,7 @@ class _Source:
         while SQLite writes, so all else is done meanwhile.
         """
         window = PassageWindow([], [])
-        waiting = 0  # characters of text in the window
+        waiting = 0  # characters of the documents that the window is of
         batches = read_ahead(self._batches(), depth=1)
         with contextlib.closing(read_ahead(self._entries(batches), depth=1)) as entries:
             for entry in entries:
@@ -232,7 +232,7 @@ class _Source:
                 batch.faults.append(item)
             else:
                 batch.documents.append(item)
-                batch.characters += len(item.document.text)
+                batch.characters += item.characters
             if len(batch.documents) + len(batch.faults) >= most or batch.characters >= _BATCH_CHARACTERS:
                 batch.bytes_read = self.reading.bytes_read
                 yield batch

@@ -41,6 +41,7 @@ class PreparedDocument:
     id: str
     content_hash: str
     row_hash: str
+    characters: int  # of its text and of its metadata as JSON: what a row takes in memory
 
     @property
     def named_by_content(self) -> bool:
@@ -79,7 +80,8 @@ def prepare(document: Document, id_: str | None = None) -> PreparedDocument:
         id_ = f"{document.source or ''}#{content[:16]}" if document.id is None else document.id
     metadata = sorted_json_text(dict(document.metadata)) if document.metadata else "{}"
     rest = f'["{content}", {sorted_json_text(document.source)}, {metadata}]'
-    return PreparedDocument(document, id_, content, text_hash(rest))
+    characters = len(document.text) + len(metadata)
+    return PreparedDocument(document, id_, content, text_hash(rest), characters)
 
 
 def cut(

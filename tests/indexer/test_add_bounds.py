@@ -7,12 +7,15 @@ import threading
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Library, collection
+from nearsay.indexer.catalogue import documents
+from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.errors import BusyError
 from nearsay.indexer.passage import cut
 from nearsay.training.sentence.encoder import Encoder
@@ -42,6 +45,24 @@ def test_long_documents_are_taken_in_batches_of_bounded_text(library: Library, w
     notes.add_rows({"id": str(number), "text": f"word{number} " * 50_000} for number in range(20))
     assert sum(batches) > 6_000_000
     assert max(batches) <= 2_000_000 + 600_000
+
+
+def test_metadata_counts_towards_what_a_batch_holds(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[int] = []
+    insert = documents.insert
+
+    def counting(connection: sa.Connection, collection_id: int, new: NewDocuments, moment: str) -> object:
+        entered.append(len(new.ids))
+        return insert(connection, collection_id, new, moment)
+
+    monkeypatch.setattr(documents, "insert", counting)
+    monkeypatch.setattr("nearsay.indexer.ingest._BATCH_CHARACTERS", 1_000)
+    notes = library.collection("notes", chunking="none")
+    notes.add_rows({"id": str(number), "text": "short", "remark": "r" * 300} for number in range(20))
+    assert sum(entered) == 20
+    assert max(entered) == 4
 
 
 def test_a_million_ids_do_not_fill_the_memory() -> None:
