@@ -231,9 +231,43 @@ def clusters() -> list[str]:
     )
 
 
+def exploring() -> list[str]:
+    """Seconds and the most memory of clusterings and of closest pairs, by how many vectors."""
+    clusterings = results("clusters")["scale"]["sizes"]
+    pairs = {found["vectors"]: found["ways"] for found in results("pairs")["from_vectors"]}
+    sizes = sorted({int(size) for size in clusterings} | set(pairs))
+
+    def clustered(method: str, size: int) -> str:
+        found = clusterings.get(str(size), {}).get("methods", {}).get(method)
+        if found is None:
+            return ""
+        return f"{found['seconds']['median']:,.0f} s, {found['peak_mb']['median'] / 1e3:.1f} GB"
+
+    def paired(way: str, size: int) -> str:
+        found = pairs.get(size, {}).get(way, {})
+        return f"{found['seconds']:,.0f} s, {found['peak_gb']:.1f} GB" if "seconds" in found else ""
+
+    methods = {
+        "clusters, the default": "nearsay (the default)",
+        "clusters, k-means": "nearsay kmeans",
+        "clusters, communities over .75": "nearsay communities",
+        "BERTopic": "BERTopic",
+    }
+    ways = {
+        "closest pairs, every two compared": "pairs-exact",
+        "closest pairs, through lists": "pairs-lists",
+    }
+    return table(
+        ("seconds and the most memory, 2 cores", *(f"{size:,} vectors" for size in sizes)),
+        *((said, *(clustered(method, size) for size in sizes)) for said, method in methods.items()),
+        *((said, *(paired(way, size) for size in sizes)) for said, way in ways.items()),
+    )
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "clusters": clusters,
     "encoding": encoding,
+    "exploring": exploring,
     "filters": filters,
     "indexing": indexing,
     "modes": modes,
