@@ -2,13 +2,13 @@
 
 from typing import Final
 
-__all__ = ["encoding_hint", "likely_encoding"]
+__all__ = ["USUAL_ENCODINGS", "encoding_hint", "likely_encoding"]
 
 # Encodings that people have. Charset-normalizer knows a hundred, and on little text prefers odd ones.
-_USUAL: Final = [
+USUAL_ENCODINGS: Final = (
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "mac_roman"),
     *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "utf_8"),
-]
+)
 
 
 def likely_encoding(sample: bytes, but: str) -> str | None:
@@ -18,7 +18,7 @@ def likely_encoding(sample: bytes, but: str) -> str | None:
     """
     from charset_normalizer import from_bytes
 
-    matches = from_bytes(sample, cp_isolation=_USUAL)
+    matches = from_bytes(sample, cp_isolation=list(USUAL_ENCODINGS))
     best = matches.best()
     if best is None:
         return None

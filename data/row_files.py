@@ -45,37 +45,40 @@ def file_rows(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]]]:
         yield item
 
 
-def rows_and_faults(path: str | Path) -> Iterator[tuple[int, Mapping[str, object]] | Fault]:
+def rows_and_faults(
+    path: str | Path, encoding: str | None = None
+) -> Iterator[tuple[int, Mapping[str, object]] | Fault]:
     """Read rows as `file_rows` does, with a Fault in the place of each row that cannot be read.
 
+    encoding: of tsv, csv and jsonl; UTF-8, or what the file's mark says, if left out
     BadInputError for what spoils more than a row: no file, no header, a kind of file that has no rows, and
     damage after which nothing can be read (a cut .gz), because nobody knows how much is missing.
     """
-    for item in _rows(path):
+    for item in _rows(path, encoding):
         if isinstance(item, Fault) and item.reason.endswith(_REST_LOST):
             raise BadInputError(f"{item}. Get the file again")
         yield item
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, str] | Fault]:
+def _lines(path: str | Path, encoding: str | None = None) -> Iterator[tuple[int, str] | Fault]:
     place = _file(path)
     try:
         with place.open("rb") as file:
             stream = uncompressed(counted(file, lambda _: None), expected=place.suffix.lower() == ".gz")
-            yield from Lines(stream, name=str(path), encoding=None, limit=_MAX_ROW_BYTES)
+            yield from Lines(stream, name=str(path), encoding=encoding, limit=_MAX_ROW_BYTES)
     except DamagedStreamError as error:
         raise BadInputError(f"{path}: {error}. Get the file again") from error
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror or error}. Check the file") from error
 
 
-def _rows(path: str | Path) -> Iterator[_Item]:
+def _rows(path: str | Path, encoding: str | None) -> Iterator[_Item]:
     kind = format_of(Path(path))
     if kind is Format.JSONL:
-        for row in json_rows(_lines(path), str(path)):
+        for row in json_rows(_lines(path, encoding), str(path)):
             yield row if isinstance(row, Fault) else (row[0], row[1])
     elif kind in {Format.TSV, Format.CSV}:
-        yield from _delimited(path, quoted=kind is Format.CSV)
+        yield from _delimited(path, encoding, quoted=kind is Format.CSV)
     elif kind is Format.PARQUET:
         yield from _parquet(path)
     else:
@@ -84,9 +87,9 @@ def _rows(path: str | Path) -> Iterator[_Item]:
         )
 
 
-def _delimited(path: str | Path, *, quoted: bool) -> Iterator[_Item]:
+def _delimited(path: str | Path, encoding: str | None, *, quoted: bool) -> Iterator[_Item]:
     table = DelimitedRows(
-        _after_a_readable_line(_lines(path)),
+        _after_a_readable_line(_lines(path, encoding)),
         name=str(path),
         quoted=quoted,
         delimiter=None,

@@ -9,6 +9,7 @@ import streamlit as st
 
 from nearsay.app.ui.door import let_in
 from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import is_there, opened
 from nearsay.app.ui.page_link import NEXT_COLLECTION
 from nearsay.app.ui.settings import Settings
@@ -96,6 +97,9 @@ def _sidebar(settings: Settings, library: Library) -> None:
             _to_address()
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
+    if names and wanted and wanted not in names:  # a link that is old, or it was deleted meanwhile
+        said = f"There is no collection '{wanted}' here any more. This is '{st.session_state['collection']}'."
+        st.warning(as_markdown(said), icon=":material/warning:")
 
 
 def _to_address() -> None:

@@ -11,6 +11,8 @@ STYLE = """<style>
 .ns-card .ns-rank { opacity: .6; min-width: 1.2rem; font-variant-numeric: tabular-nums; }
 .ns-card .ns-title { font-weight: 600; font-size: 1.05rem; flex: 1 1 14rem; }
 .ns-card .ns-score { font-size: .85rem; opacity: .8; font-variant-numeric: tabular-nums; }
+[data-testid="stPageLink"] a:focus-visible, [data-testid="stSidebarNavLink"]:focus-visible {
+  outline: 2px solid #3B82F6; outline-offset: -2px; }
 .ns-card .ns-text { margin-top: .3rem; white-space: pre-line; max-width: 75em; }
 .ns-card .ns-meta { margin-top: .35rem; font-size: .85rem; opacity: .75; }
 .ns-card mark { color: inherit; border-radius: .2rem; padding: .05rem .05rem; background: transparent; }

@@ -9,7 +9,7 @@ THEME: dict[str, object] = {
     "theme.light.secondaryBackgroundColor": "#F2F4F7",
     "theme.light.textColor": "#1B2430",
     "theme.light.linkColor": "#1F5FAF",
-    "theme.dark.primaryColor": "#6FA8EF",
+    "theme.dark.primaryColor": "#3372CE",
     "theme.dark.backgroundColor": "#11161D",
     "theme.dark.secondaryBackgroundColor": "#1B222C",
     "theme.dark.textColor": "#E6EAF0",

@@ -23,6 +23,7 @@ class AddChoices:
     title: str | None = None
     metadata: tuple[str, ...] | None = None  # fields to keep beside; None: all others
     whole_file: bool = False
+    encoding: str | None = None  # of the files' bytes; None: UTF-8, or what their mark says
     chunking: str | None = None
     encoder: str | None = None
     near_duplicates: str | None = None
@@ -54,6 +55,7 @@ class AddChoices:
             title=self.title,
             metadata=self.metadata,
             whole_file=self.whole_file,
+            encoding=self.encoding,
             relative_to=self.relative_to,
         )
 
@@ -64,6 +66,7 @@ class AddChoices:
             ("--id", self.id),
             ("--title", self.title),
             ("--metadata", None if self.metadata is None else ",".join(self.metadata)),
+            ("--encoding", self.encoding),
             ("--chunking", self.chunking),
             ("--encoder", self.encoder),
             ("--near-duplicates", self.near_duplicates),

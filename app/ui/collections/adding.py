@@ -11,10 +11,11 @@ from nearsay.app.ui.collections.add_choices import AddChoices
 from nearsay.app.ui.collections.adding_options import ask_how, files_are_text
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES
-from nearsay.app.ui.collections.fields_choice import ask_fields, show_first_documents
+from nearsay.app.ui.collections.fields_choice import ask_encoding, ask_fields, show_first_documents
 from nearsay.app.ui.collections.preview import FilesSeen, look_at
 from nearsay.app.ui.collections.staging import staged
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.visit import Visit
@@ -68,7 +69,7 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
 
 
 def _target(visit: Visit) -> tuple[str, bool]:
-    """The collection's name, and whether it has still to be made."""
+    """The collection's name, "" while there is none that can be, and whether it has still to be made."""
     names = visit.library.names()
     left, right = st.columns(2) if names else (st.container(), st.container())
     into = NEW
@@ -91,10 +92,14 @@ def _target(visit: Visit) -> tuple[str, bool]:
         help="Up to 100 letters, digits, '-', '_' and '.', a letter or digit first.",
     )
     name = (name or "").strip()
-    if name:
+    try:
         if name in names:
             raise BadInputError(f"there is a collection '{name}' already. Choose it to add to it")
-        visit.library.collection(name)  # the library's own rule for names
+        if name:
+            visit.library.collection(name)  # the library's own rule for names
+    except NearsayError as error:  # a name to be written otherwise: the files that were chosen stay
+        say_error(error)
+        return "", True
     return name, True
 
 
@@ -131,7 +136,7 @@ def _folder() -> tuple[tuple[Path, ...], Path | None] | None:
         return None
     place = Path(typed.strip()).expanduser()
     if not place.is_absolute():
-        raise BadInputError(f"{place} is no whole path. Begin it with /")
+        raise BadInputError(f"'{place}' is no whole path. Begin it with /")
     if not place.exists():
         raise BadInputError(f"{place} is not there. Check the name")
     return (place,), None
@@ -145,6 +150,9 @@ def _choices(
     first = _seen(sources, ReadOptions(relative_to=relative))
     st.markdown(f"**{as_markdown(_held(first))}**")
     whole_file = files_are_text(first)
+    encoding = ask_encoding(first, key=str(sources[0]))
+    if encoding is not None:
+        first = _seen(sources, ReadOptions(relative_to=relative, encoding=encoding))
     fields = ask_fields(first, key=str(sources[0]))
     how = ask_how(visit, None if is_new else visit.library.collection(collection))
     choices = AddChoices(
@@ -156,6 +164,7 @@ def _choices(
         title=fields.title,
         metadata=fields.metadata,
         whole_file=whole_file,
+        encoding=encoding,
         chunking=how.chunking,
         encoder=how.encoder,
         near_duplicates=how.near_duplicates,

@@ -12,7 +12,7 @@ from nearsay.app.ui.collections.uploads import Uploads
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
 from nearsay.app.ui.page_link import link_to, open_page
-from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
+from nearsay.app.ui.runs.watching import followed, running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 
@@ -62,6 +62,8 @@ def show_at_work(visit: Visit) -> bool:
     for run in at_work:
         watch_run(visit, run.number, place="collections")
     asked = _asked(visit)
+    if at_work and asked is None:  # who comes while it is at work sees how it ends, too
+        st.query_params["run"] = str(at_work[0].number)
     if asked is not None and asked.number not in {run.number for run in at_work}:
         _show_ended(visit, asked)
     return bool(at_work)
@@ -72,7 +74,7 @@ def _asked(visit: Visit) -> Run | None:
     if not number.isdecimal() or len(number) > 15:
         return None
     try:
-        run = runs_of(visit).get(int(number))
+        run = followed(visit, runs_of(visit).get(int(number)))
     except BadInputError:
         return None
     return run if run.kind in _SHOWN else None

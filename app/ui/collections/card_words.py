@@ -35,7 +35,8 @@ def to_be_told(found: CollectionOverview) -> list[str]:
     if found.waiting and found.documents:
         said.append(
             f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is under way "
-            "or was stopped. Mend the live generation under Generations to go on with it."
+            "or was stopped. A stopped one goes on if the same is added again, or resumed on the page Runs; "
+            "mending the live generation under Generations embeds what it had read."
         )
     if found.live is not None:
         warning = Plan.from_json(found.live.plan).warning(found.name)

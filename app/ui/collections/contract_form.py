@@ -6,7 +6,9 @@ from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.tune_arguments import tune_arguments
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.overview import CollectionOverview
 from nearsay.indexer.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.plans.contract import memory_text
@@ -20,8 +22,9 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
     with st.expander("Tune: the fastest index that keeps a contract", icon=":material/speed:"):
         if found.passages <= EXACT_UP_TO:
             st.caption(
-                f"At {found.passages:,} passages everything is compared exactly; an index helps from about "
-                f"{EXACT_UP_TO:,} on. What you say here is kept for then."
+                f"Up to about {EXACT_UP_TO:,} passages, {found.passages:,} here, comparing all of them takes "
+                "milliseconds, and an index is measured only if you ask for it here. The contract holds from "
+                "then on, however large the collection grows."
             )
         with st.form(f"tune-{found.name}", border=False), st.container(horizontal=True):
             recall = st.number_input(
@@ -49,7 +52,11 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
                 width=160,
             )
             sent = st.form_submit_button("Measure and choose", icon=":material/speed:")
-        arguments = tune_arguments(found.name, recall, int(at), memory)
+        try:
+            arguments = tune_arguments(found.name, recall, int(at), memory)
+        except NearsayError as error:  # what stands below the form stays
+            say_error(error)
+            return
         if sent:
             title = f"Tune {found.name}"
             start(visit, RunKind.TUNE, arguments, title=title, collection=found.name)

@@ -1,4 +1,4 @@
-"""Which field of a table is the text, which the id: guessed by the readers, and chosen by the visitor."""
+"""How files are read, and which field is the text: guessed by the readers, chosen by the visitor."""
 
 import json
 from dataclasses import dataclass
@@ -8,8 +8,9 @@ import streamlit as st
 from nearsay.app.ui.collections.preview import FilesSeen, Table
 from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.data.encoding_guess import USUAL_ENCODINGS
 
-__all__ = ["FieldsChoice", "ask_fields", "show_first_documents"]
+__all__ = ["FieldsChoice", "ask_encoding", "ask_fields", "show_first_documents"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,24 @@ class FieldsChoice:
     title: str | None = None
     metadata: tuple[str, ...] | None = None
     known: bool = True  # whether the text is: it can be added
+
+
+def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
+    """Ask, where a file is not in UTF-8; None: UTF-8, or what its mark says. key: tells these files."""
+    likely = seen.encoding
+    if likely is None:
+        return None
+    labels = {None: "utf-8 (usual)", likely: f"{likely} (it looks like this)"}
+    others = [name for name in USUAL_ENCODINGS if name not in (likely, "utf_8")]
+    return st.selectbox(
+        "Encoding",
+        [*labels, *others],
+        key=f"add-encoding-{key}",
+        format_func=lambda name: labels.get(name, str(name)),
+        help="How letters are written as bytes: a file here is not in UTF-8. All of them are read in what is "
+        "chosen, so add files of another encoding by themselves.",
+        width=280,
+    )
 
 
 def ask_fields(seen: FilesSeen, *, key: str) -> FieldsChoice:

@@ -105,8 +105,8 @@ def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting
                 f"{one.contract}."
             )
         said.append(
-            f"Clusters and the map belong to generation {live.number}: make them anew afterwards. Roll back "
-            "to have them again."
+            f"Each generation has clusters and a map of its own: where generation {chosen.number} has none, "
+            f"make them anew. Those of generation {live.number} are kept with it."
         )
         said.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
     if waiting:

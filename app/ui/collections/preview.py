@@ -1,5 +1,6 @@
 """What files hold, as the readers understand them: their first rows, and which field is what."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from nearsay.app.ui.collections.odd_encoding import odd_encoding
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
@@ -48,6 +50,7 @@ class FilesSeen:
     notes: tuple[str, ...]  # what was passed over or guessed
     table: Table | None  # None: no file has named fields, or they differ from file to file
     tables_differ: bool
+    encoding: str | None = None  # that a file seems to be in which is not UTF-8
 
 
 def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
@@ -60,7 +63,8 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
     folder = None if options.relative_to is None else Path(options.relative_to)
     named = found if folder is None else [source.relative_to(folder) for source in found]
     opened = _some(found)
-    table, differ = _table(opened)
+    table, differ = _table(opened, options.encoding)
+    paths = [source.path for source in opened if source.path is not None]
     documents: list[Document] = []
     faults: list[Fault] = []
     said = dict.fromkeys(notes)
@@ -77,7 +81,8 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
             said |= dict.fromkeys(reading.notes)
         except BadInputError as error:
             if table is None or table.fields is not None:
-                faults.append(Fault(source.name, None, str(error).removeprefix(f"{source.name}: ")))
+                name = source.name if folder is None else source.relative_to(folder).name
+                faults.append(_as_fault(name, str(error)))
     counts = Counter(source.format for source in found if source.format is not None)
     return FilesSeen(
         files=len(named),
@@ -88,7 +93,16 @@ def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
         notes=tuple(said),
         table=table,
         tables_differ=differ,
+        encoding=next(filter(None, map(odd_encoding, paths)), None),
     )
+
+
+def _as_fault(name: str, said: str) -> Fault:
+    """What keeps a whole file from being read; it may begin with the file's name and a line."""
+    place = re.match(rf"{re.escape(name)}(?::(\d+))?: ", said)
+    if place is None:
+        return Fault(name, None, said)
+    return Fault(name, int(place[1]) if place[1] else None, said[place.end() :])
 
 
 def _some(found: Sequence[Source]) -> list[Source]:
@@ -99,13 +113,13 @@ def _some(found: Sequence[Source]) -> list[Source]:
     return [source for source in found if source in chosen]
 
 
-def _table(opened: Sequence[Source]) -> tuple[Table | None, bool]:
+def _table(opened: Sequence[Source], encoding: str | None) -> tuple[Table | None, bool]:
     tables: list[Table] = []
     for source in opened:
         if source.format is None or not source.format.is_table or source.path is None:
             continue
         try:
-            survey = _survey(source.path, source.format)
+            survey = _survey(source.path, source.format, encoding)
         except BadInputError:
             continue
         if survey is None:
@@ -130,8 +144,9 @@ def _table(opened: Sequence[Source]) -> tuple[Table | None, bool]:
     )
 
 
-def _survey(path: Path, kind: Format) -> FieldSurvey | None:
-    rows = [row[1] for row in islice(rows_and_faults(path), _SURVEYED) if not isinstance(row, Fault)]
+def _survey(path: Path, kind: Format, encoding: str | None) -> FieldSurvey | None:
+    first = islice(rows_and_faults(path, encoding), _SURVEYED)
+    rows = [row[1] for row in first if not isinstance(row, Fault)]
     if not rows:
         return None
     if kind in (Format.CSV, Format.TSV):

@@ -109,7 +109,7 @@ def _confirm(
         for said in promotion_changes(found.live, chosen, collection.browser.waiting(chosen)):
             st.markdown(f"- {as_markdown(said)}")
         with st.container(horizontal=True):
-            sure = st.button(what.split(maxsplit=1)[0], type="primary", key="rollout-sure")
+            sure = st.button(what.removesuffix(" to"), type="primary", key="rollout-sure")
             if st.button("Leave it", key="rollout-not"):
                 st.rerun()
         arguments = ["index", "promote", "--generation", str(chosen.number), "--", collection.name]

@@ -41,9 +41,8 @@ def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) 
         if other is None or hit.rank <= other[0].rank:
             hits[place_of(hit)] = (hit, left_side)
     rows = both_ranks(left.hits, right.hits)
-    if not rows or not st.toggle(
-        "Read and judge the passages", key="read", bind="query-params", help="What either side has found."
-    ):
+    label = "Read and judge the passages" if visit.may_write else "Read the passages"
+    if not rows or not st.toggle(label, key="read", bind="query-params", help="What either side has found."):
         return
     judged = judged_of(visit, query)
     chosen = [hits[place] for _, _, place in rows]

@@ -4,9 +4,9 @@ import importlib
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
+from nearsay.app.runs import RunKind, RunState
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import kept_run, running_runs, runs_of, watch_run
+from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.encoder_uses import known_encoders
 
@@ -53,12 +53,8 @@ def _list(visit: Visit) -> None:
 
 
 def _watch(visit: Visit) -> None:
-    """The measuring and embedding at work, and what was started here last, until it is put away."""
-    wanted = (RunKind.EVALUATE, RunKind.REBUILD)
-    numbers = [run.number for run in running_runs(visit) if run.kind in wanted]
-    mine = kept_run(visit, _STARTED)
-    if mine is not None and mine not in numbers:
-        numbers.append(mine)
+    """The measuring and embedding at work, and what was started or seen here, until it is put away."""
+    numbers, mine = to_watch(visit, _STARTED, (RunKind.EVALUATE, RunKind.REBUILD))
     for number in numbers:
         watch_run(visit, number, place="enc", log=2)
     if mine is not None:
@@ -66,7 +62,7 @@ def _watch(visit: Visit) -> None:
         if not run.state.ended:
             return
         with st.container(horizontal=True):
-            if run.kind is RunKind.REBUILD and run.collection is not None:
+            if run.kind is RunKind.REBUILD and run.state is RunState.DONE and run.collection is not None:
                 label = "Promote it on the page Collections"
                 link_to(
                     "collections",

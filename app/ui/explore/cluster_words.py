@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from nearsay.app.ui.collections.card_words import counted
 from nearsay.indexer.clusters.clustering import Cluster, Clustering
 from nearsay.indexer.clusters.matching import Movement
 from nearsay.indexer.clusters.options import ClusterMethod
@@ -53,7 +54,7 @@ def _value(each: Cluster, name: str) -> float:
 def share_words(each: Cluster, everything: int) -> str:
     """How large a cluster is and how tight: "412 passages (1.6%), cohesion 0.62, silhouette 0.05"."""
     parts = [
-        f"{each.size:,} passages ({each.size / max(everything, 1):.1%})",
+        f"{counted(each.size, 'passage')} ({each.size / max(everything, 1):.1%})",
         f"cohesion {each.cohesion:.2f}",
     ]
     if each.silhouette is not None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.collections.card_words import counted
+from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.cluster_card import cluster_card
 from nearsay.app.ui.explore.cluster_form import cluster_form
@@ -71,8 +73,9 @@ def _export(visit: Visit, found: Clustering) -> None:
     arguments = ["explore", "clusters", visit.name or "", "--out", f"{visit.name}-clusters.csv"]
     if found.passages > _MOST_EXPORTED:
         st.caption(
-            f"A file of so many passages is written by the command {as_markdown(' '.join(arguments))}."
+            "A file of every passage with its cluster is written by a command, since there are so many."
         )
+        show_command(visit, arguments)
         return
     st.download_button(
         "Every passage with its cluster",
@@ -95,7 +98,7 @@ def members_file(visit: Visit) -> bytes:
 
 def _newer(visit: Visit, found: Clustering) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"{found.newer:,} passages came since and are in no cluster yet.")
+        st.info(f"{counted(found.newer, 'passage')} came since, in no cluster yet.")
         at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.CLUSTER))
         if visit.may_write and not at_work and st.button("Put them in", key="cl_newer"):
             visit.check_writing()
@@ -130,7 +133,7 @@ def _cards(visit: Visit, found: Clustering) -> None:
 
 
 def _two_columns(visit: Visit, found: Clustering, shown: Sequence[Cluster]) -> None:
-    """Row by row: so their order is that of the list on a phone, too, where columns stand below each other."""
+    """Row by row, so that their order stays that of the list on a phone, too, where there is one column."""
     for start in range(0, len(shown), 2):
         for column, each in zip(st.columns(2), shown[start : start + 2], strict=False):
             with column:

@@ -8,6 +8,7 @@ from functools import partial
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.duplicate_group import apart_of, show_group
@@ -97,7 +98,8 @@ def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
     for note in found.notes:
         st.caption(as_markdown(note[:1].upper() + note[1:]))
     if hidden:
-        st.caption(f"{hidden:,} groups are hidden in this session: you said that they are no duplicates.")
+        said = "of which you said that they are no duplicates."
+        st.caption(f"Hidden in this session: {counted(hidden, 'group')} {said}")
     if not groups:
         st.success("No two documents are that similar.", icon=":material/check_circle:")
         return

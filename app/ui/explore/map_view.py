@@ -6,6 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from nearsay.app.runs import RunKind
+from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.links import like_link
@@ -103,7 +104,7 @@ def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
     newer = visit.collection.snapshot().searchable - mapped
     if newer > 0:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.info(f"{newer:,} passages came after the map and are not on it.")
+            st.info(f"{counted(newer, 'passage')} came after the map, not on it yet.")
             _start(visit, "Place them")
     if len(shown) < mapped:
         st.caption(
@@ -136,7 +137,7 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
         st.caption("Draw around passages with the lasso or the box to see them in a table.")
         return
     documents = documents_of(shown.drawn, places)
-    st.subheader(f"{len(places):,} passages of {len(documents):,} documents selected")
+    st.subheader(f"{counted(len(places), 'passage')} of {counted(len(documents), 'document')} selected")
     rows = rows_at(shown.drawn, places[:_SHOWN])
     st.dataframe(
         [{name: _plain(value) for name, value in row.items()} for row in rows],
@@ -161,7 +162,7 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
                 on_click="ignore",
             )
         if visit.may_write and st.button(
-            f"Remove {len(documents):,} documents …", icon=":material/delete:", key="map_remove"
+            f"Remove {counted(len(documents), 'document')} …", icon=":material/delete:", key="map_remove"
         ):
             ask_to_remove(visit, documents)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.explore.removing import names_html
@@ -24,13 +25,13 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
         merged = _merged(visit.collection, stays, gone)
         st.markdown(f"**{as_markdown(kept.title or kept.id)}** stays with its own title and text.")
         st.html(merged_html(merged))
-        st.markdown(f"**{len(gone):,} documents** are removed with all their passages:")
+        st.markdown(f"Removed with all passages: **{counted(len(gone), 'document')}**")
         st.html(names_html(gone))
         with st.container(horizontal=True):
             if st.button("Merge them", type="primary", key="merge_yes", icon=":material/merge:"):
                 visit.check_writing()
                 removed = merge(visit.collection, stays, gone)
-                st.toast(f"Merged; {removed:,} documents removed.", icon=":material/merge:")
+                st.toast(f"Merged; {counted(removed, 'document')} removed.", icon=":material/merge:")
                 st.rerun()
             if st.button("Leave them", key="merge_no"):
                 st.rerun()

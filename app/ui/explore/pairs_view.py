@@ -53,8 +53,8 @@ def pair_rows(pairs: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
         {"cosine": round(float(pair["cosine"]), 4)}
         | {
             f"{side}{name}": pair[side][field]
+            for name, field in (("", "title"), (" text", "text"), (" id", "id"))
             for side in ("first", "second")
-            for name, field in (("", "title"), (" id", "id"), (" text", "text"))
         }
         for pair in pairs
     ]
@@ -71,7 +71,13 @@ def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
         key=f"pairs_table_{visit.name}_{len(pairs)}",  # a row that was chosen is one of these pairs
         on_select="rerun",
         selection_mode="single-row",
-        column_config={"cosine": st.column_config.NumberColumn("cosine", format="%.4f", width="small")},
+        column_config={
+            "cosine": st.column_config.NumberColumn("cosine", format="%.4f", width="small"),
+            "first": st.column_config.TextColumn("first", width="medium"),
+            "second": st.column_config.TextColumn("second", width="medium"),
+            "first text": st.column_config.TextColumn("first text", width="medium"),
+            "second text": st.column_config.TextColumn("second text", width="medium"),
+        },
     )
     st.download_button(
         "CSV",

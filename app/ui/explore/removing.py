@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
@@ -17,7 +18,7 @@ _NAMED = 50  # documents that are named one by one
 def ask_to_remove(visit: Visit, ids: Sequence[str], why: str = "") -> None:
     """Ask, with the documents named; yes removes them."""
     with telling_errors():
-        st.markdown(f"**{len(ids):,} documents** leave the collection with all their passages. {why}".strip())
+        st.markdown(f"Removed with all passages: **{counted(len(ids), 'document')}**. {why}".strip())
         st.html(names_html(ids))
         with st.container(horizontal=True):
             if st.button("Remove them", type="primary", key="remove_yes", icon=":material/delete:"):
@@ -32,7 +33,7 @@ def remove_and_say(visit: Visit, ids: Sequence[str]) -> None:
     visit.check_writing()
     with st.spinner("Removing …"):
         removed = visit.collection.remove(ids)
-    st.toast(f"{removed:,} documents removed.", icon=":material/delete:")
+    st.toast(f"{counted(removed, 'document')} removed.", icon=":material/delete:")
 
 
 def names_html(ids: Sequence[str]) -> str:

@@ -8,17 +8,19 @@ for run in running_runs(visit, visit.name):  # after a reload: what is still at 
     watch_run(visit, run.number)
 """
 
+from collections.abc import Collection
+
 import streamlit as st
 
 from nearsay.app.cli.printing import visible
-from nearsay.app.runs import Run, RunProgress, Runs, RunState
+from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.runs.words import STATE_COLOURS, STATE_ICONS, duration, progress_words, took
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 
-__all__ = ["kept_run", "running_runs", "runs_of", "successor", "watch_run"]
+__all__ = ["followed", "running_runs", "runs_of", "successor", "to_watch", "watch_run"]
 
 _CAN_GO_ON = (RunState.FAILED, RunState.CANCELLED, RunState.INTERRUPTED)
 _UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
@@ -41,17 +43,31 @@ def running_runs(visit: Visit, collection: str | None = None) -> list[Run]:
     return sorted({run.number: run for run in found}.values(), key=lambda run: -run.number)
 
 
-def kept_run(visit: Visit, name: str) -> int | None:
-    """The run whose number the session keeps under a name; forgotten once it was removed elsewhere."""
-    number: int | None = st.session_state.get(name)
-    if number is None:
-        return None
-    try:
-        runs_of(visit).get(number)
-    except BadInputError:
-        del st.session_state[name]
-        return None
-    return number
+def to_watch(visit: Visit, name: str, kinds: Collection[RunKind]) -> tuple[list[int], int | None]:
+    """The runs of these kinds that are at work, and the one that the session keeps under a name.
+
+    The kept one is the last that was started here; who comes while one is at work sees how it ends, too. One
+    that was resumed gives its place to the run that goes on with it, one that was removed is forgotten. It
+    is among the numbers, too.
+    """
+    numbers = [run.number for run in running_runs(visit) if run.kind in kinds]
+    mine: int | None = st.session_state.get(name)
+    if mine is not None:
+        try:
+            mine = followed(visit, runs_of(visit).get(mine)).number
+        except BadInputError:
+            mine = None
+    if mine is None and numbers:
+        mine = numbers[0]
+    st.session_state[name] = mine
+    return numbers if mine is None or mine in numbers else [*numbers, mine], mine
+
+
+def followed(visit: Visit, run: Run) -> Run:
+    """The last that goes on with a run, if it was resumed; else the run itself."""
+    if run.state not in _CAN_GO_ON:
+        return run
+    return successor(visit, run.number) or run
 
 
 def successor(visit: Visit, number: int) -> Run | None:
@@ -82,14 +98,15 @@ def watch_run(
     log:     lines of the log that are shown while it works
     done:    what is said of success, as plain text; "Done." and how long it took if left out
     command: show the same as a command line
-    follow:  of a run that was resumed, show the one that goes on with it
+    follow:  of a run that was resumed, show the one that goes on with it; without, the page is one whose
+             address names the run, and Resume changes it
     """
     run = runs_of(visit).get(number)
-    if follow and run.state in _CAN_GO_ON:
-        run = successor(visit, number) or run
+    if follow:
+        run = followed(visit, run)
     with st.container(border=True):
         if run.state.ended:
-            _ended(visit, run, place, log, done)
+            _ended(visit, run, place, log, done, follow=follow)
         else:
             _at_work(visit, run.number, place, log)
         if command:
@@ -131,7 +148,7 @@ def _cancel(visit: Visit, number: int) -> None:
     runs_of(visit).cancel(number)
 
 
-def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None) -> None:
+def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None, *, follow: bool) -> None:
     _head(run)
     seconds = took(run)
     time = "" if seconds is None else f" after {duration(seconds)}"
@@ -155,7 +172,9 @@ def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None) -> No
         key = f"resume{place}-{run.number}"
         if st.button("Resume", key=key, icon=":material/resume:", help=help_):
             visit.check_writing()
-            runs_of(visit).resume(run.number)
+            following = runs_of(visit).resume(run.number)
+            if not follow:
+                st.query_params["run"] = str(following.number)
             st.rerun()
 
 

@@ -16,7 +16,9 @@ from nearsay.data.samples import folder as sample_folder
 from nearsay.data.samples import sample_file
 from nearsay.indexer.judgements.judgement import JudgementCounts
 
-__all__ = ["choose_examples", "choose_texts", "keep_upload", "kept_files", "typed_paths"]
+__all__ = ["NOTHING_CHOSEN", "choose_examples", "choose_texts", "keep_upload", "kept_files", "typed_paths"]
+
+NOTHING_CHOSEN = "Choose first, above, what it learns from."
 
 _UPLOAD, _KEPT, _PATH, _JUDGED, _SAMPLE, _COLLECTION = (
     "Upload",

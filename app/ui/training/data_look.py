@@ -1,5 +1,6 @@
 """A look at data to learn from: what it is taken for, its first rows, how many there are."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,6 +17,11 @@ from nearsay.training.sentence.objectives.kind import ObjectiveKind, kind_to_lea
 __all__ = ["KINDS", "OBJECTIVES", "ExamplesLook", "fitting_objectives", "look_at_examples"]
 
 _ROWS: Final = 6  # shown
+_OPTION: Final = re.compile(r"[ (]--[a-z]")
+_REMEDY: Final = (
+    "Let the file's first line call the texts anchor and positive, or anchor, positive and negative; scored "
+    "pairs sentence1, sentence2 and score"
+)
 _READ_WHOLE: Final = 16 * 2**20  # bytes; of a larger file the first rows alone are looked at
 
 KINDS: Final = {
@@ -54,7 +60,7 @@ class ExamplesLook:
 
 
 def look_at_examples(path: Path) -> ExamplesLook:
-    """Read a file of sentence examples as the training will; BadInputError if it cannot be.
+    """Read a file of sentence examples as the training will; BadInputError, in words of the page, if not.
 
     Of a file of more than 16 MB the first rows alone are read, as they are.
     """
@@ -62,7 +68,10 @@ def look_at_examples(path: Path) -> ExamplesLook:
         return ExamplesLook(path.name, None, None, (), ("a folder: titles are paired with their texts",))
     if path.stat().st_size > _READ_WHOLE:
         return ExamplesLook(path.name, None, None, tuple(_first_rows(path)), ())
-    examples = read_sentence_examples(path)
+    try:
+        examples = read_sentence_examples(path)
+    except BadInputError as error:
+        raise BadInputError(_in_the_page_s_words(str(error), path)) from error
     notes = tuple(note.removeprefix(f"{path}: ") for note in examples.notes)
     return ExamplesLook(path.name, examples.kind, len(examples), tuple(_rows(examples)), notes)
 
@@ -79,6 +88,16 @@ def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
             continue
         fitting.append((any(turned), objective))
     return [objective for _, objective in sorted(fitting, key=lambda each: each[0])]
+
+
+def _in_the_page_s_words(message: str, path: Path) -> str:
+    """An error of a file without the place where it was kept, and without options, which the page has not."""
+    said = message.replace(str(path), path.name)
+    option = _OPTION.search(said)
+    if option is None:
+        return said
+    end = max(said.rfind(mark, 0, option.start()) for mark in (". ", "; "))
+    return f"{said[:end] if end > 0 else said}. {_REMEDY}"
 
 
 def _rows(examples: SentenceExamples) -> list[dict[str, str]]:

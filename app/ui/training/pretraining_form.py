@@ -7,7 +7,7 @@ import streamlit as st
 from nearsay.app.cli.train_pretrain import pretrain
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.training.choosing import choose_texts, keep_upload, kept_files
+from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts, keep_upload, kept_files
 from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual
 from nearsay.app.ui.training.shelf import Made, Shelf, made, new_folder_for
 from nearsay.app.ui.training.starting import start_run
@@ -68,6 +68,8 @@ def pretraining_form(visit: Visit) -> None:
                 help="Text that it never learns from, on which it is measured; curves tell of overfitting.",
             )
         asked = st.form_submit_button("Start pretraining", type="primary", disabled=not texts)
+        if not texts:
+            st.caption(NOTHING_CHOSEN)
     if asked:
         out = new_folder_for(home, Shelf.BERTS, name.strip())
         if not held_out:

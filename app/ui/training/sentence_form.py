@@ -9,7 +9,7 @@ import streamlit as st
 from nearsay.app.cli.train_sentence import sentence
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.training.bases import bases
-from nearsay.app.ui.training.choosing import choose_examples, keep_upload
+from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_examples, keep_upload
 from nearsay.app.ui.training.command_options import arguments_of, choices_of
 from nearsay.app.ui.training.data_look import OBJECTIVES, fitting_objectives
 from nearsay.app.ui.training.evaluation_sets import evaluation_sets, spec_of
@@ -56,6 +56,8 @@ def sentence_form(visit: Visit) -> None:
         with st.expander("More choices"):
             chosen |= _learning(kinds) | _structure(visit)
         asked = st.form_submit_button("Start training", type="primary", disabled=not files)
+        if not files:
+            st.caption(NOTHING_CHOSEN)
     if asked:
         out = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, name.strip())
         dev = None if measured.dev == _NONE else spec_of(visit, measured.dev)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind, RunState
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import kept_run, running_runs, runs_of, watch_run
+from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
 from nearsay.app.ui.visit import Visit
 
 __all__ = ["start_run", "watch_started"]
@@ -33,11 +33,8 @@ def start_run(
 
 
 def watch_started(visit: Visit) -> None:
-    """The trainings at work, and what was started last in this session, until it is put away."""
-    numbers = [run.number for run in running_runs(visit) if run.kind in _WATCHED]
-    mine = kept_run(visit, _STARTED)
-    if mine is not None and mine not in numbers:
-        numbers.append(mine)
+    """The trainings at work, and what was started or seen at work in this session, until it is put away."""
+    numbers, mine = to_watch(visit, _STARTED, _WATCHED)
     for number in numbers:
         watch_run(visit, number, log=4)
         with st.container(horizontal=True):

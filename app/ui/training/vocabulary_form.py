@@ -4,7 +4,7 @@ import streamlit as st
 
 from nearsay.app.cli.train_vocabulary import vocabulary
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.training.choosing import choose_texts
+from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts
 from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual
 from nearsay.app.ui.training.shelf import Shelf, new_folder_for
 from nearsay.app.ui.training.starting import start_run
@@ -64,6 +64,8 @@ def vocabulary_form(visit: Visit) -> None:
                 help="Different characters that have pieces; words with rarer ones become unknown.",
             )
         asked = st.form_submit_button("Make the vocabulary", type="primary", disabled=not texts)
+        if not texts:
+            st.caption(NOTHING_CHOSEN)
     if asked:
         out = new_folder_for(visit.library.store.folder, Shelf.VOCABULARIES, name.strip())
         chosen = {

@@ -74,9 +74,14 @@ def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page,
     app.query_params["collection"] = "samples"  # a link
     app.run()
     assert app.sidebar.selectbox[0].value == "samples"
+    assert not app.warning
     app.query_params["collection"] = "a collection that is not there"
     app.run()
     assert app.query_params["collection"] == "samples"
+    (told,) = app.warning
+    said = told.value.replace("\\", "")
+    assert "no collection 'a collection that is not there' here any more. This is 'samples'" in said
+    assert not app.run().warning
 
 
 def test_no_page_reads_html_or_markdown_of_others():

@@ -27,6 +27,7 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
         title="head",
         metadata=("year", "venue"),
         whole_file=True,
+        encoding="cp1252",
         chunking="tokens:200",
         encoder="/models/mine",
         near_duplicates="skip",
@@ -37,7 +38,7 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
     said = " ".join(arguments)
     for part in (
         *("--text body", "--id key", "--title head", "--metadata year,venue", "--whole-file"),
-        *("--chunking tokens:200", "--encoder /models/mine", "--near-duplicates skip"),
+        *("--encoding cp1252", "--chunking tokens:200", "--encoder /models/mine", "--near-duplicates skip"),
         *("--near-duplicate-threshold 0.9", f"--relative-to {tmp_path}"),
     ):
         assert part in said

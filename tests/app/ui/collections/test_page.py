@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from nearsay.app.runs import RunKind, Runs
 from nearsay.app.runs.command_line import checked
+from nearsay.app.ui.collections import at_work
 from nearsay.app.ui.collections.uploads import Upload, Uploads
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
@@ -205,6 +206,50 @@ def test_a_name_is_checked_before_anything_is_done(page: Page, name: str, said: 
     assert said.lower() in _said(app).lower()
 
 
+def test_a_name_that_cannot_be_takes_nothing_of_the_form_away(page: Page, rows: Path) -> None:
+    app = page("collections", see="Add", add_from="A folder", state={"add_name": "pumps"})
+    app.text_input(key="add_folder").input(str(rows)).run()
+    app.text_input(key="add_name").input("my pumps").run()
+    assert "'my pumps' is not a name for a collection" in _said(app)
+    assert app.text_input(key="add_folder").value == str(rows)
+    assert app.button(key="add-start").disabled
+    app.text_input(key="add_name").input("my-pumps").run()
+    assert not app.error
+    assert app.button(key="add-start").label.replace("\\", "") == "Add rows to my-pumps"
+
+
+def test_files_in_another_encoding_are_added_as_what_is_chosen(
+    page: Page, started: list[list[str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "menu.csv"
+    file.write_bytes("text;größe\nDer Käse reift im kühlen Keller.;klein\n".encode("cp1252"))
+    app = page("collections", see="Add", add_from="A folder", state={"add_name": "menu"})
+    app.text_input(key="add_folder").input(str(file)).run()
+    assert "is not utf-8" in _said(app)
+    (encoding,) = [box for box in app.selectbox if box.label == "Encoding"]
+    assert encoding.value is None
+    encoding.select("cp1252").run()
+    assert not app.warning
+    assert app.dataframe[0].value["text"].tolist() == ["Der Käse reift im kühlen Keller."]
+    assert "größe" in app.dataframe[0].value["metadata"][0]
+    _press(app, "Add menu.csv to menu")
+    assert started[0][:6] == ["index", "add", "--text", "text", "--encoding", "cp1252"]
+
+
+def test_who_comes_while_it_is_at_work_sees_how_it_ended(
+    page: Page, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _library(settings) as library:
+        runs = Runs(library)
+        run = runs.wait(runs.start(RunKind.OTHER, ["index", "list"], title="Look").number)
+    with monkeypatch.context() as while_at_work:
+        while_at_work.setattr(at_work, "running_runs", lambda _: [run])
+        app = page("collections")
+    app.run()
+    assert app.query_params["run"] == str(run.number)
+    assert "Done in" in _said(app)
+
+
 def test_a_folder_that_is_not_there_is_told(page: Page) -> None:
     app = page(
         "collections", see="Add", add_from="A folder", state={"add_name": "x", "add_folder": "/no/such"}
@@ -315,6 +360,16 @@ def test_a_contract_that_asks_for_little_has_its_form(page: Page, settings: Sett
     assert recall.value == 0.3
 
 
+def test_a_contract_that_cannot_be_takes_nothing_else_away(page: Page, started: list[list[str]]) -> None:
+    app = page("collections", see="Generations")
+    (memory,) = [field for field in app.text_input if field.label == "Memory"]
+    memory.input("2 parrots")
+    _press(app, "Measure and choose")
+    assert "is no amount of memory" in _said(app)
+    assert [button for button in app.button if button.label == "Compact"]
+    assert not started
+
+
 def _rolling_back() -> None:
     from nearsay.app.ui.collections.rollout_forms import _confirm
     from nearsay.app.ui.opened import opened
@@ -325,6 +380,24 @@ def _rolling_back() -> None:
     visit = Visit(settings, opened(settings), "samples")
     (row,) = visit.collection.generations()
     _confirm(visit, visit.collection, row, 7, back=True)
+
+
+def _asked_to_roll_back() -> None:
+    from nearsay.app.ui.collections.rollout_forms import _confirm
+    from nearsay.app.ui.opened import opened
+    from nearsay.app.ui.settings import Settings
+    from nearsay.app.ui.visit import Visit
+
+    settings = Settings.from_environment()
+    visit = Visit(settings, opened(settings), "samples")
+    (row,) = visit.collection.generations()
+    _confirm(visit, visit.collection, row, row.number, back=True)
+
+
+def test_the_button_of_a_roll_back_says_so(page: Page) -> None:
+    page("collections")  # its settings are in the environment now
+    app = AppTest.from_function(_asked_to_roll_back, default_timeout=60).run()
+    assert app.button(key="rollout-sure").label == "Roll back"
 
 
 def test_nothing_is_rolled_back_after_another_generation_went_live(page: Page) -> None:

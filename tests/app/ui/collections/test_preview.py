@@ -72,3 +72,11 @@ def test_a_folder_without_anything_to_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_bytes(b"PK")
     with pytest.raises(BadInputError, match="no readable file"):
         look_at([tmp_path], ReadOptions())
+
+
+def test_a_header_that_cannot_be_read_is_told_by_the_file_s_own_name_and_once(tmp_path: Path) -> None:
+    (tmp_path / "menu.csv").write_bytes("text;größe\nCheese;small\n".encode("cp1252"))
+    seen = look_at([tmp_path / "menu.csv"], ReadOptions(relative_to=str(tmp_path)))
+    (fault,) = seen.faults
+    assert str(fault).startswith("menu.csv:1: byte 8 of the line is not utf-8")
+    assert seen.encoding == "cp1252"

@@ -3,10 +3,12 @@
 import html
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
 Page = Callable[..., AppTest]
@@ -62,3 +64,9 @@ def test_passages_of_both_sides_can_be_judged(page: Page, library: Library) -> N
     app.run()
     (kept,) = library.collection("samples").judgements.list()
     assert (kept.query, kept.relevant, kept.rank, kept.mode) == (_QUERY, False, 1, "hybrid")
+
+
+def test_who_may_only_read_is_offered_no_judging(page: Page, settings: Settings) -> None:
+    app = page("compare", q=_QUERY, read="true", settings=replace(settings, read_only=True))
+    assert [toggle.label for toggle in app.toggle] == ["Read the passages"]
+    assert not [button for button in app.button if "elevant" in button.label]

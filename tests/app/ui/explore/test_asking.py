@@ -44,7 +44,7 @@ def documents(settings: Settings) -> dict[str, dict[str, object]]:
 
 def test_yes_removes_what_was_named(explored):
     app = asked(_removing, explored)
-    assert "**2 documents** leave the collection" in app.markdown[0].value
+    assert "Removed with all passages: **2 documents**" in app.markdown[0].value
     assert "board" in documents(explored)
     app.button(key="remove_yes").click().run()
     assert list(documents(explored)) == ["kettle", "the-kettle", "chopping-board"]

@@ -98,3 +98,4 @@ def test_a_pair_becomes_a_flat_row():
         "b",
         "i am",
     )
+    assert list(row)[:3] == ["cosine", "first", "second"]

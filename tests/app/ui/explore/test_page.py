@@ -1,10 +1,12 @@
 """The page Explore, looked at without a browser."""
 
+import re
+
 import numpy as np
 import pytest
 
 from nearsay.app.runs import RunKind, Runs, RunState
-from nearsay.app.ui.explore import cluster_form, duplicates_view, map_view, pairs_view
+from nearsay.app.ui.explore import cluster_form, clusters_view, duplicates_view, map_view, pairs_view
 from nearsay.app.ui.explore.page import VIEWS
 from nearsay.app.ui.explore.state import remembered_map
 from nearsay.app.ui.map_component.selection import Selection
@@ -84,7 +86,7 @@ def test_nothing_of_a_group_goes_before_somebody_has_said_yes(page, explored):
 def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explored):
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
     press(app, "No duplicates")
-    assert "1 groups are hidden in this session" in said(app)
+    assert "Hidden in this session: 1 group of which" in said(app)
     assert len(ids(explored, "notes")) == 5
 
 
@@ -118,6 +120,16 @@ def test_a_cluster_gets_a_name_and_is_found_by_it(page, explored):
     app.text_input(key="cl_find").input("of* the").run()
     assert "**things \\*of\\* the sea**" in said(app)
     assert sum(each.label == "New name" for each in app.text_input) == 1
+
+
+def test_clusters_stand_in_their_order_where_two_columns_become_one(page, explored):
+    app = page("explore", settings=explored, view="clusters")
+    app.selectbox(key="cl_sort").set_value("number").run()
+    numbers = [
+        int(found) for each in app.markdown for found in re.findall(r":gray-badge\[(\d+)\]", each.value)
+    ]
+    assert len(numbers) > 3
+    assert numbers == sorted(numbers)
 
 
 def test_a_name_that_cannot_be_is_refused_in_a_sentence(page, explored):
@@ -183,7 +195,7 @@ def test_passages_that_came_after_the_map_are_told(page, explored, chosen):
     with Library.open(explored.library, device="cpu") as library:
         library.collection("samples").add_rows([{"id": "new", "text": "something that came later"}])
     app = page("explore", settings=explored)
-    assert "1 passages came after the map" in said(app)
+    assert "1 passage came after the map" in said(app)
     assert "Place them" in labels(app)
 
 
@@ -223,6 +235,13 @@ def test_of_very_many_documents_only_the_command_that_exports_them_is_shown(page
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
     assert not app.get("download_button")
     assert any("--out notes-one-of-each.jsonl" in each.value for each in app.code)
+
+
+def test_of_very_many_clustered_passages_the_whole_command_is_shown(page, explored, monkeypatch):
+    monkeypatch.setattr(clusters_view, "_MOST_EXPORTED", 0)
+    app = page("explore", settings=explored, view="clusters")
+    shown = [each.value for each in app.code if "--out samples-clusters.csv" in each.value]
+    assert [each.startswith("nearsay explore clusters --library") for each in shown] == [True]
 
 
 def test_a_number_that_no_table_holds_is_shown_as_text(page, explored, chosen):

@@ -4,10 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from nearsay.app.runs import RunKind, RunProgress, Runs, RunState
 from nearsay.app.ui.runs.watching import running_runs
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue import runs as rows
 
 
 def _words(app):
@@ -26,6 +29,17 @@ def test_a_run_that_failed_says_why_and_can_be_resumed(page, record):
     assert app.error[0].value == "There is no file \\*x\\*\\. Name another"
     assert [button.label for button in app.button if button.label == "Resume"] == ["Resume"]
     assert "reading\nfailed" in _words(app)
+
+
+def test_resume_on_the_page_of_a_run_leads_to_the_one_that_goes_on(page, record, settings, monkeypatch):
+    run = record(RunState.CANCELLED)
+    following = record(RunState.DONE, resumes=None, title="The next")
+    monkeypatch.setattr(Runs, "resume", lambda runs, _: runs.get(following.number))
+    app = page("runs", run=str(run.number))
+    next(each for each in app.button if each.label == "Resume").click().run()
+    assert not app.error
+    assert "**The next**" in _words(app)
+    assert app.query_params["run"] in (str(following.number), [str(following.number)])  # by Streamlit's age
 
 
 def test_a_run_at_work_shows_its_progress_and_can_be_cancelled(page, record, settings):
@@ -92,6 +106,35 @@ def test_a_run_that_was_resumed_points_to_the_one_that_goes_on(page, record):
     app = page("runs", run=str(first.number))
     assert "Resume" not in [button.label for button in app.button]
     assert f"run {second.number}" not in _words(app)  # this page shows the one that was asked for
+
+
+@pytest.mark.parametrize(
+    ("where", "kept", "kind"),
+    [
+        ("training", "training_run", RunKind.SENTENCE),
+        ("encoders", "encoders_run", RunKind.EVALUATE),
+        ("collections", "", RunKind.ADD),
+    ],
+)
+def test_what_was_started_on_a_page_and_resumed_is_shown_there_once(page, record, where, kept, kind):
+    first = record(RunState.CANCELLED, kind=kind)
+    second = record(RunState.RUNNING, kind=kind, resumes=first.number)
+    app = page(where, state={kept: first.number}) if kept else page(where, run=str(first.number))
+    assert not app.error
+    assert [each.value for each in app.caption].count(f"run {second.number}") == 1
+    assert [button.label for button in app.button].count("Cancel") == 1
+
+
+@pytest.mark.parametrize(("where", "kind"), [("training", RunKind.PRETRAIN), ("encoders", RunKind.EVALUATE)])
+def test_who_comes_while_a_run_is_at_work_sees_how_it_ended(page, record, settings, where, kind):
+    run = record(RunState.RUNNING, kind=kind)
+    app = page(where)
+    with Library.open(settings.library) as library, library.store.database.writing() as connection:
+        over = "2026-01-02T03:05:25.000+00:00"
+        rows.ended(connection, run.number, rows.Ending(RunState.CANCELLED, 130, None, over))
+    app.run()
+    assert "Cancelled" in app.info[0].value
+    assert {"Resume", "Put away"} <= {button.label for button in app.button}
 
 
 def test_a_run_is_removed_after_a_second_thought(page, record, settings):

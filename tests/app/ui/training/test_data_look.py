@@ -58,6 +58,26 @@ def test_a_file_that_holds_nothing_to_learn_from_is_told(tmp_path):
         look_at_examples(Path(empty))
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("a,b\n1,2\n3,4\n", "its columns are 'a', 'b'. Let the file's first line"),
+        (
+            "one,two,label\nRain falls,It rains,blue\nIt snows,Snow falls,red\n",
+            "with a point. Let the file's",
+        ),
+    ],
+)
+def test_an_error_of_a_file_names_no_place_and_no_option(tmp_path, rows, told):
+    file = tmp_path / "wrong.csv"
+    file.write_text(rows, "utf-8")
+    with pytest.raises(BadInputError) as error:
+        look_at_examples(file)
+    assert str(error.value).startswith("wrong.csv: ")
+    assert told in str(error.value)
+    assert "--" not in str(error.value)
+
+
 @pytest.mark.parametrize("kind", list(ExampleKind))
 def test_the_usual_objective_fits_and_those_that_need_no_turning_come_first(kind):
     fitting = fitting_objectives([kind])

@@ -46,6 +46,15 @@ def test_a_page_that_only_reads_has_no_form(page, settings):
     assert not app.text_input
 
 
+@pytest.mark.parametrize("what", ["Sentence encoder", "BERT", "Vocabulary"])
+def test_a_form_that_cannot_be_sent_says_what_is_missing(page, settings, what):
+    _vocabulary(settings)
+    app = page("training", train=what)
+    (button,) = [each for each in app.button if each.label.startswith(("Start", "Make"))]
+    assert button.disabled
+    assert "Choose first" in "".join(each.value for each in app.caption)
+
+
 def test_a_sentence_encoder_is_started_from_the_samples_with_few_options(page, settings, started):
     app = page("training")
     app.session_state["sen_from"] = "Samples"
