@@ -23,6 +23,11 @@ NOTES = (
     "The key of the {} hangs behind the clock from now on.",
 )
 
+_IDLE = """
+const app = document.querySelector('[data-testid=stApp]')
+return app?.getAttribute('data-test-script-state') === 'notRunning'
+"""
+
 
 class Visitor:
     """Somebody at a browser, who waits for what they look for, and sees only text."""
@@ -82,6 +87,9 @@ class Visitor:
         from selenium.webdriver.common.by import By
 
         def given(at: Any) -> bool:
+            # Streamlit forgets a file that is given in the moment in which it begins to run the page again.
+            if not at.execute_script(_IDLE):
+                return False
             at.find_element(By.CSS_SELECTOR, "input[type=file]").send_keys("\n".join(map(str, files)))
             return True
 
@@ -130,8 +138,8 @@ class TestFirstStart:
         visitor.goes_to("")
         visitor.presses("Make a library here")
         visitor.presses("Files")
-        visitor.types("Name of the new collection", "house")
         visitor.gives(tmp_path / "house.jsonl")
+        visitor.types("Name of the new collection", "house")
         visitor.presses("Add house.jsonl to house")
         visitor.sees("house can be searched")
 

@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+_IDLE = """
+const app = document.querySelector('[data-testid=stApp]')
+return app?.getAttribute('data-test-script-state') === 'notRunning'
+"""
+
 
 @pytest.mark.slow
 def test_an_upload_is_checked_indexed_and_searched(served: str, browsers, tmp_path: Path) -> None:
@@ -29,10 +34,12 @@ def test_an_upload_is_checked_indexed_and_searched(served: str, browsers, tmp_pa
 
     browser.get(f"{served}/collections?see=Add")
     until_said("Name of the new collection")
-    name = browser.find_element(By.XPATH, "//input[@aria-label='Name of the new collection']")
-    name.send_keys("pumps", Keys.ENTER)
+    # Streamlit forgets a file that is given in the moment in which it begins to run the page again.
+    waiting.until(lambda at: at.execute_script(_IDLE))
     browser.find_element(By.CSS_SELECTOR, "input[type=file]").send_keys(f"{good}\n{bad}")
     until_said("bad.pdf is called a PDF file, but is text")
+    name = browser.find_element(By.XPATH, "//input[@aria-label='Name of the new collection']")
+    name.send_keys("pumps", Keys.ENTER)
     press("Add reports.jsonl to pumps")
     waiting.until(lambda at: "run=" in at.current_url)
     browser.refresh()
