@@ -233,19 +233,27 @@ def clusters() -> list[str]:
 
 def exploring() -> list[str]:
     """Seconds and the most memory of clusterings and of closest pairs, by how many vectors."""
-    clusterings = results("clusters")["scale"]["sizes"]
-    pairs = {found["vectors"]: found["ways"] for found in results("pairs")["from_vectors"]}
-    sizes = sorted({int(size) for size in clusterings} | set(pairs))
+    # By thousands: 117,000 different vectors for pairs, whose copies would fill the list, 117,659 for clusters.
+    clusterings = {
+        int(size) // 1000: found["methods"] for size, found in results("clusters")["scale"]["sizes"].items()
+    }
+    pairs = {found["vectors"] // 1000: found["ways"] for found in results("pairs")["from_vectors"]}
+    sizes = sorted(set(clusterings) | set(pairs))
+
+    def told(seconds: float, gigabytes: float) -> str:
+        return (
+            f"{seconds:,.1f} s, {gigabytes:.1f} GB"
+            if seconds < 10
+            else f"{seconds:,.0f} s, {gigabytes:.1f} GB"
+        )
 
     def clustered(method: str, size: int) -> str:
-        found = clusterings.get(str(size), {}).get("methods", {}).get(method)
-        if found is None:
-            return ""
-        return f"{found['seconds']['median']:,.0f} s, {found['peak_mb']['median'] / 1e3:.1f} GB"
+        found = clusterings.get(size, {}).get(method)
+        return told(found["seconds"]["median"], found["peak_mb"]["median"] / 1e3) if found else ""
 
     def paired(way: str, size: int) -> str:
         found = pairs.get(size, {}).get(way, {})
-        return f"{found['seconds']:,.0f} s, {found['peak_gb']:.1f} GB" if "seconds" in found else ""
+        return told(found["seconds"], found["peak_gb"]) if "seconds" in found else ""
 
     methods = {
         "clusters, the default": "nearsay (the default)",
@@ -258,7 +266,7 @@ def exploring() -> list[str]:
         "closest pairs, through lists": "pairs-lists",
     }
     return table(
-        ("seconds and the most memory, 2 cores", *(f"{size:,} vectors" for size in sizes)),
+        ("seconds and the most memory, 2 cores", *(f"{size:,},000 vectors" for size in sizes)),
         *((said, *(clustered(method, size) for size in sizes)) for said, method in methods.items()),
         *((said, *(paired(way, size) for size in sizes)) for said, way in ways.items()),
     )
