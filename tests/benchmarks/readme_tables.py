@@ -233,7 +233,7 @@ def clusters() -> list[str]:
 
 def exploring() -> list[str]:
     """Seconds and the most memory of clusterings and of closest pairs, by how many vectors."""
-    # By thousands: 117,000 different vectors for pairs, whose copies would fill the list, 117,659 for clusters.
+    # By thousands: pairs are of 117,000 different vectors (copies would fill the list), clusters of 117,659.
     clusterings = {
         int(size) // 1000: found["methods"] for size, found in results("clusters")["scale"]["sizes"].items()
     }
