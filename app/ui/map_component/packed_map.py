@@ -15,7 +15,7 @@ from nearsay.indexer.maps.drawing import Drawing
 
 __all__ = ["LONGEST", "MOST_POINTS", "PackedMap", "packed_map"]
 
-MOST_POINTS = 30_000  # of more a sample is drawn: that of a million is there in two seconds
+MOST_POINTS = 30_000  # of more a sample is drawn: of a million it is there in 2.1 s instead of 2.7
 _PREVIEW = 120  # characters of a title and of a text
 LONGEST = _PREVIEW + 1  # of a text that has to be known: with one more it is cut
 _MOST_TEXTS = 20_000  # of more points only titles are sent
