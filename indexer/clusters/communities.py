@@ -40,8 +40,8 @@ def threshold_communities(
     The largest neighbourhood becomes a community; what is in one is taken out of the others; those that
     still have `least_size` passages become communities too. The same as sentence-transformers'
     `util.community_detection` gives for the passages in the content's order (whose order decides between
-    neighbourhoods of the same size). Where few pairs are within the threshold they are listed, in up to half
-    a gigabyte; else they are looked for twice, in memory that does not grow with the communities.
+    neighbourhoods of the same size). Where few pairs are within the threshold, five million at
+    most, they are listed; else they are looked for twice, in memory that does not grow with them.
 
     exact: False looks for neighbourhoods among the 50 nearest and those whose 50 nearest they are: a
     community of more than that can come in several, and what is then left over joins the nearest centre

@@ -69,8 +69,8 @@ def _resolution(given: Distinct, weights: Any, finest: NDArray[np.int32]) -> flo
     """The resolution by CRITERION.
 
     Of the coarser ones only how good they are is asked, so that merging the finest communities is enough:
-    that takes a hundredth of the time, and on five sets its silhouette was 0 to 17 % below what finding
-    communities among the vectors themselves gives, far from the third that decides.
+    that takes a twentieth of the time (117,659 vectors), and on five sets its silhouette was up to 17 %
+    below what finding communities among the vectors themselves gives; the third that decides is more.
     """
     from scipy import sparse
 
@@ -88,7 +88,7 @@ def _resolution(given: Distinct, weights: Any, finest: NDArray[np.int32]) -> flo
 
 def _silhouette(given: Distinct, labels: NDArray[np.int32]) -> float:
     """The mean of the first vectors, which are a random sample."""
-    if not labels.max(initial=0):
+    if not labels.max():
         return -1.0
     middles = centres(given.points, labels)
     places = np.arange(min(len(given), _SAMPLE), dtype=np.int64)

@@ -11,7 +11,7 @@ __all__ = ["remembered", "remembered_map", "state_of"]
 
 _Found = TypeVar("_Found")
 _MOST = 24  # findings of everybody who looks at the page
-_MOST_MAPS = 3  # one of 30,000 passages takes some 55 MB
+_MOST_MAPS = 3  # one of 30,000 short passages takes some 30 MB
 _SECONDS = 3600.0
 
 
