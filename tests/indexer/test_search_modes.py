@@ -125,8 +125,16 @@ def test_lexical_search_loads_no_encoder(tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize(
     ("query", "where", "note"),
     [
-        ("zebra", None, "nothing found: no passage has a word of the query. Search by meaning: --mode dense"),
-        ("🙂", None, "nothing found: no passage has a word of the query. Search by meaning: --mode dense"),
+        (
+            "zebra",
+            None,
+            "nothing found: no passage has a word of the query. Choose the mode dense (--mode dense)",
+        ),
+        (
+            "🙂",
+            None,
+            "nothing found: no passage has a word of the query. Choose the mode dense (--mode dense)",
+        ),
         ("fox", "kind = 'tame'", "nothing found: no passage that passes the filter has a word of the query"),
     ],
 )
@@ -245,8 +253,8 @@ def test_a_filter_finds_what_the_budget_would_have_left_out(
         assert hits.notes == ("1 of the 3 asked for: only 1 passage that passes the filter has its words",)
     incomplete = collection.search("hen", 3, mode="lexical")
     many = "every word of the query stands in very many passages"
-    ranked = f"{many}: not all of them were ranked, but those added first. Add a rarer word, or search by "
-    assert incomplete.notes == (f"{ranked}meaning: --mode dense",)
+    ranked = f"{many}: not all of them were ranked, but those added first. Add a rarer word, or choose "
+    assert incomplete.notes == (f"{ranked}the mode dense (--mode dense)",)
     counted = f"{many}: words count for some of them alone, those added first. Add a rarer word"
     assert collection.search("hen", 3).notes == (counted,)
     short = collection.search("hen", 60, mode="lexical")

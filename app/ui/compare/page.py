@@ -15,7 +15,6 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import choices_now, expert_control, kept_in_address, query_control
 from nearsay.app.ui.search.choices import filter_text
 from nearsay.app.ui.search.filters import cluster_names, show_chosen
-from nearsay.app.ui.search.page_note import page_note
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hits
@@ -134,7 +133,7 @@ def _searched(visit: Visit, side: Side, query: str, depth: int, where: str) -> _
 def _show_found(left: _Found, right: _Found, depth: int) -> None:
     for one in (left, right):
         for note in one.hits.notes:
-            st.info(as_markdown(f"{one.side}: {page_note(note)}"), icon=":material/info:")
+            st.info(as_markdown(f"{one.side}: {note[:1].upper()}{note[1:]}"), icon=":material/info:")
     if not left.hits and not right.hits:
         st.markdown("**Nothing was found on either side.**")
         return

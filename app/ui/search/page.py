@@ -15,7 +15,6 @@ from nearsay.app.ui.search.facet_lists import show_facets
 from nearsay.app.ui.search.filters import cluster_names, show_chosen, show_filters
 from nearsay.app.ui.search.judging import judged_of
 from nearsay.app.ui.search.likeness import show_likeness
-from nearsay.app.ui.search.page_note import page_note
 from nearsay.app.ui.search.shell_line import search_line, similar_line
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -92,7 +91,7 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
         return None
     seconds = time.perf_counter() - begun
     for note in hits.notes:
-        st.info(as_markdown(page_note(note)), icon=":material/info:")
+        st.info(as_markdown(note[:1].upper() + note[1:]), icon=":material/info:")
     if not hits:
         no_hits(asked)
         return None

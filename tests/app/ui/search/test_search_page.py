@@ -143,7 +143,7 @@ def test_an_address_that_makes_no_sense_is_told_and_the_rest_is_shown(page: Page
 
 def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
     app = page("search", q="zzzzqqq", mode="lexical", why="false")
-    assert "Search by meaning: choose the mode dense" in app.info[0].value.replace("\\", "")
+    assert "Choose the mode dense (--mode dense)" in app.info[0].value.replace("\\", "")
     assert any("Nothing was found" in each.value for each in app.markdown)
     app = _pressed(app, "Search by meaning, too")
     assert len(_cards(app)) == 10
