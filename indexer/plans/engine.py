@@ -41,6 +41,7 @@ class Engine(ABC):
 
     kind: ClassVar[PlanKind]
     keeps_recall_under_filters: ClassVar[bool]  # False: a filter that lets little through costs it recall
+    has_centres: ClassVar[bool] = False  # whether the vectors stand in lists around centres
     defaults: ClassVar[Mapping[str, int]]  # search parameters where a plan names none
 
     @abstractmethod

@@ -69,7 +69,7 @@ def open_index(
     """From FAISS's own serialisation, which must come from a segment whose hash was checked.
 
     mapped: the codes stay in `serialised` (a mapped file: read when they are needed, dropped when memory is
-    short) instead of being copied into memory; only the centres, and product-quantised codes, are copied.
+    short) instead of being copied into memory; only product-quantised codes are copied.
     """
     faiss = faiss_module()
     serialised = np.ascontiguousarray(serialised)

@@ -26,7 +26,8 @@ __all__ = [
 
 _TRAINING_VECTORS_A_LIST = 48
 _ID_BYTES = 8
-_CENTRE_BYTES = 4
+_CENTRE_BYTES = 4 + 2  # in float32, and in half precision for one query alone
+_BOOK_BYTES = 4
 _TOGETHER = 32  # codes that fast scan looks at together
 _FACTORS = (3, 4, 6, 8, 10, 12, 16)  # candidates scored again, as multiples of k, that are worth measuring
 
@@ -35,6 +36,7 @@ class InvertedLists(Engine):
     """What the kinds of inverted lists share; they keep their recall under any filter if enough is probed."""
 
     keeps_recall_under_filters = True
+    has_centres = True
     factor: ClassVar[int] = 2  # candidates scored again, as a multiple of k: makes up for the rounding
 
     @abstractmethod
@@ -178,7 +180,7 @@ class ProductQuantisedLists(InvertedLists):
     def expected_bytes(self, count: int, dimension: int, shape: Mapping[str, int]) -> int:
         """As ever, and the code book, and codes to fill each list to a multiple of 32: on average half."""
         filling = shape["lists"] * _TOGETHER // 2 * self.code_bytes(dimension, shape)
-        book = 16 * dimension * _CENTRE_BYTES
+        book = 16 * dimension * _BOOK_BYTES
         return super().expected_bytes(count, dimension, shape) + filling + book
 
     def empty(self, dimension: int, shape: Mapping[str, int]) -> Any:  # noqa: ANN401 - FAISS has no types

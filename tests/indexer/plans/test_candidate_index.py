@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -16,6 +17,7 @@ from nearsay.indexer.plans import candidate_index
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
+from nearsay.indexer.plans.lone_query import LoneQuery
 from nearsay.indexer.segment import (
     SegmentHeader,
     SegmentKind,
@@ -361,24 +363,78 @@ def test_without_faiss_an_index_names_the_package_to_install(
         build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)
 
 
-def test_a_single_query_is_searched_for_on_one_thread(vectors: VectorStore) -> None:
-    index = build(PlanKind.IVF_PQ, vectors, vectors.ids, 3 * COUNT)
+@pytest.mark.parametrize("kind", [PlanKind.IVF_PQ, PlanKind.HNSW])
+def test_a_single_query_is_searched_for_on_one_thread(vectors: VectorStore, kind: PlanKind) -> None:
+    index = build(kind, vectors, vectors.ids, 3 * COUNT)
     threads: list[int] = []
 
     class Watched:
-        ntotal = COUNT
-
-        def search(self, queries: Vectors, count: int, params: object) -> tuple[None, NDArray[np.int64]]:
-            threads.append(faiss.omp_get_max_threads())
-            return None, np.zeros((len(queries), count), dtype=np.int64)
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("search"):
+                threads.append(faiss.omp_get_max_threads())
+            return getattr(index.faiss_index, name)
 
     watched = CandidateIndex(index.engine, Watched(), 3 * COUNT)
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(3)
     try:
-        for count in (1, 2):
-            watched.candidates(clustered(count, 1), K)
-        assert threads == [1, 3]
+        watched.candidates(clustered(1, 1), K)
+        assert set(threads) == {1}
+        threads.clear()
+        watched.candidates(clustered(2, 1), K)
+        assert set(threads) == {3}
         assert faiss.omp_get_max_threads() == 3
     finally:
         faiss.omp_set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_query_alone_is_proposed_what_it_is_proposed_among_others(
+    built: Mapping[PlanKind, CandidateIndex], queries: Vectors, alive: Alive, kind: PlanKind
+) -> None:
+    """Alone it finds its lists by centres in half precision, except where float32 has to decide."""
+    filtered = alive.copy()
+    filtered[::2] = False
+    for index in (built[kind], built[kind].looking({"probes": 3}), built[kind].looking({"probes": 10**6})):
+        for allowed in (None, alive, filtered):
+            together = index.candidates(queries, 50, allowed)
+            alone = np.concatenate([index.candidates(query[None], 50, allowed) for query in queries])
+            assert [sorted(row) for row in alone] == [sorted(row) for row in together.tolist()]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_an_index_that_grew_proposes_the_new_to_a_query_alone(vectors: VectorStore, kind: PlanKind) -> None:
+    ids = vectors.ids
+    index = build(kind, vectors, ids[: COUNT // 2], int(ids[-1]))
+    query = vectors.rows(np.array([COUNT - 1]))
+    index.candidates(query, K)  # its centres are there from now on
+    index.add(vectors, ids[COUNT // 2 :])
+    assert turned_up(index).nearest(vectors, query[0], K).ids[0] == ids[-1]
+
+
+@pytest.mark.parametrize("alike", [2, 3, 12])
+def test_centres_that_half_precision_cannot_tell_apart_are_compared_in_float32(alike: int) -> None:
+    """Some centres are the same when rounded; each has a member on the side to which it lies."""
+    angles = np.concatenate([1.0 + np.arange(alike) * 1e-5, np.linspace(2.0, 6.0, 12)])
+    centres = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    assert len(np.unique(centres.astype(np.float16), axis=0)) < len(centres)
+    flat = faiss.IndexFlatIP(2)
+    flat.add(centres)
+    lists = faiss.IndexIVFFlat(flat, 2, len(centres), faiss.METRIC_INNER_PRODUCT)
+    lists.is_trained = True
+    lists.add_with_ids(centres, np.arange(len(centres)))
+    asked = LoneQuery(lists)
+    for probes in (1, 2, 3, 5):
+        wanted = faiss.SearchParametersIVF(nprobe=probes)
+        for angle in np.linspace(0.0, 6.2, 60):
+            query = np.array([[np.cos(angle), np.sin(angle)]], dtype=np.float32)
+            expected = lists.search(query, 20, params=wanted)[1]
+            assert sorted(asked.candidates(query, 20, wanted)[0]) == sorted(expected[0])
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_query_of_another_dimension_is_refused(
+    built: Mapping[PlanKind, CandidateIndex], kind: PlanKind
+) -> None:
+    with pytest.raises(AssertionError):
+        built[kind].candidates(np.ones((1, DIMENSION - 1), dtype=np.float32), K)
