@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.neighbours.products import Products, cosines_of, tiles
+from nearsay.indexer.neighbours.products import Products, cosines_of, products_at, tiles
 
 if TYPE_CHECKING:
     import torch
@@ -118,7 +118,7 @@ class Closest:
             if passing.device.type == "cpu":
                 flat = np.flatnonzero(passing.numpy().ravel())
             else:
-                flat = passing.view(-1).nonzero()[:, 0].cpu().numpy()
+                flat = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
             if flat.size > (2 * most if only_after else most):  # those before are still among them
                 return None
             number, column = np.divmod(flat, products.shape[1])
@@ -126,8 +126,8 @@ class Closest:
             wanted = first < second if only_after else first != second
             if self._apart is not None:
                 wanted &= self._apart[first] != self._apart[second]
-            flat, first, second = flat[wanted], first[wanted], second[wanted]
-            values = products.reshape(-1)[torch.from_numpy(flat).to(products.device)].float().cpu().numpy()
+            first, second = first[wanted], second[wanted]
+            values = products_at(products, number[wanted], column[wanted])
         wanted = values >= self._bar - error
         return first[wanted], second[wanted], values[wanted]
 

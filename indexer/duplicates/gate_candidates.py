@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.duplicates.arrangement import Arrangement
-from nearsay.indexer.neighbours.products import Products
+from nearsay.indexer.neighbours.products import Products, products_at
 from nearsay.indexer.snapshot import Snapshot
 
 __all__ = ["MOST", "Asked", "Candidates", "Multiplied"]
@@ -94,10 +94,8 @@ class Multiplied:
                 products = self._products.between(rows, others)
                 passing = (products >= self._bar).cpu().numpy()
                 passing &= kept_rows[None, others]
-                flat = np.flatnonzero(passing)
-                chosen = products.reshape(-1)[torch.from_numpy(flat).to(products.device)]
-                values = chosen.float().cpu().numpy()
-            number, column = np.divmod(flat, others.stop - others.start)
+                number, column = np.divmod(np.flatnonzero(passing), others.stop - others.start)
+                values = products_at(products, number, column)
             found.append((number.astype(np.uint16), column + begin, values))
             if sum(values.size for _, _, values in found) > _HELD:
                 found = [_nearest(found)]

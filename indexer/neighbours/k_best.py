@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours.products import Products, cosines_of, tiles
+from nearsay.indexer.neighbours.products import Products, cosines_of, products_at, tiles
 
 if TYPE_CHECKING:
     import torch
@@ -94,12 +94,11 @@ class KBest:
             if products.device.type == "cpu":
                 flat = np.flatnonzero(passing.numpy().ravel())
             else:
-                flat = passing.view(-1).nonzero()[:, 0].cpu().numpy()
+                flat = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
             if flat.size > most:
                 return None
             number, column = np.divmod(flat, products.shape[1])
-            values = products.reshape(-1)[torch.from_numpy(flat).to(products.device)].float().cpu().numpy()
-            return number, column, values
+            return number, column, products_at(products, number, column)
 
     def _keep(
         self, query: NDArray[np.int64], row: NDArray[np.int64], value: NDArray[np.float32], error: float

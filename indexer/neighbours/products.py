@@ -16,10 +16,11 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MOST_PRODUCTS", "Products", "cosines_of", "tiles"]
+__all__ = ["MOST_PRODUCTS", "Products", "cosines_of", "products_at", "tiles"]
 
 MOST_PRODUCTS = 2**24  # multiplied at a time: 32 MB in two bytes
 _MOST_ROWS = 8192  # of these on one side
+_FILLED_UP = 64  # rows: fewer shapes of products
 _BLOCK = 16_384
 _GATHER = 1024  # pairs scored at a time: twice 1.5 MB at 384 dimensions, which stay in the cache
 
@@ -56,18 +57,25 @@ class Products:
     def __len__(self) -> int:
         return int(self.places.size)
 
-    def between(self, first: "slice | NDArray[np.int64]", second: slice) -> "torch.Tensor":
-        """The products (q, r) of the rows named first with those named second, in the narrow format."""
+    def between(self, first: NDArray[np.int64], second: slice) -> "torch.Tensor":
+        """The products (q, r) of the rows named first with those named second, in the narrow format.
+
+        A view: its lines do not lie one behind the other. Both sides are filled up to multiples of 64 rows,
+        since oneDNN makes a kernel for every shape that it meets, and keeps about a thousand of them: pairs
+        of a million vectors took .36 GB and a quarter of the time more.
+        """
         import torch
 
+        count, width = second.stop - second.start, min(_filled_up(second.stop - second.start), len(self))
+        begin = min(second.start, len(self) - width)
         with torch.inference_mode():
-            if isinstance(first, slice):
-                queries = self.rows[first]
-            else:  # in less than half the time of indexing
-                queries = self.rows.index_select(0, torch.from_numpy(first).to(self.rows.device))
-            return queries @ self.rows[second].T
+            filling = np.full(_filled_up(first.size) - first.size, first[0] if first.size else 0)
+            asked = torch.from_numpy(np.concatenate([first, filling])).to(self.rows.device)
+            # index_select: in less than half the time of indexing.
+            products = self.rows.index_select(0, asked) @ self.rows[begin : begin + width].T
+            return products[: first.size, second.start - begin : second.start - begin + count]
 
-    def again(self, first: "slice | NDArray[np.int64]", second: slice) -> tuple["torch.Tensor", float]:
+    def again(self, first: NDArray[np.int64], second: slice) -> tuple["torch.Tensor", float]:
         """The same in float32 on the CPU, and by how much those can be off: for where all lies close."""
         import torch
 
@@ -93,10 +101,26 @@ def cosines_of(points: Vectors, first: NDArray[np.int64], second: NDArray[np.int
 def tiles(some: NDArray[np.int64], rows: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:
     """A product of some rows with others in pieces of MOST_PRODUCTS at most."""
     width = min(rows.stop - rows.start, _MOST_ROWS)
-    height = max(1, MOST_PRODUCTS // max(1, width))
+    height = MOST_PRODUCTS // max(1, _filled_up(width))
+    height = max(1, height // _FILLED_UP * _FILLED_UP or height)
     for begin in range(0, some.size, height):
         for first in range(rows.start, rows.stop, width):
             yield some[begin : begin + height], slice(first, min(first + width, rows.stop))
+
+
+def products_at(
+    products: "torch.Tensor", line: NDArray[np.int64], column: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Some of the products (q, r), (m,), by their lines and columns."""
+    import torch
+
+    at = (torch.from_numpy(line).to(products.device), torch.from_numpy(column).to(products.device))
+    found: NDArray[np.float32] = products[at].float().cpu().numpy()
+    return found
+
+
+def _filled_up(count: int) -> int:
+    return -(-count // _FILLED_UP) * _FILLED_UP
 
 
 def _error(off: float, dimension: int, narrow: bool, device: str) -> float:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from nearsay.indexer.neighbours import k_best
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.neighbours.products import Products
+from nearsay.indexer.neighbours.products import Products, products_at
 from nearsay.indexer.progress import Progress
 from nearsay.indexer.vector_store import unit_length
 
@@ -84,10 +84,23 @@ def test_a_product_is_off_the_cosine_by_no_more_than_is_said(dimension: int, ask
     vectors = clustered(300, dimension=dimension, spread=0.01)  # many cosines near 1, where rounding is worst
     products = Products.of(points_of(vectors), np.arange(300), "cpu")
     cosines = vectors[:asking].astype(np.float64) @ vectors.T.astype(np.float64)
-    off = np.abs(products.between(slice(0, asking), slice(0, 300)).float().numpy() - cosines)
+    off = np.abs(products.between(np.arange(asking), slice(0, 300)).float().numpy() - cosines)
     assert off.max() <= products.error
-    again, error = products.again(slice(0, asking), slice(0, 300))
+    again, error = products.again(np.arange(asking), slice(0, 300))
     assert np.abs(again.numpy() - cosines).max() <= error < 2e-4
+
+
+@pytest.mark.parametrize("first", [[], [5], [0, 7, 298, 299], list(range(1, 130))])
+@pytest.mark.parametrize("second", [slice(0, 1), slice(3, 67), slice(290, 300), slice(0, 300), slice(8, 8)])
+def test_products_are_of_the_rows_that_were_named(first: list[int], second: slice) -> None:
+    products = Products.of(points_of(clustered(300)), np.arange(300), "cpu")
+    asked = np.array(first, dtype=np.int64)
+    expected = (products.rows.double()[asked] @ products.rows.double()[second].T).numpy()
+    found = products.between(asked, second)
+    assert found.shape == (len(first), second.stop - second.start)
+    np.testing.assert_allclose(found.double().numpy(), expected, atol=2.0**-8)
+    number, column = np.nonzero(found.float().numpy() > 0.2)
+    np.testing.assert_array_equal(products_at(found, number, column), found.float().numpy()[number, column])
 
 
 @pytest.mark.parametrize("count", [0, 1])
