@@ -54,8 +54,8 @@ class CollectionSearch:
         """The hits of each query; BadInputError for a query, a k or a choice that makes no sense."""
         if isinstance(queries, str):
             raise BadInputError(f"'{queries}' is one query, not a list of queries. Put it in a list")
-        for query in queries:
-            _check(query)
+        for number, query in enumerate(queries, 1):
+            _check(query, f"query {number} of {len(queries)}" if len(queries) > 1 else "the query")
         mode, fusion = _chosen(SearchMode, options.mode, "mode"), _chosen(Fusion, options.fusion, "fusion")
         SearchRequest(k=k)  # a bad k is refused before anything is loaded
         if not queries:
@@ -94,11 +94,11 @@ class CollectionSearch:
         ]
 
 
-def _check(query: str) -> None:
+def _check(query: str, which: str) -> None:
     if not isinstance(query, str):
-        raise BadInputError(f"the query is a {type(query).__name__}, not text. Search for one text at a time")
+        raise BadInputError(f"{which} is a {type(query).__name__}, not text. Search for one text at a time")
     if not query.strip():
-        raise BadInputError("the query is empty. Write what you look for")
+        raise BadInputError(f"{which} is empty. Write what you look for")
 
 
 def _chosen(choices: type[_Choice], given: str, what: str) -> _Choice:

@@ -346,6 +346,8 @@ def test_the_largest_k_is_served(compass: Collection) -> None:
 def test_an_empty_query_is_refused(compass: Collection, query: str) -> None:
     with pytest.raises(BadInputError, match=r"the query is empty. Write what you look for"):
         compass.search(query)
+    with pytest.raises(BadInputError, match="query 2 of 3 is empty"):
+        compass.search_many(["north", query, "south"])
 
 
 def test_an_unknown_collection_names_those_there_are(compass: Collection, library: Library) -> None:
