@@ -5,13 +5,15 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cache
 
 import streamlit as st
 
 from nearsay.app.ui.password import is_right
 from nearsay.app.ui.settings import Settings
+from nearsay.app.ui.signed_in import is_signed_in, sign_in, was_signed_in
 
-__all__ = ["Tries", "let_in"]
+__all__ = ["Tries", "ask", "is_let_in"]
 
 _TRIES, _SECONDS = 10, 60.0  # wrong passwords in so many seconds, by everybody together
 
@@ -42,27 +44,32 @@ class Tries:
             self.times.remove(now)
 
 
-@st.cache_resource(show_spinner=False)
+@cache  # not Streamlit's, which every visitor can have emptied
 def _tries() -> Tries:
     return Tries()
 
 
-def let_in(settings: Settings) -> bool:
-    """Whether the page may be shown; asks for the password where there is one, once in each session."""
-    if settings.password is None or st.session_state.get("let_in") == settings.password:
-        return True
-    st.title("nearsay")
-    with st.form("password", border=False):
-        typed = st.text_input("Password", type="password", autocomplete="current-password")
-        if not st.form_submit_button("Enter", type="primary"):
-            return False
+def is_let_in(settings: Settings) -> bool:
+    """Whether the pages may be shown: there is no password, or who looks has typed it."""
+    return settings.password is None or is_signed_in()
+
+
+def ask(settings: Settings) -> None:
+    """Ask for the password; who knows it is let in from the next run on."""
+    with st.container(key="ns_ask"):  # seen a moment later, when a browser that keeps a token has answered
+        st.title("nearsay")
+        if was_signed_in():
+            st.info("This browser is no longer signed in. What was pressed after that changed nothing.")
+        with st.form("password", border=False):
+            typed = st.text_input("Password", type="password", autocomplete="current-password")
+            if not st.form_submit_button("Sign in", type="primary"):
+                return
     now = time.monotonic()
     if not _tries().begin(now):
         st.error("Too many wrong passwords were tried. Wait a minute and try again.")
-    elif is_right(typed, settings.password):
+    elif is_right(typed, settings.password or ""):
         _tries().was_right(now)
-        st.session_state["let_in"] = settings.password
+        sign_in()
         st.rerun()
     else:
-        st.error("That is not the password. Ask who started this page for it.")
-    return False
+        st.error("That is not the password. Ask whoever started this server for it.")

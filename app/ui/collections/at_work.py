@@ -47,7 +47,7 @@ def start(
     is_first = not visit.library.names()
     run = runs_of(visit).start(kind, arguments, title=title, collection=collection)
     if is_first:  # somebody will search what is embedded now, in a process of its own
-        get_ready(visit.library)
+        get_ready(visit.library, visit.settings)
     st.session_state[NEXT_PART] = Part.OVERVIEW if kind in _FILLS else None
     if elsewhere:
         open_page("collections", run=str(run.number))

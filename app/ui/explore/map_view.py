@@ -36,7 +36,8 @@ _SHOWN = 1_000  # rows of the table
 
 def show_map_view(visit: Visit) -> None:
     """The map with what can be done on it; without one, the way to it."""
-    kept = kept_drawing(visit)
+    with st.spinner("Looking …"):
+        kept = kept_drawing(visit)
     watch_newest(visit, newest_runs(visit, RunKind.MAP), "map")
     if kept is None:
         _offer(visit)

@@ -29,11 +29,14 @@ def remembered(key: str, make: Callable[[], _Found]) -> _Found:
 
 
 def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
-    """The same for maps, of which few are kept: they are large, and another is made with each change."""
+    """The same for maps, of which few are kept: they are large, and another is made with each change.
+
+    Also for threads in which no page runs: it shows nothing of its own.
+    """
     return cast("_Found", _remembered_map(key, make))
 
 
-@st.cache_resource(max_entries=_MOST_MAPS, ttl=_SECONDS, show_spinner="Looking …")
+@st.cache_resource(max_entries=_MOST_MAPS, show_spinner=False)
 def _remembered_map(key: str, _make: Callable[[], object]) -> object:
     del key
     return _make()

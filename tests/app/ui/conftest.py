@@ -36,7 +36,7 @@ def made_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _no_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """No encoder is loaded beside the tests: a thread that still does so at the end takes Python down."""
-    monkeypatch.setattr(opened, "_warm", lambda _: None)
+    monkeypatch.setattr(opened, "_warm", lambda *_: None)
 
 
 @pytest.fixture

@@ -95,6 +95,11 @@ class Visitor:
 
         self._until(given, "there is no place for files")
 
+    def keeps_something(self) -> None:
+        self._until(
+            lambda at: at.execute_script("return !!localStorage.getItem('nearsay')"), "nothing is kept"
+        )
+
     def text(self) -> str:
         return str(self.browser.execute_script("return document.body.innerText"))
 
@@ -222,3 +227,41 @@ def test_two_people_search_at_once_and_see_what_the_other_judged(
     search(people[1], queries[0])
     people[1].sees("check_circle")
     assert people[1].titles() == first
+
+
+class TestPassword:
+    """A page that asks for one."""
+
+    @pytest.fixture
+    def settings(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+        monkeypatch.setenv("NEARSAY_UI_PASSWORD", "a quiet harbour")
+        return settings
+
+    def test_it_is_asked_once_in_a_browser_until_somebody_signs_out(
+        self, visitor: Visitor, browsers: Callable[..., Any], served: str, settings: Settings
+    ) -> None:
+        asked = "input[aria-label=Password]"
+        visitor.goes_to("collections?collection=samples&see=Documents")
+        visitor.types("Password", "a quiet harbour")
+        visitor.sees("Sign out")
+        visitor.sees("160 documents")  # the page of the address, and not the first
+        visitor.keeps_something()
+        visitor.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
+        visitor.sees_element(".ns-card mark")
+        other = Visitor(browsers(), served)
+        other.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
+        other.sees_element(asked)
+        visitor.browser.switch_to.new_window("tab")
+        visitor.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
+        visitor.sees_element(".ns-card mark")
+        first, second = visitor.browser.window_handles
+        visitor.browser.switch_to.window(first)
+        visitor.presses("Sign out")
+        visitor.sees_element(asked)
+        visitor.browser.switch_to.window(second)
+        visitor.presses("Relevant")  # on a page that was open already
+        visitor.sees_element(asked)
+        with Library.open(settings.library, device="cpu") as library:
+            assert not library.collection("samples").judgements.list()
+        visitor.goes_to("?collection=samples")
+        visitor.sees_element(asked)

@@ -1,16 +1,30 @@
 """The page Explore, looked at without a browser."""
 
+import logging
 import re
+import threading
 
 import numpy as np
 import pytest
+from streamlit import runtime
 
 from nearsay.app.runs import RunKind, Runs, RunState
-from nearsay.app.ui.explore import cluster_form, clusters_view, duplicates_view, map_view, pairs_view
+from nearsay.app.ui import opened
+from nearsay.app.ui.explore import (
+    cluster_form,
+    clusters_view,
+    duplicates_view,
+    map_view,
+    mapped,
+    pairs_view,
+)
 from nearsay.app.ui.explore.page import VIEWS
 from nearsay.app.ui.explore.state import remembered_map
+from nearsay.app.ui.map_component.packed_map import packed_map
 from nearsay.app.ui.map_component.selection import Selection
-from nearsay.indexer import Library
+from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts nothing in its place
+from nearsay.app.ui.visit import Visit
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections
 
 NOTES = {"collection": "notes"}
@@ -87,6 +101,9 @@ def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explore
     app = page("explore", settings=explored, view="duplicates", dup_cosine="0.9", state=NOTES)
     press(app, "No duplicates")
     assert "Hidden in this session: 1 group of which" in said(app)
+    press(app, "No duplicates")
+    assert "Hidden in this session: 2 groups of which" in said(app)
+    assert "No other documents are that similar" in said(app)
     assert len(ids(explored, "notes")) == 5
 
 
@@ -259,3 +276,47 @@ def test_few_maps_are_kept_in_memory():
     for number in (1, 2, 3, 4, 1):
         remembered_map(f"a map {number}", lambda number=number: made.append(number))
     assert made == [1, 2, 3, 4, 1]  # the first had to go
+
+
+def test_the_first_collections_map_is_drawn_before_anybody_looks(explored, monkeypatch, caplog):
+    made = []
+    monkeypatch.setattr(runtime, "exists", lambda: True)  # else Streamlit does not warn
+    monkeypatch.setattr(mapped, "packed_map", lambda drawn: made.append(drawn) or packed_map(drawn))
+    with Library.open(explored.library, device="cpu") as library:
+        assert library.names()[0] == "notes"
+        in_a_thread(warm, library, explored)  # there is none yet, and that is no error
+        assert not made
+        library.collection("notes").explore.map()
+        in_a_thread(warm, library, explored)
+        assert [drawn.collection for drawn in made] == ["notes"]
+        shown, count = mapped.kept_drawing(Visit(explored, library, "notes"))
+        assert (len(shown), count, len(made)) == (5, 5, 1)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_map_that_cannot_be_drawn_ahead_costs_nobody_the_first_search(explored, monkeypatch, caplog):
+    def broken(visit):
+        raise OSError("the disk is gone")
+
+    searched = []
+    monkeypatch.setattr(opened, "kept_drawing", broken)
+    monkeypatch.setattr(Collection, "search", lambda *_, **__: searched.append(True))
+    with Library.open(explored.library, device="cpu") as library:
+        warm(library, explored)
+    assert searched == [True]
+    assert "the map was not drawn" in caplog.text
+
+
+def test_a_library_that_cannot_be_read_any_more_ends_what_is_loaded_beside_quietly(explored, monkeypatch):
+    def broken(library):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Library, "names", broken)
+    with Library.open(explored.library, device="cpu") as library:
+        warm(library, explored)
+
+
+def in_a_thread(work, *values):
+    thread = threading.Thread(target=work, args=values)
+    thread.start()
+    thread.join()
