@@ -101,7 +101,8 @@ def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
         said = "of which you said that they are no duplicates."
         st.caption(f"Hidden in this session: {counted(hidden, 'group')} {said}")
     if not groups:
-        st.success("No two documents are that similar.", icon=":material/check_circle:")
+        what = "No other documents are" if hidden else "No two documents are"
+        st.success(f"{what} that similar.", icon=":material/check_circle:")
         return
     gone = superfluous(groups)
     with st.container(horizontal=True):

@@ -52,7 +52,7 @@ def pair_rows(pairs: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
     return [
         {"cosine": round(float(pair["cosine"]), 4)}
         | {
-            f"{side}{name}": pair[side][field]
+            f"{side}{name}": pair[side][field] or (pair[side]["id"] if field == "title" else "")
             for name, field in (("", "title"), (" text", "text"), (" id", "id"))
             for side in ("first", "second")
         }

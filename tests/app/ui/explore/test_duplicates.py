@@ -99,3 +99,10 @@ def test_a_pair_becomes_a_flat_row():
         "i am",
     )
     assert list(row)[:3] == ["cosine", "first", "second"]
+
+
+def test_a_document_without_a_title_is_called_by_its_id_in_the_table_of_pairs():
+    side = {"id": "a", "title": "", "text": "Some text."}
+    row = pair_rows([{"cosine": 0.9, "first": side, "second": side | {"id": "b", "title": "Bees"}}])[0]
+    assert (row["first"], row["second"]) == ("a", "Bees")
+    assert (row["first text"], row["second text"]) == ("Some text.", "Some text.")
