@@ -44,7 +44,7 @@ SIZES = (10_000, 117_659, 1_000_000)
 MOST_FOR = {  # vectors, beyond which a method is not tried
     "nearsay agglomerative": MOST,
     "BERTopic": 117_659,
-    "sentence-transformers communities": 20_000,
+    "sentence-transformers communities": 117_659,
 }
 PACKAGES = ("bertopic", "umap-learn", "hdbscan", "scikit-learn", "scikit-network", "faiss-cpu", "scipy")
 

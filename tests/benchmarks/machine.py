@@ -27,9 +27,12 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str:
-    """The commit that is measured."""
-    here = Path(__file__).parent  # wherever the script was started
-    found = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip() or "unknown"
+    """The commit that is measured; "+changes" after it where files were not committed."""
+
+    def said(*command: str) -> str:
+        here = Path(__file__).parent  # wherever the script was started
+        found = subprocess.run(["git", *command], cwd=here, capture_output=True, text=True, check=False)
+        return found.stdout.strip()
+
+    changes = "+changes" if said("status", "--porcelain", "--untracked-files=no", ":/") else ""
+    return said("rev-parse", "HEAD") + changes or "unknown"

@@ -211,15 +211,15 @@ def clusters() -> list[str]:
     """The default method beside k-means that is told the number, and BERTopic, on labelled sets."""
     shown = {
         "nearsay (the default)": "nearsay, told nothing",
-        "plain k-means": "k-means, told the labels' number",
+        "plain k-means": "k-means, told how many labels",
         "BERTopic": "BERTopic",
         "BERTopic, outliers assigned": "BERTopic, outliers assigned",
     }
     sets = {name: found for name, found in results("clusters")["quality"].items() if found["labels"]}
 
     def figures(found: Any) -> str:
-        apart = found["outlier_share"]["median"]
-        said = f", {apart:.0%} apart" if apart >= 0.005 else ""
+        left_out = found["outlier_share"]["median"]
+        said = f", {left_out:.0%} left out" if left_out >= 0.005 else ""
         return share(found["v_measure"]["median"]) + said
 
     return table(
@@ -258,15 +258,17 @@ def exploring() -> list[str]:
     methods = {
         "clusters, the default": "nearsay (the default)",
         "clusters, k-means": "nearsay kmeans",
-        "clusters, communities over .75": "nearsay communities",
+        "clusters, by density": "nearsay density",
+        "clusters, communities over a cosine of .75": "nearsay communities",
         "BERTopic": "BERTopic",
     }
     ways = {
         "closest pairs, every two compared": "pairs-exact",
         "closest pairs, through lists": "pairs-lists",
+        "sentence-transformers' paraphrase mining": "paraphrase_mining_embeddings",
     }
     return table(
-        ("seconds and the most memory, 2 cores", *(f"{size:,},000 vectors" for size in sizes)),
+        ("time and the most memory, 2 cores", *(f"{size:,},000 vectors" for size in sizes)),
         *((said, *(clustered(method, size) for size in sizes)) for said, method in methods.items()),
         *((said, *(paired(way, size) for size in sizes)) for said, way in ways.items()),
     )
