@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -250,6 +251,125 @@ def _missing(what: str) -> None:
     if os.environ.get("NEARSAY_REQUIRE_BROWSER"):
         pytest.fail(what)
     pytest.skip(what)
+
+
+_IDLE = """
+const app = document.querySelector('[data-testid=stApp]')
+return app?.getAttribute('data-test-script-state') === 'notRunning'
+"""
+_PRESS = """
+const named = each => {
+    const copy = each.cloneNode(true)  // the name of an icon is text too
+    copy.querySelectorAll('[data-testid=stIconMaterial]').forEach(icon => icon.remove())
+    return copy.textContent.trim()
+}
+const every = [...document.querySelectorAll('button, a, label')]
+const shown = every.filter(each => !each.disabled && each.offsetParent)
+const found = shown.filter(each => named(each) === arguments[0])
+if (!found.length) return false
+found[0].scrollIntoView({block: 'center'})
+found[0].click()
+return true
+"""
+
+
+class Visitor:
+    """Somebody at a browser, who waits for what they look for, and sees only text.
+
+    What Streamlit draws comes piece by piece and is drawn anew at any time, so nothing is looked for once:
+    every method waits until it finds what it wants.
+    """
+
+    def __init__(self, browser: Any, address: str) -> None:
+        self.browser, self.address = browser, address
+
+    def goes_to(self, page: str) -> None:
+        self.browser.get(f"{self.address}/{page}")
+
+    def sees(self, text: str, seconds: float = 180.0) -> None:
+        self.until(lambda _: text in self.text(), f"'{text}' is not shown", seconds)
+
+    def sees_element(self, selector: str, count: int | None = None) -> None:
+        """At least one of these, or so many."""
+
+        def seen(at: Any) -> bool:
+            script = "return document.querySelectorAll(arguments[0]).length"
+            found = int(at.execute_script(script, selector))
+            return found == count if count is not None else found > 0
+
+        self.until(seen, f"there is no {selector}" if count is None else f"there are not {count} {selector}")
+
+    def finds(self, expression: str) -> Any:
+        """What an expression of JavaScript gives once that is something."""
+        return self.until(lambda at: at.execute_script(f"return {expression}"), f"{expression} gives nothing")
+
+    def presses(self, text: str) -> None:
+        """The button, link or choice of this name."""
+        self.until(lambda at: at.execute_script(_PRESS, text), f"there is no button '{text}'")
+
+    def types(self, label: str, text: str, *, enter: bool = True) -> None:
+        from selenium.webdriver.common.by import By
+        from selenium.webdriver.common.keys import Keys
+
+        def typed(at: Any) -> bool:
+            field = at.find_element(By.CSS_SELECTOR, f"input[aria-label='{label}']")
+            field.send_keys(Keys.CONTROL, "a")
+            field.send_keys(text, Keys.ENTER if enter else Keys.TAB)
+            return True
+
+        self.until(typed, f"there is no field '{label}'")
+
+    def gives(self, *files: Path) -> None:
+        from selenium.webdriver.common.by import By
+
+        def given(at: Any) -> bool:
+            # Streamlit forgets a file that is given in the moment in which it begins to run the page again.
+            if not at.execute_script(_IDLE):
+                return False
+            at.find_element(By.CSS_SELECTOR, "input[type=file]").send_keys("\n".join(map(str, files)))
+            return True
+
+        self.until(given, "there is no place for files")
+
+    def is_at(self, part: str) -> None:
+        """The address has this part."""
+        self.until(lambda at: part in at.current_url, f"'{part}' is not in the address")
+
+    def is_still(self) -> None:
+        """The page has run to its end."""
+        self.until(lambda at: at.execute_script(_IDLE), "the page is still running")
+
+    def text(self) -> str:
+        return str(self.browser.execute_script("return document.body.innerText"))
+
+    def titles(self, count: int) -> list[str]:
+        """Of so many results."""
+        shown = "[...document.querySelectorAll('.ns-title')].map(each => each.innerText)"
+        self.sees_element(".ns-title", count)
+        return list(self.finds(shown))
+
+    def until(self, true: Callable[[Any], Any], otherwise: str, seconds: float = 120.0) -> Any:
+        """What this gives once that is something; AssertionError with what is read by then."""
+        from selenium.common.exceptions import TimeoutException, WebDriverException
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        waiting = WebDriverWait(self.browser, seconds, 0.2, ignored_exceptions=[WebDriverException])
+        try:
+            return waiting.until(true, f"{otherwise} at {self.browser.current_url}")
+        except TimeoutException as error:
+            raise AssertionError(f"{error.msg}, where this is read:\n{self.text()}") from error
+
+
+@pytest.fixture
+def visitors(browsers: Callable[..., Any], served: str) -> Callable[..., Visitor]:
+    """`visitors(width=1400, height=1000, dark=False)`: somebody at a browser of their own, at the page."""
+    return lambda **kind: Visitor(browsers(**kind), served)
+
+
+@pytest.fixture
+def visitor(visitors: Callable[..., Visitor]) -> Visitor:
+    """Somebody at a browser, at the page over the test's library."""
+    return visitors()
 
 
 @pytest.fixture

@@ -90,16 +90,11 @@ def test_no_page_reads_html_or_markdown_of_others():
 
 
 @pytest.mark.slow
-def test_the_page_asks_no_address_but_its_own(served, browsers):
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser = browsers()
+def test_the_page_asks_no_address_but_its_own(visitor):
     for entry in PAGES:
-        browser.get(f"{served}/{entry.path}")
-        WebDriverWait(browser, 30).until(
-            lambda at: at.find_elements(By.CSS_SELECTOR, "[data-testid=stMain] h1")
-        )
-    log = " ".join(entry["message"] for entry in browser.get_log("performance"))
+        visitor.goes_to(entry.path)
+        visitor.sees_element("[data-testid=stMain] h1")
+        visitor.is_still()
+    log = " ".join(entry["message"] for entry in visitor.browser.get_log("performance"))
     asked = re.findall(r'"url":"(\w+://[^"/]+)', log)
-    assert {host.split("://")[1] for host in asked} == {served.split("://")[1]}
+    assert {host.split("://")[1] for host in asked} == {visitor.address.split("://")[1]}

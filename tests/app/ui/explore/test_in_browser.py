@@ -15,49 +15,28 @@ def settings(explored: Settings) -> Settings:
 
 
 @pytest.mark.slow
-def test_documents_are_compared_merged_exported_and_looked_for(served, browsers, settings, tmp_path):
-    from selenium.common.exceptions import WebDriverException
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    browser = browsers()
-    browser.execute_cdp_cmd(
+def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings, tmp_path):
+    visitor.browser.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
     )
+    visitor.goes_to("explore?view=duplicates&collection=notes&dup_cosine=0.9")
+    visitor.sees("2 documents say nearly the same")
+    visitor.sees_element(".ns-card ins")
+    visitor.presses("Merge into it …")
+    visitor.presses("Merge them")
+    visitor.until(lambda _: len(list(_documents(settings))) == 4, "nothing was merged")
+    visitor.until(lambda _: visitor.text().count("say nearly the same") == 1, "the merged are still shown")
 
-    def until(found):
-        # What is on the page is drawn anew at any time: then it is looked for again.
-        return WebDriverWait(browser, 60, ignored_exceptions=[WebDriverException]).until(lambda _: found())
-
-    def press(text):
-        def pressed():
-            every = browser.find_elements(By.CSS_SELECTOR, "button, a")
-            found = next((each for each in every if each.text.strip().endswith(text)), None)
-            return found is not None and (found.click() or True)
-
-        until(pressed)
-
-    def shown():
-        return browser.find_element(By.CSS_SELECTOR, "[data-testid=stMain]").text
-
-    browser.get(f"{served}/explore?view=duplicates&collection=notes&dup_cosine=0.9")
-    until(lambda: "2 documents say nearly the same" in shown())
-    assert browser.find_elements(By.CSS_SELECTOR, ".ns-card ins")
-    press("Merge into it …")
-    press("Merge them")
-    until(lambda: len(list(_documents(settings))) == 4)
-    until(lambda: shown().count("say nearly the same") == 1)
-
-    press("Export with one of each")
+    visitor.presses("Export with one of each")
     file = tmp_path / "notes-one-of-each.jsonl"
-    until(file.exists)
+    visitor.until(lambda _: file.exists(), "nothing was downloaded")
     assert len([json.loads(line) for line in file.read_text("utf-8").splitlines()]) == 3
 
-    browser.get(f"{served}/explore?view=clusters&collection=samples")
-    press("Search in it")
-    until(lambda: "where=cluster" in browser.current_url)
-    until(lambda: browser.find_element(By.CSS_SELECTOR, "[data-testid=stMain] h1").text == "Search")
-    assert "collection=samples" in browser.current_url
+    visitor.goes_to("explore?view=clusters&collection=samples")
+    visitor.presses("Search in it")
+    visitor.is_at("where=cluster")
+    visitor.is_at("collection=samples")
+    visitor.finds("document.querySelector('[data-testid=stMain] h1').innerText === 'Search'")
 
 
 def _documents(settings):
