@@ -1,7 +1,9 @@
 """Start Streamlit over a library, so that nothing leaves the machine and nobody else gets in unasked."""
 
+import errno
 import ipaddress
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +14,10 @@ from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.theme import THEME
 from nearsay.data.errors import BadInputError, MissingExtraError
 
-__all__ = ["Launch", "launch"]
+__all__ = ["Launch", "free_port", "launch"]
+
+_FIRST_PORT, _TRIED = 8501, 100
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,15 @@ class Launch:
         except ValueError:
             return False
 
+    @property
+    def url(self) -> str:
+        """Where somebody at this machine finds it; a port has to be chosen."""
+        if self.address in _EVERYWHERE:
+            name = self.hosts[0] if self.hosts else "localhost"
+        else:
+            name = f"[{self.address}]" if ":" in self.address else self.address
+        return f"http://{name}:{self.port}"
+
     def command(self) -> list[str]:
         """The command line of Streamlit; no secret stands in it."""
         options: dict[str, object] = {
@@ -60,6 +74,9 @@ class Launch:
             "client.toolbarMode": "viewer",
             "client.showErrorDetails": "none",
             "client.showErrorLinks": False,
+            # Else it offers, here and in the page, to install instructions for coding agents.
+            "logger.hideWelcomeMessage": True,
+            "logger.level": "warning",
             "runner.magicEnabled": False,
         }
         if self.port is not None:
@@ -82,21 +99,72 @@ class Launch:
         return kept | settings.to_environment()
 
     def _names(self) -> list[str]:
-        if self.address in ("0.0.0.0", "::") and not self.hosts:  # noqa: S104 - compared, not bound
+        if self.address in _EVERYWHERE and not self.hosts:
             return ["*"]
         local = ["localhost", "127.0.0.1", "[::1]"]
         return list(dict.fromkeys([*local, self.address, *self.hosts]))
 
 
 def launch(launch: Launch) -> None:
-    """Become the page's server: this process is replaced by it, and Ctrl-C ends it.
+    """Say where the page is and become its server: this process is replaced by it, and Ctrl-C ends it.
 
-    MissingExtraError where Streamlit is not installed.
+    MissingExtraError where Streamlit is not installed, BadInputError where nothing can listen there.
     """
     if find_spec("streamlit") is None:
         raise MissingExtraError("The page", "ui")
+    launch = replace(launch, port=free_port(launch.address, launch.port))
+    sys.stdout.write(f"nearsay is at {launch.url} (Ctrl-C ends it)\n")
+    sys.stdout.flush()
     command = launch.command()
     os.execve(command[0], command, launch.environment())  # noqa: S606 - no shell, and our own command
+
+
+def free_port(address: str, wanted: int | None = None) -> int:
+    """A port of an address at which nobody listens: the wanted one, or the first from 8501 on.
+
+    BadInputError if there is none, or the address is not one of this machine.
+    """
+    for port in [wanted] if wanted is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIED):
+        try:
+            _try_to_listen(address, port)
+        except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise BadInputError(
+                    f"'{address}' is no address of this machine. "
+                    "Take one of its own, or 0.0.0.0 for all of them, and name it with --host"
+                ) from error
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise BadInputError(f"you may not listen at port {port}. Take one from 1024 on") from error
+            if error.errno != errno.EADDRINUSE:
+                raise BadInputError(f"the page cannot listen at {address}:{port}: {error}") from error
+            continue
+        return port
+    if wanted is not None:
+        raise BadInputError(
+            f"port {wanted} is taken: something listens there already, another nearsay ui perhaps. "
+            "Leave --port out for the next that is free"
+        )
+    raise BadInputError(
+        f"the ports from {_FIRST_PORT} to {_FIRST_PORT + _TRIED - 1} are all taken. Name one with --port"
+    )
+
+
+def _try_to_listen(address: str, port: int) -> None:
+    """OSError if it is taken at any address of that name, or if there is none; IPv6 may be switched off."""
+    refused: list[OSError] = []
+    found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, place in found:
+        try:
+            with socket.socket(family, kind, protocol) as tried:
+                if os.name == "posix":  # a server that just ended keeps nobody out
+                    tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(place)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
+            refused.append(error)
+    if len(refused) == len(found):
+        raise refused[0]
 
 
 def _written(value: object) -> str:

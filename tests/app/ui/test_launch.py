@@ -1,8 +1,11 @@
 """How the page is served, and to whom."""
 
+import errno
+import socket
+
 import pytest
 
-from nearsay.app.ui.launch import Launch, launch
+from nearsay.app.ui.launch import Launch, free_port, launch
 from nearsay.app.ui.settings import VARIABLE, Settings
 from nearsay.data.errors import BadInputError, MissingExtraError
 
@@ -51,6 +54,70 @@ def test_another_name_for_this_machine_is_not_answered():
     assert options(Launch())["server.allowedHosts"] == ["localhost", "127.0.0.1", "[::1]"]
     named = Launch("192.168.1.4", hosts=("search.example.org",), settings=Settings(read_only=True))
     assert options(named)["server.allowedHosts"][-2:] == ["192.168.1.4", "search.example.org"]
+
+
+def test_streamlit_offers_nobody_to_install_anything():
+    assert options(Launch())["logger.hideWelcomeMessage"] == ["true"]
+
+
+@pytest.fixture
+def taken():
+    """A port of this machine at which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_a_port_that_is_taken_is_refused_with_the_way_out(taken):
+    with pytest.raises(BadInputError, match=rf"port {taken} is taken.*Leave --port out"):
+        free_port("127.0.0.1", taken)
+
+
+def test_without_a_wanted_port_the_next_that_is_free_is_taken(taken, monkeypatch):
+    monkeypatch.setattr("nearsay.app.ui.launch._FIRST_PORT", taken)
+    port = free_port("127.0.0.1")
+    assert taken < port < taken + 100
+    with socket.create_server(("127.0.0.1", port)):
+        assert free_port("127.0.0.1") > port
+    monkeypatch.setattr("nearsay.app.ui.launch._TRIED", 1)
+    with pytest.raises(BadInputError, match=r"all taken\. Name one"):
+        free_port("127.0.0.1")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.7", "no.such.name.invalid"])
+def test_an_address_of_another_machine_is_refused(address):
+    with pytest.raises(BadInputError, match=f"'{address}' is no address of this machine"):
+        free_port(address)
+
+
+def test_a_name_is_listened_to_at_those_of_its_addresses_that_this_machine_has(monkeypatch):
+    usual = socket.getaddrinfo
+
+    def with_another(host, port, **options):
+        return usual("192.0.2.7", port, **options) + usual("127.0.0.1", port, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", with_another)
+    assert free_port("a.name.of.both") >= 8501
+
+
+def test_a_port_of_the_systems_own_is_refused_to_who_may_not(monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("nearsay.app.ui.launch._try_to_listen", refuse)
+    with pytest.raises(BadInputError, match=r"may not listen at port 80\. Take one from 1024"):
+        free_port("localhost", 80)
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("localhost", "http://localhost:8600"),
+        ("::1", "http://[::1]:8600"),
+        ("0.0.0.0", "http://localhost:8600"),  # noqa: S104
+    ],
+)
+def test_the_address_that_is_told_can_be_opened(address, url):
+    assert Launch(address, 8600, settings=Settings(read_only=True)).url == url
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536])
