@@ -4,11 +4,14 @@ import hashlib
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import streamlit as st
+
+from nearsay.data.errors import BadInputError
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
@@ -21,7 +24,10 @@ __all__ = [
     "sign_in",
     "talk_to_browser",
     "was_signed_in",
+    "while_signed_in",
 ]
+
+_Made = TypeVar("_Made")
 
 KEEPING = "ns_keeping"  # names the part of the page that talks to the browser; nothing is seen of it
 _SECONDS = 7 * 86_400  # for which a browser is remembered
@@ -105,6 +111,21 @@ def talk_to_browser() -> None:
     if token is None and not left and isinstance(kept, str) and kept != unknown:
         st.session_state[_TOKEN] = kept  # if it is no good, that is found at the next run
         st.rerun()
+
+
+def while_signed_in(make: Callable[[], _Made]) -> Callable[[], _Made]:
+    """The same, but BadInputError once who looks now has signed out.
+
+    For what Streamlit calls without running the page, whose session it does not know then.
+    """
+    token = st.session_state.get(_TOKEN)
+
+    def made() -> _Made:
+        if token is not None and not _signed_in().knows(token, time.time()):
+            raise BadInputError("you are signed out. Load the page again")
+        return make()
+
+    return made
 
 
 def offer_to_sign_out() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.cluster_words import beneath, members_of, share_words
@@ -40,15 +41,12 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
             if visit.may_write:
                 _rename(visit, each)
             if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
-                st.download_button(
+                offer_download(
                     "Members",
                     lambda: csv_bytes(member_rows(visit, found, each), _COLUMNS),
-                    file_name=f"{visit.name}-cluster-{number}.csv",
-                    mime="text/csv",
-                    icon=":material/download:",
+                    f"{visit.name}-cluster-{number}.csv",
                     key=f"cl_members_{number}",
-                    type="tertiary",
-                    on_click="ignore",
+                    quiet=True,
                 )
 
 

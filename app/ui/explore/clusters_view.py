@@ -10,6 +10,7 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.cluster_card import cluster_card
 from nearsay.app.ui.explore.cluster_form import cluster_form
@@ -77,14 +78,11 @@ def _export(visit: Visit, found: Clustering) -> None:
         )
         show_command(visit, arguments)
         return
-    st.download_button(
+    offer_download(
         "Every passage with its cluster",
         partial(members_file, visit),
-        file_name=f"{visit.name}-clusters.csv",
-        mime="text/csv",
-        icon=":material/download:",
+        f"{visit.name}-clusters.csv",
         key="cl_export",
-        on_click="ignore",
     )
 
 

@@ -10,6 +10,7 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.duplicate_group import apart_of, show_group
 from nearsay.app.ui.explore.duplicates_found import (
@@ -125,15 +126,12 @@ def _export(visit: Visit, gone: Sequence[str], arguments: Sequence[str]) -> None
             st.markdown("A file of so many documents is written by the command:")
             st.code(shlex.join(["nearsay", *arguments, "--out", name]), language="bash", wrap_lines=True)
         return
-    st.download_button(
+    offer_download(
         "Export with one of each",
         lambda: b"".join(_kept_lines(visit, frozenset(gone))),
-        file_name=name,
-        mime="application/x-ndjson",
-        icon=":material/download:",
+        name,
         key="dup_export",
-        on_click="ignore",
-        help="Every document but those that could go, as JSON lines that can be added again.",
+        tip="Every document but those that could go, as JSON lines that can be added again.",
     )
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.links import like_link
 from nearsay.app.ui.explore.looking import newest_runs, watch_newest
@@ -153,15 +154,8 @@ def _selected(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
         st.caption(f"The first {_SHOWN:,} are shown; the files below hold all.")
     with st.container(horizontal=True):
         for label, kind in (("CSV", "csv"), ("JSON lines", "jsonl")):
-            st.download_button(
-                label,
-                partial(_file, visit, shown, places, kind),
-                file_name=f"{visit.name}-selected.{kind}",
-                mime="text/csv" if kind == "csv" else "application/x-ndjson",
-                icon=":material/download:",
-                key=f"map_{kind}",
-                on_click="ignore",
-            )
+            make = partial(_file, visit, shown, places, kind)
+            offer_download(label, make, f"{visit.name}-selected.{kind}", key=f"map_{kind}")
         if visit.may_write and st.button(
             f"Remove {counted(len(documents), 'document')} …", icon=":material/delete:", key="map_remove"
         ):

@@ -9,6 +9,7 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.explore.difference import difference, side_html
 from nearsay.app.ui.explore.links import like_link
@@ -79,15 +80,7 @@ def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
             "second text": st.column_config.TextColumn("second text", width="medium"),
         },
     )
-    st.download_button(
-        "CSV",
-        lambda: csv_bytes(rows, _COLUMNS),
-        file_name=f"{visit.name}-pairs.csv",
-        mime="text/csv",
-        icon=":material/download:",
-        key="pairs_csv",
-        on_click="ignore",
-    )
+    offer_download("CSV", lambda: csv_bytes(rows, _COLUMNS), f"{visit.name}-pairs.csv", key="pairs_csv")
     chosen = event["selection"]["rows"]
     if not chosen or chosen[0] >= len(pairs):
         st.caption("Choose a row to see the two side by side.")

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.explore.links import like_link
 from nearsay.app.ui.explore.looking import Look, found_by
 from nearsay.app.ui.explore.passage_html import passage_html
@@ -115,15 +117,8 @@ def _show(
 ) -> None:
     found = found_by(visit, look)
     if found is not None:
-        st.download_button(
-            "CSV",
-            lambda: csv_bytes(found.rows, _COLUMNS),
-            file_name=f"{visit.name}-{look.name}.csv",
-            mime="text/csv",
-            icon=":material/download:",
-            key=f"{look.name}_csv",
-            on_click="ignore",
-        )
+        make = partial(csv_bytes, found.rows, _COLUMNS)
+        offer_download("CSV", make, f"{visit.name}-{look.name}.csv", key=f"{look.name}_csv")
         for row in found.rows:
             said, below = words(row)
             with st.container(border=True):

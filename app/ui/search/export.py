@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.search.table import csv_of, json_lines_of
 from nearsay.indexer import Hits
 
@@ -21,21 +22,19 @@ def offer_export(search: Callable[[int], Hits], name: str, k: int) -> None:
     with st.popover("Export", icon=":material/download:", help="The results as a file."):
         count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The best so many.")
         with st.container(horizontal=True):
-            st.download_button(
+            offer_download(
                 "CSV",
                 partial(_csv, search, int(count)),
                 f"{name}.csv",
-                "text/csv",
-                on_click="ignore",
-                help="For spreadsheets. A text that one would compute gets an apostrophe before it.",
+                key="export_csv",
+                tip="For spreadsheets. A text that one would compute gets an apostrophe before it.",
             )
-            st.download_button(
+            offer_download(
                 "JSON lines",
                 partial(_json_lines, search, int(count)),
                 f"{name}.jsonl",
-                "application/jsonl",
-                on_click="ignore",
-                help="As nearsay search --json prints them.",
+                key="export_json_lines",
+                tip="As nearsay search --json prints them.",
             )
 
 

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import streamlit as st
@@ -170,6 +171,20 @@ def test_what_hangs_on_a_button_changes_nothing_for_who_signed_out(settings):
     with pytest.raises(BadInputError, match="signed out"):
         Visit(behind, None, None).check_writing()
     Visit(settings, None, None).check_writing()
+
+
+def test_a_file_is_made_for_nobody_who_signed_out_after_its_button_was_drawn(monkeypatch):
+    known, session = SignedIn(), {}
+    monkeypatch.setattr(signed_in, "_signed_in", lambda: known)
+    monkeypatch.setattr(signed_in, "st", SimpleNamespace(session_state=session))
+    session["signed_in"] = known.add(time.time())
+    make = signed_in.while_signed_in(lambda: b"all of it")
+    assert make() == b"all of it"
+    known.forget(session["signed_in"])
+    session.clear()  # it is called where there is no session
+    with pytest.raises(BadInputError, match="signed out"):
+        make()
+    assert signed_in.while_signed_in(lambda: b"no password")() == b"no password"
 
 
 def test_a_page_without_a_password_offers_no_signing_out(page):
