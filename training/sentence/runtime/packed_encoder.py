@@ -21,6 +21,7 @@ __all__ = ["PackedEncoder"]
 
 _GPU_BATCH_TOKENS = 32_768
 _CPU_BATCH_TOKENS = 256, 2048  # fewer: the calls cost more than the products; more: they leave the cache
+_ONE_CORE_TOKENS = 24  # a query: divided, each of its small products waits for a core that may be taken
 
 
 class PackedEncoder:
@@ -76,8 +77,9 @@ class PackedEncoder:
                 vectors = pool(states, batch, self._pooling, prompt_length)
                 pooled[batch.first : batch.first + batch.texts] = vectors
 
-        batches = list(window.batches(self._token_budget(int(window.lengths.sum()))))
-        if self._workers is None or len(batches) == 1:
+        tokens = int(window.lengths.sum())
+        batches = list(window.batches(self._token_budget(tokens)))
+        if self._workers is None or (len(batches) == 1 and tokens > _ONE_CORE_TOKENS):
             for batch in batches:
                 encode(batch)
         else:

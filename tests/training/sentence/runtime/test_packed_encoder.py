@@ -25,6 +25,7 @@ from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.runtime import packed_encoder as packed_encoder_module
 from nearsay.training.sentence.runtime import workers as workers_module
 from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
+from nearsay.training.sentence.runtime.packed_window import PackedBatch
 
 MODES = ["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", ("cls", "mean")]
 LENGTHS = [1, 16, 2, 9, 9, 3, 16, 5, 9, 1, 12]
@@ -207,6 +208,33 @@ def test_many_batches_side_by_side_give_the_same(
     monkeypatch.setattr(packed_encoder_module, "_CPU_BATCH_TOKENS", (1, 20))
     np.testing.assert_array_equal(encoder.start(texts, 0)(), expected)
     assert encoder._workers._pool is not None
+
+
+@pytest.mark.parametrize(("tokens", "alone"), [(2, True), (10, True), (11, False)])
+def test_a_query_is_encoded_on_one_core_and_a_long_text_on_all(
+    make_model: Callable[..., SentenceTransformer],
+    monkeypatch: pytest.MonkeyPatch,
+    tokens: int,
+    *,
+    alone: bool,
+) -> None:
+    encoder = PackedEncoder(make_model(), device="cpu", dtype=torch.float32)
+    used: list[int] = []
+    bert = encoder._bert
+
+    def watched(batch: PackedBatch) -> torch.Tensor:
+        used.append(torch.get_num_threads())
+        return bert(batch)
+
+    monkeypatch.setattr(encoder, "_bert", watched)
+    monkeypatch.setattr(packed_encoder_module, "_ONE_CORE_TOKENS", 10)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        encoder.start(texts_of([tokens]), 0)()
+    finally:
+        torch.set_num_threads(before)
+    assert used == [1 if alone else 2]
 
 
 def test_narrow_products_stay_near(make_model: Callable[..., SentenceTransformer]) -> None:
