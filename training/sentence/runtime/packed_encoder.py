@@ -21,7 +21,7 @@ __all__ = ["PackedEncoder"]
 
 _GPU_BATCH_TOKENS = 32_768
 _CPU_BATCH_TOKENS = 256, 2048  # fewer: the calls cost more than the products; more: they leave the cache
-_ONE_CORE_TOKENS = 24  # a query: divided, each of its small products waits for a core that may be taken
+_ONE_CORE_TOKENS = 16  # a query: divided, each of its small products waits for a core that may be taken
 
 
 class PackedEncoder:
