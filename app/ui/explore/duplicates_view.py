@@ -94,13 +94,16 @@ def _show_groups(visit: Visit) -> None:
 
 
 def _show_found(visit: Visit, found: Groups, arguments: Sequence[str]) -> None:
-    groups = left_over(found, apart_of(visit))
+    apart = apart_of(visit)
+    groups = left_over(found, apart)
     hidden = len(found.groups) - len(groups)
     for note in found.notes:
         st.caption(as_markdown(note[:1].upper() + note[1:]))
     if hidden:
         said = "of which you said that they are no duplicates."
-        st.caption(f"Hidden in this session: {counted(hidden, 'group')} {said}")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(f"Hidden in this session: {counted(hidden, 'group')} {said}", width="content")
+            st.button("Show again", key="dup_again", type="tertiary", on_click=apart.clear)
     if not groups:
         what = "No other documents are" if hidden else "No two documents are"
         st.success(f"{what} that similar.", icon=":material/check_circle:")

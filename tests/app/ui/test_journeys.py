@@ -146,6 +146,7 @@ class TestPassword:
         other = visitors()
         other.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
         other.sees_element(asked)
+        other.finds("document.activeElement.type === 'password'")  # one can type at once
         visitor.browser.switch_to.new_window("tab")
         visitor.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
         visitor.sees_element(".ns-card mark")

@@ -105,6 +105,9 @@ def test_a_group_of_no_duplicates_is_hidden_and_nothing_is_removed(page, explore
     assert "Hidden in this session: 2 groups of which" in said(app)
     assert "No other documents are that similar" in said(app)
     assert len(ids(explored, "notes")) == 5
+    press(app, "Show again")
+    assert [each.value for each in app.metric] == ["2", "2"]
+    assert "Hidden" not in said(app)
 
 
 def test_what_takes_long_is_a_run_that_is_read_back(page, explored, monkeypatch):
