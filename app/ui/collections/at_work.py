@@ -59,11 +59,11 @@ def show_at_work(visit: Visit) -> bool:
     """What is at work on collections now, and how the run ended that the address names; whether any is."""
     _clear_uploads(visit)
     at_work = [run for run in running_runs(visit) if run.kind in _SHOWN]
-    for run in at_work:
-        watch_run(visit, run.number, place="collections")
     asked = _asked(visit)
     if at_work and asked is None:  # who comes while it is at work sees how it ends, too
         st.query_params["run"] = str(at_work[0].number)
+    for run in at_work:
+        watch_run(visit, run, place="collections")
     if asked is not None and asked.number not in {run.number for run in at_work}:
         _show_ended(visit, asked)
     return bool(at_work)
@@ -82,7 +82,7 @@ def _asked(visit: Visit) -> Run | None:
 
 def _show_ended(visit: Visit, run: Run) -> None:
     result = add_result(run.output(100)) if run.kind is RunKind.ADD else None
-    watch_run(visit, run.number, place="collections", done=None if result is None else result.sentence)
+    watch_run(visit, run, place="collections", done=None if result is None else result.sentence)
     if run.state is RunState.DONE and result is not None:
         for remark in result.remarks:
             st.caption(as_markdown(remark))

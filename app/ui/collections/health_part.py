@@ -23,7 +23,7 @@ def show_health(visit: Visit) -> None:
     )
     latest = next((run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind is RunKind.DOCTOR), None)
     if latest is not None and not latest.state.ended:
-        watch_run(visit, latest.number, place="health")
+        watch_run(visit, latest, place="health")
         return
     if visit.may_write:
         _ask(visit)
@@ -50,7 +50,7 @@ def _ask(visit: Visit) -> None:
 def _report(visit: Visit, run: Run) -> None:
     rows = finding_rows(run.output())
     if not rows or run.state not in (RunState.DONE, RunState.FAILED):
-        watch_run(visit, run.number, place="health")
+        watch_run(visit, run, place="health")
         return
     said = f"{verdict(rows)} Asked {moment(run.created_at)} UTC."
     if any(row["state"] == "✗ wrong" for row in rows):

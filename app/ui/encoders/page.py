@@ -54,21 +54,18 @@ def _list(visit: Visit) -> None:
 
 def _watch(visit: Visit) -> None:
     """The measuring and embedding at work, and what was started or seen here, until it is put away."""
-    numbers, mine = to_watch(visit, _STARTED, (RunKind.EVALUATE, RunKind.REBUILD))
-    for number in numbers:
-        watch_run(visit, number, place="enc", log=2)
-    if mine is not None:
-        run = runs_of(visit).get(mine)
-        if not run.state.ended:
-            return
+    runs, mine = to_watch(visit, _STARTED, (RunKind.EVALUATE, RunKind.REBUILD))
+    for run in runs:
+        watch_run(visit, run, place="enc", log=2)
+    if mine is not None and mine.state.ended:
         with st.container(horizontal=True):
-            if run.kind is RunKind.REBUILD and run.state is RunState.DONE and run.collection is not None:
+            if mine.kind is RunKind.REBUILD and mine.state is RunState.DONE and mine.collection is not None:
                 label = "Promote it on the page Collections"
                 link_to(
                     "collections",
                     label,
                     icon=":material/upgrade:",
-                    collection=run.collection,
+                    collection=mine.collection,
                     see="Generations",
                 )
             if st.button("Put away", key="encoders_away", icon=":material/close:"):

@@ -97,7 +97,7 @@ def watch_newest(visit: Visit, runs: Sequence[Run], place: str) -> None:
     elif newest.state is RunState.DONE:
         return
     if newest.number in seen:
-        watch_run(visit, newest.number, place=place)
+        watch_run(visit, newest, place=place)
 
 
 def same_command(ran: Sequence[str], arguments: Sequence[str]) -> bool:

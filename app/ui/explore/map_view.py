@@ -37,9 +37,10 @@ _SHOWN = 1_000  # rows of the table
 
 def show_map_view(visit: Visit) -> None:
     """The map with what can be done on it; without one, the way to it."""
+    runs = newest_runs(visit, RunKind.MAP)  # before the map: one that they say is done is there
     with st.spinner("Looking …"):
         kept = kept_drawing(visit)
-    watch_newest(visit, newest_runs(visit, RunKind.MAP), "map")
+    watch_newest(visit, runs, "map")
     if kept is None:
         _offer(visit)
         return

@@ -25,7 +25,7 @@ def show_run(visit: Visit, number: int) -> None:
     """Show the run of that number."""
     link_to("runs", "All runs", icon=":material/arrow_back:")
     run = runs_of(visit).get(number)
-    watch_run(visit, number, place="open", log=0, follow=False)
+    watch_run(visit, run, place="open", log=0, follow=False)
     _facts(visit, run)
     if run.kind in TRAININGS:
         st.subheader("Curves", anchor=False)

@@ -36,7 +36,7 @@ def show(visit: Visit) -> None:
         return
     for run in runs:
         if not run.state.ended:
-            watch_run(visit, run.number, log=2)
+            watch_run(visit, run, log=2)
             label = "Curves and log" if run.kind in TRAININGS else "Log"
             link_to("runs", label, icon=":material/open_in_full:", run=str(run.number))
     _list(visit, runs)

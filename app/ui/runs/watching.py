@@ -3,9 +3,9 @@
 from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
 
 run = runs_of(visit).start(RunKind.ADD, [...], title="Add papers", collection=visit.name)
-watch_run(visit, run.number)  # polls while it is at work; when it has ended the page is run again, once
+watch_run(visit, run)  # polls while it is at work; when it has ended the page is run again, once
 for run in running_runs(visit, visit.name):  # after a reload: what is still at work
-    watch_run(visit, run.number)
+    watch_run(visit, run)
 """
 
 from collections.abc import Collection
@@ -44,24 +44,27 @@ def running_runs(visit: Visit, collection: str | None = None) -> list[Run]:
     return sorted({run.number: run for run in found}.values(), key=lambda run: -run.number)
 
 
-def to_watch(visit: Visit, name: str, kinds: Collection[RunKind]) -> tuple[list[int], int | None]:
+def to_watch(visit: Visit, name: str, kinds: Collection[RunKind]) -> tuple[list[Run], Run | None]:
     """The runs of these kinds that are at work, and the one that the session keeps under a name.
 
     The kept one is the last that was started here; who comes while one is at work sees how it ends, too. One
     that was resumed gives its place to the run that goes on with it, one that was removed is forgotten. It
-    is among the numbers, too.
+    is among the runs, too.
     """
-    numbers = [run.number for run in running_runs(visit) if run.kind in kinds]
-    mine: int | None = st.session_state.get(name)
-    if mine is not None:
+    runs = {run.number: run for run in running_runs(visit) if run.kind in kinds}
+    kept: int | None = st.session_state.get(name)
+    mine: Run | None = None
+    if kept is not None:
         try:
-            mine = followed(visit, runs_of(visit).get(mine)).number
+            mine = followed(visit, runs_of(visit).get(kept))
         except BadInputError:
             mine = None
-    if mine is None and numbers:
-        mine = numbers[0]
-    st.session_state[name] = mine
-    return numbers if mine is None or mine in numbers else [*numbers, mine], mine
+    if mine is not None:
+        mine = runs.setdefault(mine.number, mine)
+    elif runs:
+        mine = next(iter(runs.values()))
+    st.session_state[name] = None if mine is None else mine.number
+    return list(runs.values()), mine
 
 
 def followed(visit: Visit, run: Run) -> Run:
@@ -82,7 +85,7 @@ def successor(visit: Visit, number: int) -> Run | None:
 
 def watch_run(
     visit: Visit,
-    number: int,
+    run: Run,
     *,
     place: str = "",
     log: int = 6,
@@ -93,8 +96,9 @@ def watch_run(
     """Show a run: title, state, progress, the last lines of its log, cancel; when it has ended, how.
 
     Polls once a second while the run is at work, and runs the whole page again when it ends, so that its
-    results appear.
+    results appear. Results have to be read after the run was: then a page that lacks them is run again.
 
+    run:     as the rest of the page takes it; one that was at work then is shown so, even if it has ended
     place:   tells apart the buttons where a page shows the same run twice
     log:     lines of the log that are shown while it works
     done:    what is said of success, as plain text; "Done." and how long it took if left out
@@ -102,7 +106,6 @@ def watch_run(
     follow:  of a run that was resumed, show the one that goes on with it; without, the page is one whose
              address names the run, and Resume changes it
     """
-    run = runs_of(visit).get(number)
     if follow:
         run = followed(visit, run)
     with st.container(border=True):

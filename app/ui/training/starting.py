@@ -34,12 +34,12 @@ def start_run(
 
 def watch_started(visit: Visit) -> None:
     """The trainings at work, and what was started or seen at work in this session, until it is put away."""
-    numbers, mine = to_watch(visit, _STARTED, _WATCHED)
-    for number in numbers:
-        watch_run(visit, number, log=4)
+    runs, mine = to_watch(visit, _STARTED, _WATCHED)
+    for run in runs:
+        watch_run(visit, run, log=4)
         with st.container(horizontal=True):
-            link_to("runs", "Curves, result and log", icon=":material/open_in_full:", run=str(number))
-            if number == mine and (run := runs_of(visit).get(number)).state.ended:
+            link_to("runs", "Curves, result and log", icon=":material/open_in_full:", run=str(run.number))
+            if mine is not None and run.number == mine.number and run.state.ended:
                 if run.state is RunState.DONE and run.kind in _TRIED:
                     link_to("encoders", "Try it", icon=":material/hub:", part=_TRIED[run.kind])
                 if st.button("Put away", key="training_away", icon=":material/close:"):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs import RunKind, Runs
+from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.collections import at_work
 from nearsay.app.ui.collections.uploads import Upload, Uploads
@@ -248,6 +248,19 @@ def test_who_comes_while_it_is_at_work_sees_how_it_ended(
     app.run()
     assert app.query_params["run"] == str(run.number)
     assert "Done in" in _said(app)
+
+
+def test_a_run_that_ends_while_the_page_looks_is_shown_to_its_end(
+    page: Page, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _library(settings) as library:
+        runs = Runs(library)
+        run = runs.wait(runs.start(RunKind.DEMO, ["index", "list"], collection="samples").number)
+    looks = iter([[replace(run, state=RunState.RUNNING)]])
+    monkeypatch.setattr(at_work, "running_runs", lambda _: next(looks, []))
+    app = page("collections")
+    assert "Done in" in _said(app)
+    assert "samples can be searched" in _said(app)
 
 
 def test_a_folder_that_is_not_there_is_told(page: Page) -> None:

@@ -3,6 +3,7 @@
 import logging
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -209,6 +210,29 @@ def test_what_is_asked_for_stands_out_on_the_map(page, explored, chosen):
     app = page("explore", settings=explored, map_q="a cat that does not eat")
     assert "50 nearest" in said(app)
     assert len(chosen["highlight"]) == 50
+
+
+def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen, monkeypatch):
+    with Library.open(explored.library, device="cpu") as library:
+        runs = Runs(library)
+        run = runs.wait(runs.start(RunKind.MAP, ["index", "list"], collection="samples").number)
+    looks = []
+
+    def changing(before, after):
+        """The first look of all sees how it was before, every later one how it is."""
+
+        def look(*given):
+            looks.append(look)
+            return (before if len(looks) == 1 else after)(*given)
+
+        return look
+
+    at_work = [replace(run, state=RunState.RUNNING)]
+    monkeypatch.setattr(map_view, "newest_runs", changing(lambda *_: at_work, lambda *_: [run]))
+    monkeypatch.setattr(map_view, "kept_drawing", changing(lambda _: None, mapped.kept_drawing))
+    app = page("explore", settings=explored)
+    assert "Make the map" not in labels(app)
+    assert "3 passages of 3 documents selected" in said(app)
 
 
 def test_passages_that_came_after_the_map_are_told(page, explored, chosen):
