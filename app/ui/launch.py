@@ -5,14 +5,17 @@ import ipaddress
 import os
 import socket
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 
+from nearsay.app.runs import life_lock
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.theme import THEME
-from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 
 __all__ = ["Launch", "free_port", "launch"]
 
@@ -108,37 +111,49 @@ class Launch:
 def launch(launch: Launch) -> None:
     """Say where the page is and become its server: this process is replaced by it, and Ctrl-C ends it.
 
-    MissingExtraError where Streamlit is not installed, BadInputError where nothing can listen there.
+    MissingExtraError where Streamlit is not installed, BadInputError where nothing can listen there, and for
+    a library or a device with which no page could do anything.
     """
     if find_spec("streamlit") is None:
         raise MissingExtraError("The page", "ui")
-    launch = replace(launch, port=free_port(launch.address, launch.port))
+    _check(launch.settings)
+    launch = replace(launch, port=free_port(launch.address, launch.port, reserve=_reserve))
     sys.stdout.write(f"nearsay is at {launch.url} (Ctrl-C ends it)\n")
     sys.stdout.flush()
     command = launch.command()
     os.execve(command[0], command, launch.environment())  # noqa: S606 - no shell, and our own command
 
 
-def free_port(address: str, wanted: int | None = None) -> int:
+def free_port(
+    address: str, wanted: int | None = None, *, reserve: Callable[[int], bool] = lambda _: True
+) -> int:
     """A port of an address at which nobody listens: the wanted one, or the first from 8501 on.
+
+    reserve: whether a free one can be had; one that it refuses is passed over as taken
 
     BadInputError if there is none, or the address is not one of this machine.
     """
     for port in [wanted] if wanted is not None else range(_FIRST_PORT, _FIRST_PORT + _TRIED):
         try:
             _try_to_listen(address, port)
-        except OSError as error:
-            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name with an empty part, or a long one
+            number = getattr(error, "errno", None)
+            unknown = isinstance(error, socket.gaierror | UnicodeError)
+            if unknown or number in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL):
                 raise BadInputError(
                     f"'{address}' is no address of this machine. "
                     "Take one of its own, or 0.0.0.0 for all of them, and name it with --host"
                 ) from error
-            if error.errno in (errno.EACCES, errno.EPERM):
+            if number in (errno.EACCES, errno.EPERM):
                 raise BadInputError(f"you may not listen at port {port}. Take one from 1024 on") from error
-            if error.errno != errno.EADDRINUSE:
-                raise BadInputError(f"the page cannot listen at {address}:{port}: {error}") from error
+            if number != errno.EADDRINUSE:
+                raise BadInputError(
+                    f"the page cannot listen at port {port} of {address} ({error}). "
+                    "Take another --address or --port"
+                ) from error
             continue
-        return port
+        if reserve(port):
+            return port
     if wanted is not None:
         raise BadInputError(
             f"port {wanted} is taken: something listens there already, another nearsay ui perhaps. "
@@ -147,6 +162,38 @@ def free_port(address: str, wanted: int | None = None) -> int:
     raise BadInputError(
         f"the ports from {_FIRST_PORT} to {_FIRST_PORT + _TRIED - 1} are all taken. Name one with --port"
     )
+
+
+def _check(settings: Settings) -> None:
+    """Nobody should find out in the browser what can be known here."""
+    home = Path(settings.library)
+    if home.exists() and not home.is_dir():
+        raise BadInputError(f"{home} is no folder, and a library is one. Name another with --library")
+    if settings.read_only and not (home / "library.json").exists():
+        raise BadInputError(
+            f"there is no library in {home}, and a page that only reads cannot make one. "
+            "Name the folder of one with --library, or leave --read-only out"
+        )
+    if settings.device not in (None, "auto", "cpu"):
+        from nearsay.training.sentence.device import choose_device
+
+        choose_device(settings.device)
+
+
+def _reserve(port: int) -> bool:
+    """Keep a port for the server that this process becomes, which listens only seconds later.
+
+    Another start of the same person passes it over until then; another's is refused by the system.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else "me"
+    try:
+        descriptor = life_lock.take(Path(tempfile.gettempdir()) / f"nearsay-{user}-port-{port}.lock")
+    except (OSError, NearsayError):  # no place for a file, or no such locks here: as without
+        return True
+    if descriptor is None:
+        return False
+    os.set_inheritable(descriptor, True)
+    return True
 
 
 def _try_to_listen(address: str, port: int) -> None:

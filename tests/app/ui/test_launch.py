@@ -1,7 +1,9 @@
 """How the page is served, and to whom."""
 
 import errno
+import os
 import socket
+import tempfile
 
 import pytest
 
@@ -83,10 +85,60 @@ def test_without_a_wanted_port_the_next_that_is_free_is_taken(taken, monkeypatch
         free_port("127.0.0.1")
 
 
-@pytest.mark.parametrize("address", ["192.0.2.7", "no.such.name.invalid"])
+@pytest.mark.parametrize("address", ["192.0.2.7", "a..b", "fe80::1"])
 def test_an_address_of_another_machine_is_refused(address):
     with pytest.raises(BadInputError, match=f"'{address}' is no address of this machine"):
         free_port(address)
+
+
+def test_a_name_that_nobody_knows_is_refused(monkeypatch):
+    def ask(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", ask)
+    with pytest.raises(BadInputError, match=r"'no\.such\.name' is no address of this machine"):
+        free_port("no.such.name")
+
+
+@pytest.fixture
+def launched(monkeypatch, tmp_path):
+    """The ports of the servers that were begun; this process stays what it is."""
+    ports = []
+
+    def become(program, command, environment):
+        ports.append(int(next(each for each in command if each.startswith("--server.port="))[14:]))
+
+    monkeypatch.setattr(os, "execve", become)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return ports
+
+
+def test_two_that_start_at_once_take_two_ports(launched):
+    launch(Launch())
+    launch(Launch())
+    first, second = launched
+    assert first < second
+    with pytest.raises(BadInputError, match=f"port {first} is taken"):
+        launch(Launch(port=first))
+
+
+def test_where_no_file_can_be_kept_a_port_is_taken_all_the_same(launched, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
+    launch(Launch())
+    assert launched
+
+
+def test_what_no_page_could_use_is_refused_at_the_start(launched, tmp_path):
+    file = tmp_path / "papers.csv"
+    file.write_text("text\n")
+    for settings, said in (
+        (Settings(str(file)), "papers.csv is no folder"),
+        (Settings(str(tmp_path / "none"), read_only=True), "there is no library in .* leave --read-only out"),
+        (Settings(str(tmp_path), device="banana"), "there is no device 'banana'"),
+    ):
+        with pytest.raises(BadInputError, match=said):
+            launch(Launch(settings=settings))
+    assert not launched
 
 
 def test_a_name_is_listened_to_at_those_of_its_addresses_that_this_machine_has(monkeypatch):
