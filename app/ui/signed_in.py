@@ -32,23 +32,26 @@ _Made = TypeVar("_Made")
 KEEPING = "ns_keeping"  # names the part of the page that talks to the browser; nothing is seen of it
 _SECONDS = 7 * 86_400  # for which a browser is remembered
 _MOST = 10_000  # of them; of more the oldest is asked again
-_SHOWN_AFTER = 900  # milliseconds: by then the form can be seen, or the browser's token let its reader in
+_LOOKED_FOR = 60  # seconds in which the field for the password may come, to be typed into at once
 # Where a session keeps its token, one that is no good, and that its reader wanted to be forgotten.
 _TOKEN, _UNKNOWN, _LEAVING = "signed_in", "signed_in_unknown", "signed_in_leaving"
 # The browser's storage and no cookie: it belongs to this host and port alone, and is sent to nobody unasked.
 _SCRIPT = """
 export default function ({ data, setStateValue }) {
-  let storage
-  try { storage = window.localStorage } catch { return }  // this browser keeps nothing: it is asked each time
-  const kept = storage.getItem(data.name)
-  if (data.token) storage.setItem(data.name, data.token)
-  else if (data.leaving || kept === data.unknown) storage.removeItem(data.name)
+  let storage = null
+  try { storage = window.localStorage } catch { /* this browser keeps nothing: it is asked each time */ }
+  const kept = storage?.getItem(data.name)
+  if (data.token) storage?.setItem(data.name, data.token)
+  else if (data.leaving || (kept && kept === data.unknown)) storage?.removeItem(data.name)
   else if (kept) setStateValue("kept", kept)
-  const focus = () => {
-    const field = document.querySelector("input[type=password]")
-    if (field && document.activeElement === document.body) field.focus()
+  if (data.token) return
+  const until = Date.now() + 1000 * data.seconds
+  const look = () => {  // the field may come later than this, and is hidden at first
+    if (document.activeElement !== document.body || Date.now() > until) clearInterval(looking)
+    else document.querySelector("input[type=password]")?.focus()
   }
-  if (!data.token) setTimeout(focus, data.milliseconds)
+  const looking = setInterval(look, 100)
+  return () => clearInterval(looking)
 }
 """
 
@@ -108,7 +111,7 @@ def talk_to_browser() -> None:
         "token": token,
         "unknown": unknown,
         "leaving": st.session_state.get(_LEAVING, False),
-        "milliseconds": _SHOWN_AFTER,
+        "seconds": _LOOKED_FOR,
     }
     if left:
         st.session_state[_LEAVING] = False  # said once: what another tab keeps later stays

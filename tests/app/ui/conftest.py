@@ -344,9 +344,13 @@ class Visitor:
 
     def titles(self, count: int) -> list[str]:
         """Of so many results."""
-        shown = "[...document.querySelectorAll('.ns-title')].map(each => each.innerText)"
-        self.sees_element(".ns-title", count)
-        return list(self.finds(shown))
+        script = "return [...document.querySelectorAll('.ns-title')].map(each => each.innerText)"
+
+        def seen(at: Any) -> list[str] | None:
+            found = list(at.execute_script(script))
+            return found if len(found) == count else None
+
+        return list(self.until(seen, f"there are not {count} results"))
 
     def until(self, true: Callable[[Any], Any], otherwise: str, seconds: float = 120.0) -> Any:
         """What this gives once that is something; AssertionError with what is read by then."""
@@ -355,9 +359,10 @@ class Visitor:
 
         waiting = WebDriverWait(self.browser, seconds, 0.2, ignored_exceptions=[WebDriverException])
         try:
-            return waiting.until(true, f"{otherwise} at {self.browser.current_url}")
+            return waiting.until(true)
         except TimeoutException as error:
-            raise AssertionError(f"{error.msg}, where this is read:\n{self.text()}") from error
+            at = f"{self.browser.current_url}, where this is read:\n{self.text()}"
+            raise AssertionError(f"{otherwise} at {at}") from error
 
 
 @pytest.fixture
