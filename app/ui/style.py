@@ -3,7 +3,7 @@
 __all__ = ["STYLE"]
 
 STYLE = """<style>
-.st-key-ns_hidden, .st-key-ns_keeping { display: none; }
+.st-key-ns_hidden, .st-key-ns_keeping, .st-key-ns_top { display: none; }
 .st-key-ns_ask { animation: ns-appear .1s .7s backwards; }
 @keyframes ns-appear { from { opacity: 0; } }
 [data-testid="stMainBlockContainer"] { padding-top: 3.5rem; }

@@ -5,36 +5,55 @@ from pathlib import Path
 
 import streamlit as st
 
+from nearsay.app.cli.printing import visible
 from nearsay.app.runs import RunKind, RunState
+from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
+from nearsay.app.ui.runs.watching import running_runs, runs_of, to_watch, watch_run
+from nearsay.app.ui.runs.words import STATE_ICONS
+from nearsay.app.ui.scrolling import scroll_to_top
 from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import BadInputError
 
 __all__ = ["start_run", "watch_started"]
 
-_STARTED = "training_run"
+_STARTED, _AT_TOP = "training_run", "training_at_top"
 _TRIED = {RunKind.SENTENCE: "Try an encoder", RunKind.PRETRAIN: "Try a BERT"}  # where, on the page Encoders
 _WATCHED = (RunKind.VOCABULARY, RunKind.PRETRAIN, RunKind.SENTENCE)
+_LOOKED_AT = 200  # newest runs among which the last training is sought
 
 
 def start_run(
     visit: Visit, kind: RunKind, arguments: Sequence[str], *, title: str, product: Path | None = None
 ) -> None:
-    """Start it and show the page anew, with the run at its top."""
+    """Start it and show the page anew, with the run at its top.
+
+    BadInputError if a run that is at work, or waits for its turn, makes the same product.
+    """
     visit.check_writing()
+    for other in running_runs(visit):
+        if product is not None and (other.product or "").casefold() == str(product).casefold():
+            raise BadInputError(
+                f"run {other.number} is making '{product.name}' already. Wait for it, or take another name"
+            )
     run = runs_of(visit).start(
         kind,
         arguments,
         title=title,
         product=None if product is None else str(product),
     )
-    st.session_state[_STARTED] = run.number
+    st.session_state[_STARTED] = st.session_state[_AT_TOP] = run.number
     st.rerun()
 
 
 def watch_started(visit: Visit) -> None:
-    """The trainings at work, and what was started or seen at work in this session, until it is put away."""
+    """The trainings at work, and what was started or seen at work in this session, until it is put away.
+
+    Where there is none, the last one of all, as a link.
+    """
     runs, mine = to_watch(visit, _STARTED, _WATCHED)
+    if _AT_TOP in st.session_state:  # the button that started it stands far below
+        scroll_to_top(st.session_state[_AT_TOP])
     for run in runs:
         watch_run(visit, run, log=4)
         with st.container(horizontal=True):
@@ -45,3 +64,13 @@ def watch_started(visit: Visit) -> None:
                 if st.button("Put away", key="training_away", icon=":material/close:"):
                     del st.session_state[_STARTED]
                     st.rerun()
+    if not runs:
+        _last(visit)
+
+
+def _last(visit: Visit) -> None:
+    """The way to the training that ended last: its result outlives the visit in which it was started."""
+    last = next((run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind in _WATCHED), None)
+    if last is not None:
+        label = f"The last one: {as_markdown(visible(last.title))}, {last.state}"
+        link_to("runs", label, icon=STATE_ICONS[last.state], run=str(last.number))

@@ -80,7 +80,8 @@ def test_a_training_is_watched_and_what_it_made_answers_in_the_end(visitor: Any,
     visitor.types("How many", "4")
     visitor.types("Name", "mine", enter=False)
     visitor.presses("Start training")
-    visitor.sees("of 4 steps")
+    visitor.sees("Fine-tune mine")
+    visitor.finds("document.querySelector('[data-testid=stMain]').scrollTop === 0")  # where it is shown
     visitor.sees("Done in")
 
     visitor.goes_to("encoders?collection=samples&part=List")
@@ -147,10 +148,11 @@ class TestPassword:
         other.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
         other.sees_element(asked)
         other.finds("document.activeElement.type === 'password'")  # one can type at once
+        first = visitor.browser.current_window_handle
         visitor.browser.switch_to.new_window("tab")
         visitor.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
         visitor.sees_element(".ns-card mark")
-        first, second = visitor.browser.window_handles
+        second = visitor.browser.current_window_handle
         visitor.browser.switch_to.window(first)
         visitor.presses("Sign out")
         visitor.sees_element(asked)

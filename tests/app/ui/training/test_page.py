@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs import Runs
+from nearsay.app.runs import RunKind, Runs
 from nearsay.app.ui.training import choosing
 from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.data.samples import sample_file
@@ -192,6 +192,25 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     assert run.arguments[-2:] == ("--out", str(Path(settings.library).resolve() / "vocabularies" / "small"))
     app.button(key="training_away").click().run()
     assert "**Vocabulary small**" not in [each.value for each in app.markdown]
+    (link,) = [each for each in app.get("page_link") if "The last one" in each.proto.label]
+    assert link.proto.label == "The last one: Vocabulary small, interrupted"
+    assert f"run={run.number}" in link.proto.query_string
+
+
+def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
+    app = page("training", train="Vocabulary")
+    app.session_state["voc_from"] = "Samples"
+    app.run()
+    folder = Path(settings.library).resolve() / "vocabularies" / "Small"
+    with Library.open(settings.library) as library:
+        monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+        run = Runs(library).start(RunKind.OTHER, ["index", "list"], product=str(folder))
+    monkeypatch.setattr("nearsay.app.ui.training.starting.running_runs", lambda _: [replace(run, number=7)])
+    app.text_input(key="voc_name").input("small")
+    _submit(app, "Make the vocabulary")
+    assert "Run 7 is making 'small' already" in app.error[0].value.replace("\\", "")
+    with Library.open(settings.library) as library:
+        assert len(Runs(library).list()) == 1
 
 
 def test_a_training_that_was_removed_elsewhere_is_forgotten(page):
