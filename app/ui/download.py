@@ -23,6 +23,8 @@ def offer_download(
 ) -> None:
     """A button that makes a file when it is pressed; nothing of the page is run again.
 
+    Where that fails, Streamlit says only that it did, and the server's log why.
+
     make: gives its content, in a thread that knows nothing of the session; file_name: ends in .csv or .jsonl
     quiet: as other presses of a card are
     """

@@ -27,12 +27,13 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str:
-    """The commit that is measured; "+changes" after it where files were not committed."""
+    """The commit that is measured; "+changes" after it where files other than results were not committed."""
 
     def said(*command: str) -> str:
         here = Path(__file__).parent  # wherever the script was started
         found = subprocess.run(["git", *command], cwd=here, capture_output=True, text=True, check=False)
         return found.stdout.strip()
 
-    changes = "+changes" if said("status", "--porcelain", "--untracked-files=no", ":/") else ""
+    other = (":/", ":(top,exclude)tests/benchmarks/results")
+    changes = "+changes" if said("status", "--porcelain", "--untracked-files=no", "--", *other) else ""
     return said("rev-parse", "HEAD") + changes or "unknown"
