@@ -40,7 +40,8 @@ class ClusterOptions:
     clusters: int | None = None  # how many (kmeans, agglomerative); None: chosen by a criterion
     threshold: float | None = None  # cosine that holds a cluster together (communities, agglomerative)
     resolution: float | None = None  # of modularity (graph): higher: more, smaller clusters; None: chosen
-    # Passages; those of a smaller cluster are outliers. None: 5 (graph), 10 (density, communities), else 1
+    # Passages; those of a smaller cluster are outliers. None: 5, of fewer than 50 passages a tenth but at
+    # least 2 (graph), 10 (density, communities), else 1
     least_size: int | None = None
     neighbours: int = 15  # of each passage in the neighbour graph (graph, density)
     linkage: Linkage = Linkage.WARD  # agglomerative

@@ -21,8 +21,7 @@ __all__ = ["SEED", "ClusterMethod", "ClusterOptions", "Linkage", "Partition", "p
 
 SEED = 20190827
 _CALLER = "the caller"
-_LEAST_SIZE = {  # passages, where the options name none
-    ClusterMethod.GRAPH: 5,
+_LEAST_SIZE = {  # passages, where the options name none; the graph's depends on how many there are
     ClusterMethod.KMEANS: 1,
     ClusterMethod.DENSITY: density.LEAST_SIZE,
     ClusterMethod.COMMUNITIES: communities.LEAST_SIZE,
@@ -73,7 +72,8 @@ def partition(
     mapped file among them. BadInputError where the method cannot take as many points.
     """
     options = options or ClusterOptions()
-    least_size = options.least_size or _LEAST_SIZE[options.method]
+    usual = _LEAST_SIZE.get(options.method) or graph_communities.usual_least_size(len(points))
+    least_size = options.least_size or usual
     options = replace(options, least_size=least_size)
     if not len(points):
         return Partition(np.zeros(0, dtype=np.int32), (), None, None, options.method, {})
@@ -111,7 +111,7 @@ def _find(
     match options.method:
         case ClusterMethod.GRAPH:
             labels, resolution, recall = graph_communities.graph_communities(
-                given, neighbours, options.resolution, listener=listener
+                given, neighbours, options.resolution, least_size=least_size, listener=listener
             )
             chosen = graph_communities.CRITERION if options.resolution is None else _CALLER
             how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}

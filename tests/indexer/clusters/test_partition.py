@@ -107,6 +107,18 @@ def test_outliers_can_be_assigned_to_the_nearest_cluster():
     assert adjusted_rand_score(assigned.labels[inside], apart[inside]) == 1
 
 
+@pytest.mark.parametrize(("bunches", "each"), [(3, 4), (5, 6)])
+def test_of_few_passages_hardly_any_is_left_out(bunches, each):
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        middles = _unit(generator.standard_normal((bunches, 24)))
+        whose = np.repeat(np.arange(bunches), each)
+        vectors = _unit(middles[whose] + _unit(generator.standard_normal((whose.size, 24))))
+        labels = partition(_points(vectors)).labels
+        assert (labels < 0).mean() < 0.2
+        assert v_measure_score(whose, labels) > 0.75
+
+
 def test_clusters_smaller_than_the_least_size_are_outliers():
     vectors, whose = _bunches(2, 30, 0.2)
     some = np.flatnonzero(whose == 1)[4:]
