@@ -171,18 +171,19 @@ def _choices(
         threshold=how.threshold,
     )
     show_first_documents(_seen(sources, choices.options()))
-    missing = "Name the collection first." if not collection else None
-    if not fields.known:
-        missing = "Choose the field with the text first."
+    ready = bool(collection) and fields.known
     begun = st.button(
         as_markdown(choices.run_title) if collection else "Add",
         type="primary",
         icon=":material/play_arrow:",
         key="add-start",
-        disabled=missing is not None,
+        disabled=not ready,
     )
-    if missing is not None:
-        st.caption(missing)
+    if not ready:
+        if not fields.known:
+            st.caption("Choose the field with the text first.")
+        elif not (st.session_state.get("add_name") or "").strip():  # one that cannot be is told at its field
+            st.caption("Name the collection first.")
         return None
     show_command(visit, choices.arguments())
     return choices if begun else None

@@ -118,7 +118,8 @@ def _go_on(run: Run) -> None:
                 on_click=look_at,
                 args=(Part.DOCUMENTS, name),
             )
-            link_to("explore", "See its topics", icon=":material/scatter_plot:", collection=name)
+            if st.button("See its topics", icon=":material/scatter_plot:", key="first-topics"):
+                open_page("explore", collection=name)
             _close()
 
 

@@ -1,6 +1,8 @@
 """How files are read, and which field is the text: guessed by the readers, chosen by the visitor."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -9,8 +11,11 @@ from nearsay.app.ui.collections.preview import FilesSeen, Table
 from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.data.encoding_guess import USUAL_ENCODINGS
+from nearsay.data.faults import Fault
 
 __all__ = ["FieldsChoice", "ask_encoding", "ask_fields", "show_first_documents"]
+
+_FAULTS = 5  # that are told one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +136,17 @@ def show_first_documents(seen: FilesSeen) -> None:
                 "metadata": st.column_config.TextColumn("Metadata", width="medium"),
             },
         )
-    for fault in seen.faults[:5]:
+    for fault in seen.faults[:_FAULTS]:
         st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
+    if seen.faults[_FAULTS:]:
+        st.warning(as_markdown(_more(seen.faults[_FAULTS:])), icon=":material/warning:")
     for note in seen.notes:
         if ": text = " not in note:  # what was guessed stands in the choices above
             st.caption(as_markdown(note))
+
+
+def _more(faults: Sequence[Fault]) -> str:
+    """How many more cannot be used of what was looked at, and in which files."""
+    files = Counter(fault.source for fault in faults)
+    named = ", ".join(f"{name} ({count:,})" for name, count in files.items())
+    return f"And {len(faults):,} more of what was looked at cannot be used, in {named}."

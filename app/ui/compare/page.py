@@ -12,9 +12,10 @@ from nearsay.app.ui.compare.passages import show_passages
 from nearsay.app.ui.compare.side import Ranking, Side, comparable, described, usual_sides
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.asked import choices_now, expert_control, kept_in_address, query_control
+from nearsay.app.ui.search.asked import choices_now, hand_filter, query_control, tell_unfiltered
 from nearsay.app.ui.search.choices import filter_text
 from nearsay.app.ui.search.filters import cluster_names, show_chosen
+from nearsay.app.ui.search.question_length import short_enough, tell_what_was_cut
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hits
@@ -50,6 +51,7 @@ def show(visit: Visit) -> None:
         query = query_control()
     with narrow:
         depth = int(st.selectbox("Results", _DEPTHS, key="depth", bind="query-params"))
+    query = short_enough(query)
     sides = _sides(generations)
     if len(generations) == 1:
         _how_to_make_another(visit.name or "")
@@ -60,6 +62,10 @@ def show(visit: Visit) -> None:
     found = [_searched(visit, side, query, depth, where) for side in sides]
     if found[0] is None or found[1] is None:
         return
+    by_meaning = {side.generation for side in sides if side.ranking is not Ranking.LEXICAL}
+    for each in generations:
+        if each.number in by_meaning:
+            tell_what_was_cut(visit, each, query)
     _show_found(found[0], found[1], depth)
     show_passages(visit, query, [(one.side, one.hits) for one in found if one is not None])
 
@@ -96,13 +102,11 @@ def _sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 def _filter(visit: Visit) -> str:
     """What holds on both sides: the filter of the page Search, and one by hand."""
-    with st.sidebar, st.expander("Filter by hand"):
-        kept_in_address()
-        try:
-            expert = expert_control()
-        except NearsayError as error:
-            say_error(error)
-            expert = ""
+    with st.sidebar:
+        by_hand = hand_filter()
+    expert = by_hand or ""
+    if by_hand is None:
+        tell_unfiltered()
     try:
         choices = choices_now()
     except NearsayError as error:

@@ -13,7 +13,10 @@ from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.clusters.options import ClusterMethod
 
-__all__ = ["cluster_arguments", "cluster_form"]
+__all__ = ["NEAREST", "SMALLEST", "cluster_arguments", "cluster_form"]
+
+SMALLEST = "Smallest cluster"
+NEAREST = "Put each outlier into the nearest cluster"
 
 
 def cluster_arguments(collection: str, method: str, chosen: Mapping[str, Any]) -> list[str]:
@@ -83,14 +86,12 @@ def _choices(method: ClusterMethod) -> dict[str, Any]:
                 help="Higher gives more and smaller clusters.",
             )
         chosen["least-size"] = st.number_input(
-            "Smallest cluster",
+            SMALLEST,
             min_value=1,
             value=None,
             placeholder="the usual",
             key="cl_least",
             help="Passages; those of a smaller cluster are outliers.",
         )
-    chosen["assign-outliers"] = st.checkbox(
-        "Put each outlier into the nearest cluster", key="cl_assign", help="Then no passage is left over."
-    )
+    chosen["assign-outliers"] = st.checkbox(NEAREST, key="cl_assign", help="Then no passage is left over.")
     return chosen

@@ -13,7 +13,7 @@ from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.cluster_card import cluster_card
-from nearsay.app.ui.explore.cluster_form import cluster_form
+from nearsay.app.ui.explore.cluster_form import NEAREST, SMALLEST, cluster_form
 from nearsay.app.ui.explore.cluster_words import ORDERS, moved_words, ordered
 from nearsay.app.ui.explore.looking import newest_runs, watch_newest
 from nearsay.app.ui.explore.paged import show_paged
@@ -26,6 +26,8 @@ from nearsay.indexer.clusters.clustering import Cluster, Clustering
 __all__ = ["members_file", "show_clusters_view"]
 
 _A_PAGE = 12  # clusters
+_MANY_OUTLIERS = 0.5  # of the passages: with more, what can be done about it is said
+_AGAIN = "Cluster again"
 _MOST_EXPORTED = 200_000  # passages in one file that a page makes
 
 
@@ -52,6 +54,8 @@ def _about(visit: Visit, found: Clustering) -> None:
         st.metric("clusters", f"{count:,}", width="content")
         st.metric("passages", f"{found.passages:,}", width="content")
         st.metric("outliers", f"{found.outliers:,}", width="content", help="Passages in no cluster.")
+    if visit.may_write and found.outliers > _MANY_OUTLIERS * found.passages:
+        _many_outliers(found)
     if found.newer:
         _newer(visit, found)
     st.caption(as_markdown(f"Made {moment(found.created_at)} UTC by the method {found.method}."))
@@ -61,12 +65,25 @@ def _about(visit: Visit, found: Clustering) -> None:
         with st.expander(f"Since the clustering before: {as_markdown(moved[0])}", icon=":material/compare:"):
             st.markdown("\n".join(f"- {as_markdown(line)}" for line in moved))
     if visit.may_write:
-        with st.expander("Cluster again", icon=":material/refresh:"):
+        with st.expander(_AGAIN, icon=":material/refresh:"):
             st.caption(
                 "A cluster that is found again keeps its number, and the name that you gave it. "
                 "The others are replaced."
             )
-            cluster_form(visit, "Cluster again")
+            cluster_form(visit, _AGAIN)
+
+
+def _many_outliers(found: Clustering) -> None:
+    """That more passages are left over than are in clusters, and which choices of the form change it."""
+    least = found.parameters.get("least_size")
+    smaller = (
+        f"give a number below {least} as **{SMALLEST}**, or " if isinstance(least, int) and least > 1 else ""
+    )
+    st.info(
+        f"{found.outliers:,} of {counted(found.passages, 'passage')} are in no cluster. Under **{_AGAIN}**, "
+        f"{smaller}tick **{NEAREST}**.",
+        icon=":material/info:",
+    )
 
 
 def _export(visit: Visit, found: Clustering) -> None:

@@ -33,6 +33,7 @@ __all__ = ["show_map_view"]
 
 _HITS = 50  # that stand out
 _SHOWN = 1_000  # rows of the table
+_A_MINUTE = 23_300  # passages that are laid out in about a minute
 
 
 def show_map_view(visit: Visit) -> None:
@@ -78,10 +79,22 @@ def _offer(visit: Visit) -> None:
     )
     if visit.may_write:
         _start(visit, "Make the map", kind="primary")
-        st.caption("It is made once and kept; 23,300 abstracts take about a minute.")
+        st.caption(_how_long(visit.collection.snapshot().searchable))
     else:
         st.info("There is no map yet, and this page only reads.")
     show_command(visit, ["explore", "map", visit.name or "", "--no-file"])
+
+
+def _how_long(passages: int) -> str:
+    """How long the first map of so many takes, roughly."""
+    minutes = round(passages / _A_MINUTE)
+    if minutes > 1:
+        takes = f"about {minutes:,} minutes"
+    elif passages > _A_MINUTE / 4:
+        takes = "up to a minute" if passages < _A_MINUTE else "about a minute"
+    else:
+        takes = "a few seconds"
+    return f"It is made once and kept; {counted(passages, 'passage')} take{'s' * (passages == 1)} {takes}."
 
 
 def _start(

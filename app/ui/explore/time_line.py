@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["TimeLine", "called", "chart_rows", "line_chart", "time_line", "trend_rows"]
 
 _NAME = 48  # characters of a name in the legend
+_LABELS = 24  # periods that are named below the chart, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +76,24 @@ def trend_rows(line: TimeLine) -> list[dict[str, Any]]:
 
 
 def line_chart(line: TimeLine, shown: Sequence[Mapping[str, Any]]) -> "alt.Chart":
-    """The shares as lines, each with a colour, a dash and a sign of its own."""
+    """The shares as lines, each with a colour, a dash and a sign of its own.
+
+    Every period has its place on the axis, an empty one too, so that distances are to scale.
+    """
     import altair as alt
 
     names = [called(row) for row in shown]
     data = alt.InlineData(values=chart_rows(line, shown))
     by = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=360, symbolType="stroke")
     series = "cluster:N"
+    periods = list(line.periods)
+    named = periods[:: -(-len(periods) // _LABELS) or 1]
+    axis = alt.Axis(labelOverlap=True, values=named)
     chart: alt.Chart = (
         alt.Chart(data, height=420)
         .mark_line(point=True, strokeWidth=2)
         .encode(
-            x=alt.X("period:O", title=None, sort=list(line.periods), axis=alt.Axis(labelOverlap=True)),
+            x=alt.X("period:O", title=None, scale=alt.Scale(domain=periods), axis=axis),
             y=alt.Y("share:Q", title="share of its period", axis=alt.Axis(format="%")),
             color=alt.Color(series, sort=names, legend=by),
             strokeDash=alt.StrokeDash(series, sort=names, legend=by),

@@ -118,6 +118,12 @@ def _chart(line: TimeLine) -> None:
     chosen = {"largest": inside, "growing": growing, "shrinking": shrinking}[which][:8]
     if chosen:
         st.altair_chart(line_chart(line, chosen))
+        empty = line.totals.count(0)
+        if empty:
+            st.caption(
+                f"{empty:,} of the {len(line.periods):,} periods hold nothing: they have no point, and lines "
+                "pass over them."
+            )
     else:
         st.info(f"No cluster is {which} by more than chance.")
     for word, some in (("Growing", growing), ("Shrinking", shrinking)):

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from nearsay.app.ui.errors import say_error
+from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.choices import Choice, Choices, filter_text, read_choices, written
 from nearsay.app.ui.search.ids import read_ids, written_ids
-from nearsay.data.errors import BadInputError
+from nearsay.app.ui.search.question_length import short_enough
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.hybrid.mode import SearchMode
 
@@ -17,17 +20,16 @@ __all__ = [
     "ask",
     "begin_anew",
     "choices_now",
-    "expert_control",
+    "hand_filter",
     "keep_choices",
     "keep_likeness",
-    "kept_in_address",
     "mode_control",
     "query_control",
+    "tell_unfiltered",
 ]
 
 PAGE = 10  # results that are shown at once
 _MOST = 1_000  # results to leaf through; a file can hold more
-_LONGEST = 5_000  # characters of a query
 
 MODE_HELP = (
     "hybrid: by meaning and by words, which ranks best on most questions. dense: by meaning alone. "
@@ -65,7 +67,6 @@ def query_control() -> str:
         placeholder="What do you look for?",
         label_visibility="collapsed",
         icon=":material/search:",
-        max_chars=_LONGEST,
         on_change=_another_query,
     ).strip()
 
@@ -105,6 +106,7 @@ def ask(expert: str) -> Asked:
             help="How many results, at most; ten are shown at once.",
             on_change=begin_anew,
         )
+    query = short_enough(query)
     with st.container(horizontal=True):
         by_document = st.toggle(
             "Each document once",
@@ -124,7 +126,8 @@ def ask(expert: str) -> Asked:
     try:
         choices = choices_now()
     except BadInputError as error:
-        st.warning(f"{error}.")
+        said = str(error)
+        st.warning(as_markdown(f"{said[:1].upper()}{said[1:]}."))
         choices = {}
     return Asked(
         query,
@@ -140,23 +143,48 @@ def ask(expert: str) -> Asked:
     )
 
 
-def expert_control() -> str:
-    """A filter written by hand; one that cannot be read is told of beside it, and does not count."""
-    line = st.text_input(
-        "Filter by hand",
-        key="where",
-        bind="query-params",
-        placeholder="year >= 2019 and not venue = 'acl'",
-        help="In the filter language of the command line: =, !=, <, >, in (…), contains, is missing, and, "
-        "or, not. Fields: title, text, id, source, cluster, and those of the metadata.",
-        on_change=begin_anew,
-    ).strip()
-    if line:
-        parse(line)
-    return line
+def hand_filter() -> str | None:
+    """The filter that is written by hand, drawn folded away; None for one that cannot be read.
+
+    What is wrong with that one is told below its field, which is unfolded; `tell_unfiltered` says the rest.
+    """
+    fault = _fault_in(st.session_state.get("where", st.query_params.get("where")) or "")
+    with st.expander("Filter by hand", expanded=fault is not None):
+        _kept_in_address()
+        line = st.text_input(
+            "Filter by hand",
+            key="where",
+            bind="query-params",
+            placeholder="year >= 2019 and not venue = 'acl'",
+            help="In the filter language of the command line: =, !=, <, >, in (…), contains, is missing, "
+            "and, or, not. Fields: title, text, id, source, cluster, and those of the metadata.",
+            on_change=begin_anew,
+        ).strip()
+        if fault is None:
+            return line
+        say_error(fault)
+        return None
 
 
-def kept_in_address() -> None:
+def tell_unfiltered() -> None:
+    """Say that the filter by hand does not count: its field may be out of sight."""
+    st.warning(
+        "The filter by hand cannot be read, and what is shown is without it. What is wrong stands below its "
+        "field in the sidebar.",
+        icon=":material/filter_alt_off:",
+    )
+
+
+def _fault_in(line: str) -> NearsayError | None:
+    try:
+        if line.strip():
+            parse(line.strip())
+    except NearsayError as error:
+        return error
+    return None
+
+
+def _kept_in_address() -> None:
     """Fields that nobody sees: they keep in the address what other controls set.
 
     They belong inside something folded, since they would be seen until the page's style is there.

@@ -7,15 +7,17 @@ from dataclasses import replace
 import streamlit as st
 
 from nearsay.app.ui.distinct_labels import distinct_labels
-from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import choices_now, keep_choices
-from nearsay.app.ui.search.choices import Choice, Choices, Value, said, without
+from nearsay.app.ui.search.choices import Choice, Choices, Value, filter_text, said, without
 from nearsay.app.ui.search.values import bounds_of, counted_values, day_of, label_of
 from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook
+from nearsay.indexer.filters.parse import parse
 
-__all__ = ["CLUSTER", "cluster_names", "show_chosen", "show_filters"]
+__all__ = ["CLUSTER", "cluster_names", "refusal", "show_chosen", "show_filters"]
 
 CLUSTER = "cluster"
 _MOST = 12  # fields with widgets of their own
@@ -28,10 +30,20 @@ def cluster_names(visit: Visit) -> dict[Value, str]:
     return {each.number: each.name for each in visit.collection.explore.cluster_names() if each.level == 0}
 
 
+def refusal(choices: Choices) -> NearsayError | None:
+    """Why the choices make no filter, a number beyond those that can be compared for one; None: they do."""
+    try:
+        if choices:
+            parse(filter_text(choices))
+    except NearsayError as error:
+        return error
+    return None
+
+
 def show_filters(
     visit: Visit, looks: Sequence[FieldLook], choices: Choices, clusters: Names, documents: int
 ) -> None:
-    """A widget, or two, for each field.
+    """A widget, or two, for each field; what is refused of it is told below.
 
     clusters:  what they are called, by number; none where nothing was clustered
     documents: of the collection
@@ -50,6 +62,9 @@ def show_filters(
             _days(look, label, choices)
         else:
             _piece(look.name, label, choices)
+        refused = refusal({look.name: choices[look.name]}) if look.name in choices else None
+        if refused is not None:
+            say_error(refused)
     if len(looks) > _MOST:
         rest = ", ".join(look.name for look in looks[_MOST:])
         st.caption(as_markdown(f"By hand: {rest}"))

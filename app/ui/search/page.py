@@ -7,18 +7,20 @@ import streamlit as st
 
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.asked import PAGE, Asked, ask, expert_control, kept_in_address
+from nearsay.app.ui.search.asked import PAGE, Asked, ask, hand_filter, tell_unfiltered
 from nearsay.app.ui.search.cards import show_cards
 from nearsay.app.ui.search.empty import no_hits, no_query
 from nearsay.app.ui.search.export import offer_export
 from nearsay.app.ui.search.facet_lists import show_facets
-from nearsay.app.ui.search.filters import cluster_names, show_chosen, show_filters
+from nearsay.app.ui.search.filters import cluster_names, refusal, show_chosen, show_filters
 from nearsay.app.ui.search.judging import judged_of
 from nearsay.app.ui.search.likeness import show_likeness
+from nearsay.app.ui.search.question_length import tell_what_was_cut
 from nearsay.app.ui.search.shell_line import search_line, similar_line
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hits
+from nearsay.indexer.hybrid.mode import SearchMode
 
 __all__ = ["show"]
 
@@ -33,13 +35,11 @@ def show(visit: Visit) -> None:
     with st.sidebar:
         st.markdown("**Filters**")
         widgets = st.container()
-        with st.expander("Filter by hand"):
-            kept_in_address()
-            expert, fault = _expert()
+        by_hand = hand_filter()
+    expert = by_hand or ""
     asked = ask(expert)
-    if fault is not None:
-        say_error(fault)
-        st.caption("Until it is mended, what is shown is without the filter by hand.")
+    if by_hand is None:
+        tell_unfiltered()
     clusters = cluster_names(visit)
     show_chosen(asked.choices, expert, clusters)
     if asked.like:
@@ -55,18 +55,11 @@ def show(visit: Visit) -> None:
     looks = visit.collection.explore.fields()
     with widgets, telling_errors():
         show_filters(visit, looks, asked.choices, clusters, overview.documents)
-    if beside is not None:
+    if beside is not None and refusal(asked.choices) is None:
         with beside, telling_errors():
             show_facets(visit, asked, looks, clusters, overview.documents)
     if finish is not None:
         finish()
-
-
-def _expert() -> tuple[str, NearsayError | None]:
-    try:
-        return expert_control(), None
-    except NearsayError as error:
-        return "", error
 
 
 def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
@@ -92,6 +85,8 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
     seconds = time.perf_counter() - begun
     for note in hits.notes:
         st.info(as_markdown(note[:1].upper() + note[1:]), icon=":material/info:")
+    if not asked.like and asked.mode is not SearchMode.LEXICAL:
+        tell_what_was_cut(visit, visit.collection.snapshot().generation, asked.query)
     if not hits:
         no_hits(asked)
         return None

@@ -213,9 +213,24 @@ def test_a_name_that_cannot_be_takes_nothing_of_the_form_away(page: Page, rows: 
     assert "'my pumps' is not a name for a collection" in _said(app)
     assert app.text_input(key="add_folder").value == str(rows)
     assert app.button(key="add-start").disabled
+    assert "Name the collection first." not in _said(app)
+    app.text_input(key="add_name").input("").run()
+    assert app.button(key="add-start").disabled
+    assert "Name the collection first." in _said(app)
     app.text_input(key="add_name").input("my-pumps").run()
     assert not app.error
     assert app.button(key="add-start").label.replace("\\", "") == "Add rows to my-pumps"
+
+
+def test_rows_that_cannot_be_used_are_told_or_counted_by_file(page: Page, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        lines = ['{"text": "good"}', *["no row"] * 4]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), "utf-8")
+    app = page("collections", see="Add", add_from="A folder", state={"add_name": "mine"})
+    app.text_input(key="add_folder").input(str(tmp_path)).run()
+    assert _said(app).count("Cannot be used: ") == 5
+    last = f"And 3 more of what was looked at cannot be used, in {tmp_path / 'b.jsonl'} (3)."
+    assert app.warning[-1].value.replace("\\", "") == last
 
 
 def test_files_in_another_encoding_are_added_as_what_is_chosen(
@@ -291,6 +306,8 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
     assert not place.exists()
     assert "1 document added; 1 passage embedded." in _said(app)
     assert "mine can be searched" in _said(app)
+    labels = {button.label for button in app.button}
+    assert {"Look through its documents", "See its topics", "Close"} <= labels
     with _library(settings) as library:
         assert next(library.collection("mine").documents()).source == "a.txt"
 

@@ -70,3 +70,25 @@ def test_who_may_only_read_is_offered_no_judging(page: Page, settings: Settings)
     app = page("compare", q=_QUERY, read="true", settings=replace(settings, read_only=True))
     assert [toggle.label for toggle in app.toggle] == ["Read the passages"]
     assert not [button for button in app.button if "elevant" in button.label]
+
+
+def test_of_a_question_that_the_encoder_cuts_is_told_once_how_much_was_compared(page: Page) -> None:
+    asked = {"q": "frost " * 400, "left-mode": "lexical"}
+    for right, times in (("hybrid", 1), ("lexical", 0)):
+        app = page("compare", **asked, **{"right-mode": right})
+        assert sum("Only the first 254 tokens" in each.value for each in app.caption) == times
+    both = page("compare", **asked | {"left-mode": "dense", "right-mode": "hybrid"})
+    assert sum("Only the first 254 tokens" in each.value for each in both.caption) == 1
+
+
+def test_a_question_that_is_too_long_is_told(page: Page) -> None:
+    app = page("compare", q="x" * 5001)
+    assert "5,001 characters" in app.error[0].value.replace("\\", "")
+    assert not [element for element in app.html if "ns-versus" in element.body]
+
+
+def test_a_filter_by_hand_that_cannot_be_read_is_told_below_its_field(page: Page) -> None:
+    app = page("compare", q=_QUERY, where="level = ")
+    assert "cannot be read at column" in app.sidebar.error[0].value
+    assert "what is shown is without it" in app.main.warning[0].value
+    assert _drawn(app)

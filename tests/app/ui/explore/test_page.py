@@ -1,5 +1,6 @@
 """The page Explore, looked at without a browser."""
 
+import json
 import logging
 import re
 import threading
@@ -272,6 +273,57 @@ def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(pag
     app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
     assert not app.dataframe
     assert "Look now" in labels(app)
+
+
+def test_months_without_anything_have_their_place_in_the_chart(page, explored):
+    with Library.open(explored.library, device="cpu") as library:
+        gaps = library.collection("gaps")
+        gaps.add_rows(
+            {"text": f"Rain in {month}.", "when": month} for month in ("2023-03", "2023-07", "2024-01")
+        )
+        gaps.explore.cluster("kmeans", clusters=1)
+    app = page("explore", settings=explored, view="time", state={"collection": "gaps"})
+    (chart,) = app.get("vega_lite_chart")
+    domain = json.loads(chart.proto.spec)["encoding"]["x"]["scale"]["domain"]
+    assert domain == [*(f"2023-{month:02}" for month in range(3, 13)), "2024-01"]
+    assert "8 of the 11 periods hold nothing" in said(app)
+
+
+def test_where_most_passages_are_in_no_cluster_the_choices_that_help_are_named(page, explored):
+    rows = [
+        {"text": f"{what} {number} {what}."} for what in ("Frost", "Bread", "Chess") for number in range(4)
+    ]
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("few").add_rows([*rows, *({"text": f"Tides rise {n}."} for n in range(6))])
+        library.collection("few").explore.cluster(least_size=6)
+        found = library.collection("few").explore.clusters()
+    assert found.outliers * 2 > found.passages
+    app = page("explore", settings=explored, view="clusters", state={"collection": "few"})
+    assert f"{found.outliers} of 18 passages are in no cluster. Under **Cluster again**, " in said(app)
+    assert "give a number below 6 as **Smallest cluster**, or tick **Put each outlier into" in said(app)
+    assert app.number_input(key="cl_least").label == "Smallest cluster"
+    assert app.checkbox(key="cl_assign").label == "Put each outlier into the nearest cluster"
+    reading = replace(explored, read_only=True)
+    for settings, name in ((explored, "samples"), (reading, "few")):
+        app = page("explore", settings=settings, view="clusters", state={"collection": name})
+        assert "are in no cluster." not in said(app)
+
+
+@pytest.mark.parametrize(
+    ("a_minute", "takes"),
+    [
+        (23_300, "a few seconds"),
+        (10, "up to a minute"),
+        (5, "about a minute"),
+        (1, "about 5 minutes"),
+    ],
+)
+def test_how_long_the_map_takes_is_said_of_as_many_passages_as_there_are(
+    page, explored, monkeypatch, a_minute, takes
+):
+    monkeypatch.setattr(map_view, "_A_MINUTE", a_minute)
+    app = page("explore", settings=explored, state=NOTES)
+    assert f"It is made once and kept; 5 passages take {takes}." in said(app)
 
 
 def test_of_very_many_documents_only_the_command_that_exports_them_is_shown(page, explored, monkeypatch):

@@ -43,9 +43,18 @@ def test_lines_differ_in_more_than_colour():
     drawn = line_chart(time_line(ROWS), ROWS).to_dict()
     encoding = drawn["encoding"]
     assert {encoding[sign]["field"] for sign in ("color", "strokeDash", "shape")} == {"cluster"}
-    assert encoding["x"]["sort"] == ["2019", "2020", "2021"]
+    assert encoding["x"]["scale"]["domain"] == ["2019", "2020", "2021"]
     (values,) = drawn["datasets"].values()
     assert len(values) == 4
+
+
+def test_of_very_many_periods_each_has_its_place_and_few_are_named():
+    years = [str(year) for year in range(1500, 2000)]
+    row = ROWS[0] | {"counts": {year: int(year in ("1500", "1999")) for year in years}}
+    across = line_chart(time_line([row]), [row]).to_dict()["encoding"]["x"]
+    assert across["scale"]["domain"] == years
+    assert across["axis"]["values"][:2] == ["1500", "1521"]
+    assert len(across["axis"]["values"]) == 24
 
 
 def test_nothing_counted_is_an_empty_line():

@@ -115,6 +115,19 @@ def test_numbers_have_a_range_with_the_bounds_of_all_documents(page: Page, libra
     assert "frost 2021" in html.unescape(re.sub(r"<[^>]*>", "", _cards(app)[0]))
 
 
+def test_a_number_that_is_refused_is_told_below_its_field_and_once_in_place_of_the_results(
+    page: Page, library: Library
+) -> None:
+    rows = [{"id": f"n{year}", "text": f"frost {year}", "year": year} for year in (2019, 2021)]
+    library.collection("samples").add_rows(rows)
+    app = page("search", **_ASK, filter='{"year":{"low":1e30}}')
+    for place in (app.sidebar, app.main):
+        assert ["is out of range" in each.value for each in place.error] == [True]
+    app.number_input(key="filter low year").set_value(2020).run()
+    assert not app.error
+    assert len(_cards(app)) == 1
+
+
 def test_a_click_on_a_count_narrows_to_it(page: Page, library: Library) -> None:
     app = page("search", **_ASK)
     pills = app.button_group(key="facet level")
@@ -131,13 +144,46 @@ def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, libra
     hits = library.collection("samples").search(_QUERY, where="level = 'beginner'")
     assert _titles(app) == [hit.title for hit in hits]
     wrong = page("search", **_ASK, where="level = ")
-    assert "cannot be read at column" in wrong.error[0].value
+    assert "cannot be read at column" in wrong.sidebar.error[0].value
+    assert "what is shown is without it" in wrong.main.warning[0].value
     assert len(_cards(wrong)) == 10
+    (folded,) = [each for each in wrong.sidebar.expander if each.label == "Filter by hand"]
+    assert folded.proto.expanded
+    wrong.text_input(key="where").input("level = 'beginner'").run()
+    assert not wrong.error
+    assert not wrong.warning
+    assert _titles(wrong) == [hit.title for hit in hits]
 
 
 def test_an_address_that_makes_no_sense_is_told_and_the_rest_is_shown(page: Page) -> None:
     app = page("search", **_ASK, filter="nonsense", at="x", like="")
-    assert "cannot be read" in app.warning[0].value
+    assert app.warning[0].value.startswith("The filter in the address cannot be read")
+    assert len(_cards(app)) == 10
+
+
+def test_of_a_question_that_the_encoder_cuts_is_told_how_much_was_compared(page: Page) -> None:
+    said = "Only the first 254 tokens of your question were compared by meaning: all-MiniLM-L6-v2 takes"
+    for mode, is_told in (("hybrid", True), ("dense", True), ("lexical", False)):
+        app = page("search", q="frost " * 400, why="false", mode=mode)
+        captions = [each.value.replace("\\", "") for each in app.caption]
+        assert (f"{said} no more." in captions) is is_told
+        assert _cards(app)
+    app = page("search", q="frost " * 250, why="false")
+    assert not any("Only the first" in each.value for each in app.caption)
+
+
+def test_a_question_that_is_too_long_is_told_and_stays_to_be_shortened(page: Page) -> None:
+    question = "frost" * 4160
+    app = page("search", why="false")
+    app.text_input(key="q").input(question).run()
+    for shown in (app, page("search", q=question, why="false")):
+        assert shown.text_input(key="q").value == question
+        assert "The question has 20,800 characters, and 5,000 are the most" in shown.error[0].value.replace(
+            "\\", ""
+        )
+        assert not _cards(shown)
+    app.text_input(key="q").input(_QUERY).run()
+    assert not app.error
     assert len(_cards(app)) == 10
 
 
