@@ -46,7 +46,7 @@ from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.hybrid.reranking import PairJudge
 from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
-from nearsay.indexer.ingest import AddReport, add, live_or_begin
+from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
 from nearsay.indexer.judgements.judgements import Judgements
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
@@ -469,6 +469,8 @@ class Collection:
                     generations.register_encoder(connection, encoder)  # it may have moved
                     gate.settle(connection, row, generation)
                 report = add(self._store, row, generation, encoder, reading, progress)
+                if is_new:
+                    check_something_read(reading, report, self.name)
                 done = True
             finally:
                 if is_new and not done:  # a first try that failed settles neither encoder nor chunking

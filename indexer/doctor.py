@@ -6,6 +6,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from nearsay.data.errors import NearsayError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
@@ -118,7 +119,8 @@ def _agreement(
     unexplained = np.setdiff1d(np.setdiff1d(vectors.ids, in_sql), removed).size
     waiting = in_sql.size - due.size
     detail = (
-        f"{in_sql.size:,} passages in SQL, {len(vectors):,} vectors in {len(vectors.segments)} segments, "
+        f"{counted(in_sql.size, 'passage')} in SQL, {counted(len(vectors), 'vector')} in "
+        f"{counted(len(vectors.segments), 'segment')}, "
         f"hashes agree; {waiting:,} wait, {lacking} lack a vector, {unexplained} vectors of no passage"
     )
     sound = rising and lacking == 0 and unexplained == 0

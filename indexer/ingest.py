@@ -34,7 +34,7 @@ from nearsay.indexer.segment_writer import SegmentWriter, embed
 from nearsay.indexer.store import Store, now
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["AddReport", "Tally", "add", "awaiting_windows", "live_or_begin"]
+__all__ = ["AddReport", "Tally", "add", "awaiting_windows", "check_something_read", "live_or_begin"]
 
 _ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
@@ -44,6 +44,7 @@ _WINDOW = 4096  # passages that are sorted by length together, and the most that
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
 _WINDOW_CHARACTERS = 400_000
 _FAULTS_KEPT = 100
+_SOURCES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,11 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
     removed = source.remove_vanished()
     counts = tally.counts
     if counts["faults"] and not any(counts[name] for name in ("added", "updated", "relabelled", "unchanged")):
-        raise BadInputError(
-            f"none of the {counts['faults']} rows could be used: {tally.faults[0]}. Mend the input"
+        many = counts["faults"] > 1
+        unusable = (
+            f"none of the {counts['faults']:,} rows could be used" if many else "the one row cannot be used"
         )
+        raise BadInputError(f"{unusable}: {tally.faults[0]}. Mend the input")
     return AddReport(
         added=counts["added"],
         updated=counts["updated"],
@@ -135,6 +138,18 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
         fault_count=counts["faults"],
         faults=tuple(tally.faults),
         notes=tuple(reading.notes),
+    )
+
+
+def check_something_read(reading: Reading, report: AddReport, collection: str) -> None:
+    """BadInputError if files that a new collection would begin with hold no document; rows may be none."""
+    if report.read or not reading.sources:
+        return
+    more = len(reading.sources) - _SOURCES_NAMED
+    named = ", ".join(source.name for source in reading.sources[:_SOURCES_NAMED])
+    raise BadInputError(
+        f"there is no text in {named}{f' and {more:,} more' if more > 0 else ''}: the collection "
+        f"'{collection}' was not made. Name files that hold some"
     )
 
 

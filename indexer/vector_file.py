@@ -12,6 +12,7 @@ from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import read
+from nearsay.training.cut_note import cut_note
 
 __all__ = ["EncodeReport", "encode_features", "encode_file", "encode_tokens"]
 
@@ -152,4 +153,4 @@ def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
 def _cut(truncated: int, texts: int, room: int) -> Sequence[str]:
     if not truncated:
         return ()
-    return (f"{truncated:,} of {texts:,} texts are longer than {room} tokens; what is beyond was left out",)
+    return (cut_note(truncated, texts, f"{room} tokens"),)

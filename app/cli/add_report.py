@@ -1,61 +1,63 @@
 """What `nearsay index add` says when it is done."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from nearsay.app.cli.printing import print_json, print_notes, visible
+from nearsay.app.cli.printing import print_json, print_notes
+from nearsay.data.faults import Fault
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.indexer.duplicates.gate import GateReport
     from nearsay.indexer.ingest import AddReport
 
-__all__ = ["print_report"]
+__all__ = ["print_report", "report_lines"]
 
 _FAULTS_SHOWN = 10
 _NEAR_DUPLICATES_SHOWN = 10
 _DONE = {"report": "found and kept", "skip": "removed again", "link": "linked"}
+_COUNTS = {
+    "added": "added",
+    "updated": "updated",
+    "relabelled": "with new metadata",
+    "unchanged": "unchanged",
+    "removed": "removed, no longer in their file",
+    "fault_count": "skipped",
+}
 
 
 def print_report(collection: str, report: "AddReport", *, as_json: bool) -> None:
     """The counts, what was guessed, and the rows that could not be used, named by file and line."""
     if as_json:
         print_json(report)
-        return
-    print_notes(visible(note) for note in report.notes)
-    for fault in report.faults[:_FAULTS_SHOWN]:
-        click.echo(f"skipped {visible(str(fault))}", err=True)
-    if report.fault_count > _FAULTS_SHOWN:
-        click.echo(f"… {report.fault_count:,} rows skipped in all (--strict stops instead)", err=True)
-    counts = {
-        "added": report.added,
-        "updated": report.updated,
-        "with new metadata": report.relabelled,
-        "unchanged": report.unchanged,
-        "removed, no longer in their file": report.removed,
-        "skipped": report.fault_count,
-    }
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "nothing to add"
-    click.echo(f"{collection}: {said}; {report.embedded:,} passages embedded", err=True)
-    if report.resumed:
-        click.echo(f"{report.resumed:,} of these an earlier run had left waiting", err=True)
-    if report.truncated:
-        click.echo(
-            f"{report.truncated:,} passages were longer than the encoder takes and cut (see --chunking)",
-            err=True,
-        )
-    if report.near_duplicates is not None and report.near_duplicates.looked_at:
-        _print_gate(report.near_duplicates)
+    else:
+        print_notes(report_lines(collection, asdict(report)))
 
 
-def _print_gate(gate: "GateReport") -> None:
-    for found in gate.first[:_NEAR_DUPLICATES_SHOWN]:
-        click.echo(
-            f"{visible(found.id)} says nearly what {visible(found.original)} says ({found.cosine:.3f})",
-            err=True,
-        )
-    click.echo(
-        f"near-duplicates: {gate.count:,} of {gate.looked_at:,} documents {_DONE[gate.action]} "
-        f"(cosine of {gate.threshold:g} and above)",
-        err=True,
+def report_lines(collection: str, report: Mapping[str, Any]) -> Iterator[str]:
+    """What is said of an addition; report: the fields of an `AddReport`, as --json prints them."""
+    yield from report["notes"]
+    for fault in report["faults"][:_FAULTS_SHOWN]:
+        yield f"skipped {Fault(**fault)}"
+    if report["fault_count"] > _FAULTS_SHOWN:
+        yield f"… {report['fault_count']:,} rows skipped in all (--strict stops instead)"
+    counts = [f"{report[name]:,} {what}" for name, what in _COUNTS.items() if report[name]]
+    said = ", ".join(counts) or "nothing to add"
+    yield f"{collection}: {said}; {counted(report['embedded'], 'passage')} embedded"
+    if report["resumed"]:
+        yield f"{report['resumed']:,} of these an earlier run had left waiting"
+    if report["truncated"]:
+        were = "passage was" if report["truncated"] == 1 else "passages were"
+        yield f"{report['truncated']:,} {were} longer than the encoder takes and cut (see --chunking)"
+    gate = report["near_duplicates"]
+    if gate is not None and gate["looked_at"]:
+        yield from _gate_lines(gate)
+
+
+def _gate_lines(gate: Mapping[str, Any]) -> Iterator[str]:
+    for found in gate["first"][:_NEAR_DUPLICATES_SHOWN]:
+        yield f"{found['id']} says nearly what {found['original']} says ({found['cosine']:.3f})"
+    yield (
+        f"near-duplicates: {gate['count']:,} of {counted(gate['looked_at'], 'document')} "
+        f"{_DONE[gate['action']]} (cosine of {gate['threshold']:g} and above)"
     )

@@ -9,6 +9,7 @@ import click
 from nearsay.app.cli.options import Place, library_options, open_library
 from nearsay.app.cli.printing import print_hits, print_table
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.clusters.clustering import Cluster, Clustering
@@ -41,9 +42,8 @@ def demo(**place: Unpack[Place]) -> None:
     with open_library(place, create=True) as library, ProgressBar("embedding") as bar:
         samples = library.collection(_COLLECTION)
         report = samples.add(folder() / "corpus.jsonl", progress=bar)
-        click.echo(
-            f"{report.read} passages in the collection '{_COLLECTION}', {report.embedded} embedded now"
-        )
+        read = counted(report.read, "passage")
+        click.echo(f"{read} in the collection '{_COLLECTION}', {report.embedded} embedded now")
         for query, where in _SEARCHES:
             click.echo(
                 f"\n{click.style(f'“{query}”', fg='cyan', bold=True)}" + (f"  where {where}" if where else "")
@@ -58,7 +58,7 @@ def demo(**place: Unpack[Place]) -> None:
 def _say_what_there_is(found: "Clustering") -> None:
     largest = [each for each in found.clusters if each.level == 0]
     head = click.style("What is in it", fg="cyan", bold=True)
-    click.echo(f"\n{head}: {len(largest)} clusters, the largest of them")
+    click.echo(f"\n{head}: {counted(len(largest), 'cluster')}, the largest of them")
     print_table(
         ["cluster", "passages", "about", "for example"],
         [[each.number, each.size, each.name, _example(each)] for each in largest[:_SHOWN]],

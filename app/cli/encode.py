@@ -7,6 +7,7 @@ import click
 
 from nearsay.app.cli.options import device_options
 from nearsay.app.cli.printing import print_notes
+from nearsay.data.quantity import counted
 
 __all__ = ["encode"]
 
@@ -106,4 +107,6 @@ def encode(
     else:
         report = encode_file(file, out, encoder, numbers=numbers, ranges=ranges, **run)
     print_notes(report.notes)
-    click.echo(f"{report.tokens or report.texts:,} vectors of {report.dimension} numbers in {out}", err=True)
+    click.echo(
+        f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} numbers in {out}", err=True
+    )

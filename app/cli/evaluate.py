@@ -2,6 +2,7 @@
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.evaluate_batches import batches
 from nearsay.app.cli.evaluate_compare import compare
 from nearsay.app.cli.evaluate_compression import compression
@@ -24,7 +25,7 @@ from nearsay.app.cli.evaluate_unlabelled import unlabelled
 __all__ = ["evaluate"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def evaluate() -> None:
     """Measure an encoder against judged data.
 

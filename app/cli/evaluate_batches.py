@@ -9,6 +9,7 @@ import click
 from nearsay.app.cli.evaluation_options import encoder_option, load_encoder
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.training.evaluation.batch_equality import BatchEquality
@@ -97,7 +98,9 @@ def _print(report: "BatchEquality", *, as_json: bool) -> None:
         ],
     )
     if report.equal:
-        print_notes([f"{report.encoder}: equal within {report.tolerance:g} on {report.texts:,} texts"])
+        print_notes(
+            [f"{report.encoder}: equal within {report.tolerance:g} on {counted(report.texts, 'text')}"]
+        )
     else:
         worst = max(report.differences, key=lambda each: each.largest_difference)
         note = (

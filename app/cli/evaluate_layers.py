@@ -7,6 +7,7 @@ import click
 
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
@@ -120,6 +121,6 @@ def _print_report(report: "LayerReport") -> None:
             for layers in dict.fromkeys(score.layers for score in report.scores)
         ],
     )
-    cut = f", {report.truncated:,} texts cut at the length limit" if report.truncated else ""
+    cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
     scale = " times 100" if report.measure == "Spearman" else ""
     print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])

@@ -10,6 +10,7 @@ from nearsay.app.cli.evaluation_options import load_encoder
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.text_options import TextFields, read_options, text_options
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.app.cli.progress_bar import ProgressBar
@@ -130,7 +131,7 @@ def _print_panels(panels: Sequence["EncoderPanel"], seed: int) -> None:
         click.echo(f"{proxy}: {proxy.measure}. {proxy.does_not_show}")
     for panel in panels:
         if panel.truncated:
-            print_notes([f"{panel.encoder}: {panel.truncated:,} texts cut at the length limit"])
+            print_notes([f"{panel.encoder}: {counted(panel.truncated, 'text')} cut at the length limit"])
 
 
 def _shown(found: "ProxyFigure | None", seed: int) -> str:

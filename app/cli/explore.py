@@ -2,6 +2,7 @@
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.explore_clusters import clusters, rename
 from nearsay.app.cli.explore_diverse import diverse
 from nearsay.app.cli.explore_duplicates import duplicates
@@ -14,7 +15,7 @@ from nearsay.app.cli.explore_time import over_time
 __all__ = ["explore"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def explore() -> None:
     """Look around in a collection: pairs, duplicates, clusters, maps, samples.
 

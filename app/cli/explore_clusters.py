@@ -9,6 +9,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.clusters.clustering import Cluster, Clustering
@@ -97,7 +98,7 @@ def clusters(
         found = _found(explorer, chosen, where, anew=anew or dendrogram is not None, assign=assign)
         if out is not None:
             count = explorer.write_clusters(out, found)
-            click.echo(f"{count:,} passages written to {out}", err=True)
+            click.echo(f"{counted(count, 'passage')} written to {out}", err=True)
     if dendrogram is not None:
         _draw(found, dendrogram)
     print_clusters(found, as_json=as_json, show=show)
@@ -156,7 +157,10 @@ def _found(
     if assign:
         with ProgressBar("assigning") as bar:
             done = explorer.assign_newer(progress=bar)
-        click.echo(f"{done.assigned:,} newer passages assigned, {done.outliers:,} are outliers", err=True)
+        click.echo(
+            f"{counted(done.assigned, 'newer passage')} assigned, {counted(done.outliers, 'outlier')}",
+            err=True,
+        )
     elif anew or said or where is not None or not explorer.has_clusters():
         with ProgressBar("clustering") as bar:
             settings = _settings(explorer, said, anew=anew)
@@ -229,7 +233,9 @@ def _short(text: str, width: int) -> str:
 
 
 def _print_one(each: "Cluster") -> None:
-    click.echo(f"{each.number}  {click.style(visible(each.name), bold=True)}: {each.size:,} passages")
+    click.echo(
+        f"{each.number}  {click.style(visible(each.name), bold=True)}: {counted(each.size, 'passage')}"
+    )
     silhouette = "" if each.silhouette is None else f", silhouette {each.silhouette:.2f}"
     click.echo(f"cohesion {each.cohesion:.2f}{silhouette}")
     click.echo(f"terms: {visible(', '.join(each.terms))}")
@@ -243,12 +249,12 @@ def _said(found: "Clustering") -> list[str]:
     count = sum(each.level == 0 for each in found.clusters)
     kept = f"; made {found.created_at}" if found.saved else "; not kept"
     name = found.collection
-    notes = [f"{count:,} clusters of {found.passages:,} passages by {found.method}{kept}"]
+    notes = [f"{counted(count, 'cluster')} of {counted(found.passages, 'passage')} by {found.method}{kept}"]
     if found.outliers:
-        notes.append(f"{found.outliers:,} passages are outliers, in no cluster (--assign-outliers)")
+        notes.append(f"{counted(found.outliers, 'outlier')}, in no cluster (--assign-outliers)")
     if found.newer:
         notes.append(
-            f"{found.newer:,} newer passages are not yet in a cluster. Put them into these: nearsay explore "
+            f"{counted(found.newer, 'newer passage')} not yet in a cluster. Put into these: nearsay explore "
             f"clusters {name} --assign; cluster anew: nearsay explore clusters {name} --anew"
         )
     return [*notes, *_moved(found), *found.notes]
@@ -258,13 +264,13 @@ def _moved(found: "Clustering") -> list[str]:
     moved = found.movement
     if moved is None:
         return []
-    counts = f"{len(moved.kept):,} clusters kept, {len(moved.born):,} born, {len(moved.gone):,} gone"
-    lines = [f"since before: {counts}; {moved.moved:,} of {moved.shared:,} passages moved"]
+    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} born, {len(moved.gone):,} gone"
+    lines = [f"since before: {counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved"]
     lines += [f"{one} split into {_listed(parts)}" for one, parts in moved.split.items()]
     lines += [f"{one} was merged from {_listed(parts)}" for one, parts in moved.merged.items()]
     for move in moved.moves[:5]:
         source, target = (_place(number) for number in (move.source, move.target))
-        lines.append(f"{move.passages:,} passages from {source} to {target}")
+        lines.append(f"{counted(move.passages, 'passage')} from {source} to {target}")
     return lines
 
 

@@ -10,6 +10,7 @@ from nearsay.app.cli.explore_pairs import passage_lines
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.duplicates.groups import DuplicateGroup, DuplicateGroups
@@ -83,7 +84,7 @@ def duplicates(
         print_notes(_said(found, hidden=0 if as_json else max(0, len(found) - _SHOWN)))
         if out is not None:
             report = found.keep_one(out)
-            print_notes([f"{out}: {report.kept:,} documents kept, {report.left_out:,} left out"])
+            print_notes([f"{out}: {counted(report.kept, 'document')} kept, {report.left_out:,} left out"])
 
 
 def _print_group(rank: int, group: "DuplicateGroup") -> None:
@@ -95,12 +96,11 @@ def _print_group(rank: int, group: "DuplicateGroup") -> None:
 
 
 def _said(found: "DuplicateGroups", *, hidden: int) -> list[str]:
-    things = f"{found.by}s"
     return [
-        *([f"… and {hidden:,} groups more (--json prints all)"] if hidden else []),
+        *([f"… and {counted(hidden, 'group')} more (--json prints all)"] if hidden else []),
         (
-            f"{len(found):,} groups among {found.looked_at:,} {things} at a cosine of {found.threshold:g}; "
-            f"{found.duplicates:,} {things} could go if one of each stays"
+            f"{counted(len(found), 'group')} among {counted(found.looked_at, found.by)} at a cosine of "
+            f"{found.threshold:g}; {counted(found.duplicates, found.by)} could go if one of each stays"
         ),
         *found.notes,
     ]

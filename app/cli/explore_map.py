@@ -8,6 +8,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted, size_words
 
 __all__ = ["map_"]
 
@@ -65,7 +66,7 @@ def map_(
     if as_json:
         print_json(report)
     elif report.out is None:
-        click.echo(f"the map of {report.mapped:,} passages is kept")
+        click.echo(f"the map of {counted(report.mapped, 'passage')} is kept")
     else:
-        click.echo(visible(f"{report.out}: {report.drawn:,} passages, {report.bytes / 1e6:.1f} MB"))
+        click.echo(visible(f"{report.out}: {counted(report.drawn, 'passage')}, {size_words(report.bytes)}"))
     print_notes(report.notes)

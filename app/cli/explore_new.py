@@ -8,6 +8,7 @@ from nearsay.app.cli.options import Place, json_option, library_options, open_li
 from nearsay.app.cli.passage_lines import near_line, print_passages
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.exploring.newest import News
@@ -60,8 +61,8 @@ def new(
 
 def _print(found: "News") -> None:
     click.echo(
-        f"since {found.since}: {found.documents:,} documents, {found.passages:,} passages; "
-        f"before: {found.older_documents:,} documents, {found.older_passages:,} passages"
+        f"since {found.since}: {counted(found.documents, 'document')}, {counted(found.passages, 'passage')}; "
+        f"before: {counted(found.older_documents, 'document')}, {counted(found.older_passages, 'passage')}"
     )
     if found.clusters:
         click.echo()

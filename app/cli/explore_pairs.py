@@ -8,6 +8,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.duplicates.pairs import PairedPassage
@@ -72,7 +73,7 @@ def pairs(
             click.echo(f"{rank:3}. {pair.cosine:.4f}")
             for passage in (pair.first, pair.second):
                 click.echo(passage_lines(passage))
-    nothing = () if len(found) else (f"no pair: {found.looked_at:,} passages looked at",)
+    nothing = () if len(found) else (f"no pair: {counted(found.looked_at, 'passage')} looked at",)
     print_notes((*nothing, *found.notes))
 
 

@@ -1,11 +1,15 @@
 """`nearsay facets`: counts by value."""
 
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Collection
 
 __all__ = ["facets"]
 
@@ -31,11 +35,24 @@ def facets(
         nearsay facets papers venue --where "year >= 2019"
     """
     with open_library(place) as library:
-        found = library.collection(collection).facets(field, where=where, limit=limit)
+        target = library.collection(collection)
+        found = target.facets(field, where=where, limit=limit)
+        if found.documents and found.missing == found.documents:
+            _require(target, field)
     if as_json:
         print_json(found.to_json())
         return
     print_table([field, "documents"], [[each.value, each.documents] for each in found.values])
     more = found.different - len(found.values)
-    rest = [f"{more:,} more values: {found.other:,}"] if more else []
-    print_notes([*rest, f"without {field}: {found.missing:,} of {found.documents:,} documents"])
+    rest = [f"{counted(more, 'more value')}: {found.other:,}"] if more else []
+    print_notes([*rest, f"without {field}: {found.missing:,} of {counted(found.documents, 'document')}"])
+
+
+def _require(target: "Collection", field: str) -> None:
+    """BadInputError if no document of the collection has the field, whatever a filter lets through."""
+    from nearsay.data.errors import BadInputError
+
+    of_all = target.facets(field, limit=1)
+    if of_all.missing == of_all.documents:
+        there = ", ".join(target.overview().fields) or "none"
+        raise BadInputError(f"no document has a field '{field}'; there are: {there}. Name one of these")

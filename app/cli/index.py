@@ -7,6 +7,7 @@ from typing import BinaryIO, Unpack
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.contract_options import contract_options
 from nearsay.app.cli.index_fields import fields
 from nearsay.app.cli.index_show import list_, show
@@ -14,13 +15,14 @@ from nearsay.app.cli.index_tune import tune
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted, size_words
 
 __all__ = ["index"]
 
 _FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def index() -> None:
     """Add, remove, rebuild and look after collections.
 
@@ -170,14 +172,16 @@ def remove(
             count = target.overview().documents
             if not yes:
                 judged = target.judgements.counts().judgements
-                also = f" and {judged:,} judgements" if judged else ""
+                also = f" and {counted(judged, 'judgement')}" if judged else ""
                 click.confirm(
-                    f"Remove '{collection}' with its {count:,} documents{also}?", abort=True, err=True
+                    f"Remove '{collection}' with its {counted(count, 'document')}{also}?",
+                    abort=True,
+                    err=True,
                 )
             target.delete()
-            click.echo(f"removed the collection '{collection}' with {count:,} documents", err=True)
+            click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
             return
-        click.echo(f"removed {target.remove(ids, where=where):,} documents", err=True)
+        click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
         print_notes(target.warnings())
 
 
@@ -216,8 +220,8 @@ def rebuild(
         return
     state = "live" if promote_ else str(report.state)
     click.echo(
-        f"generation {report.generation} is {state}: {report.embedded:,} passages embedded, "
-        f"{report.truncated:,} cut, {report.mended} damaged segments mended",
+        f"generation {report.generation} is {state}: {counted(report.embedded, 'passage')} embedded, "
+        f"{report.truncated:,} cut, {counted(report.mended, 'damaged segment')} mended",
         err=True,
     )
     print_notes(report.notes)
@@ -279,9 +283,12 @@ def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[
     if as_json:
         print_json(report)
         return
+    dropped = (
+        f"{counted(report.vectors_dropped, 'removed vector')} and {counted(report.files_removed, 'file')}"
+    )
     click.echo(
-        f"{report.segments_before} segments became {report.segments_after}; {report.vectors_dropped:,} "
-        f"removed vectors and {report.files_removed} files dropped, {report.bytes_freed / 1e6:,.1f} MB freed",
+        f"{counted(report.segments_before, 'segment')} became {report.segments_after}; {dropped} dropped, "
+        f"{size_words(report.bytes_freed)} freed",
         err=True,
     )
 
@@ -309,7 +316,7 @@ def export(
     with open_library(place) as library:
         count = library.collection(collection).export(stream, where=where, vectors=vectors)
     print_notes(
-        [f"{count:,} {'passages' if vectors else 'documents'} written" + (f" to {out}" if out else "")]
+        [f"{counted(count, 'passage' if vectors else 'document')} written" + (f" to {out}" if out else "")]
     )
 
 

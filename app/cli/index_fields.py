@@ -6,6 +6,7 @@ import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.quantity import counted
 
 __all__ = ["fields"]
 
@@ -41,7 +42,7 @@ def fields(
             if seconds > 2:
                 print_notes([f"entering values, about {seconds:.0f} seconds"])
             report = target.declare_fields(declare)
-            done = f"{report.values:,} values of {report.documents:,} documents entered"
+            done = f"{counted(report.values, 'value')} of {counted(report.documents, 'document')} entered"
             print_notes([f"{done} in {report.seconds:.1f} s", *report.notes])
         names = target.declared_fields()
     if as_json:

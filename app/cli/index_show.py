@@ -10,6 +10,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.plan_table import print_plan
 from nearsay.app.cli.printing import print_json, print_table, visible
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
@@ -126,24 +127,25 @@ def _print_document(document: Any) -> None:  # noqa: ANN401 - StoredDocument, wh
 
 
 def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
-    click.echo(
-        f"{found.name}: {found.documents:,} documents, {found.passages:,} passages, made {found.created_at}"
-    )
+    documents, passages = counted(found.documents, "document"), counted(found.passages, "passage")
+    click.echo(f"{found.name}: {documents}, {passages}, made {found.created_at}")
     click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
     if found.waiting:
-        click.echo(f"{found.waiting:,} passages have no vector yet: nearsay index rebuild {found.name}")
+        click.echo(
+            f"{counted(found.waiting, 'passage')} without a vector yet: nearsay index rebuild {found.name}"
+        )
     if found.clusters is not None:
-        more = f"; {found.unclustered:,} newer passages are in none" if found.unclustered else ""
-        click.echo(f"{found.clusters:,} clusters{more}: nearsay explore clusters {found.name}")
+        more = f"; {counted(found.unclustered, 'newer passage')} in none" if found.unclustered else ""
+        click.echo(f"{counted(found.clusters, 'cluster')}{more}: nearsay explore clusters {found.name}")
     if found.removed:
-        click.echo(f"{found.removed:,} removed passages still take room: nearsay index compact {found.name}")
+        removed = counted(found.removed, "removed passage")
+        click.echo(f"{removed} still there, taking room: nearsay index compact {found.name}")
     if found.gate is not None:
         gate = found.gate
         click.echo(f"near-duplicates of a cosine of {gate.threshold:g} and above: {gate.action}")
     if found.linked:
-        click.echo(
-            f"{found.linked:,} near-duplicates are linked: nearsay index list {found.name} --near-duplicates"
-        )
+        linked = counted(found.linked, "linked near-duplicate")
+        click.echo(f"{linked}: nearsay index list {found.name} --near-duplicates")
     click.echo()
     segments = {
         row.number: [s for s in found.segments if s.generation == row.number] for row in found.generations

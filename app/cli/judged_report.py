@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from nearsay.app.cli.evaluation_options import Judging, load_encoder
 from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.app.cli.progress_bar import ProgressBar
@@ -143,9 +144,13 @@ def _print_by_similarity(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) 
         rows,
     )
     for _, outcome, _interval in outcomes:
-        counts = ", ".join(f"{outcome.details[name]:,} {name}" for name in _counts(outcome))
-        cut = f", {outcome.truncated:,} texts cut at the length limit" if outcome.truncated else ""
+        counts = ", ".join(_counted(int(str(outcome.details[name])), name) for name in _counts(outcome))
+        cut = f", {counted(outcome.truncated, 'text')} cut at the length limit" if outcome.truncated else ""
         print_notes([f"{outcome.name}: {counts}, {outcome.seconds:,.1f} s{cut}"])
+
+
+def _counted(count: int, names: str) -> str:
+    return counted(count, "query" if names == "queries" else names.removesuffix("s"), names)
 
 
 def _counts(outcome: "Outcome") -> list[str]:

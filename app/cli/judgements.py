@@ -2,6 +2,7 @@
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.judgements_add import add, remove
 from nearsay.app.cli.judgements_export import export
 from nearsay.app.cli.judgements_list import list_
@@ -9,7 +10,7 @@ from nearsay.app.cli.judgements_list import list_
 __all__ = ["judgements"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def judgements() -> None:
     """Say which passages answer a query; make evaluation and training data of it.
 

@@ -8,6 +8,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.export import JudgementExport
@@ -80,8 +81,8 @@ def export(
 
 
 def _said(written: "JudgementExport") -> str:
-    among = "" if written.passages is None else f" among {written.passages:,} passages"
-    rows = {"evaluation": "judgements", "lines": "judgements", "labelled": "labelled pairs"}
-    what = rows.get(written.form, str(written.form))
-    queries = "query" if written.queries == 1 else "queries"
-    return f"{written.rows:,} {what} of {written.queries:,} {queries}{among} written to {written.out}"
+    among = "" if written.passages is None else f" among {counted(written.passages, 'passage')}"
+    kinds = {"evaluation": "judgement", "lines": "judgement", "labelled": "labelled pair"}
+    rows = counted(written.rows, kinds.get(written.form, written.form.removesuffix("s")))
+    queries = counted(written.queries, "query", "queries")
+    return f"{rows} of {queries}{among} written to {written.out}"

@@ -8,6 +8,7 @@ import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgement import Judgement, JudgementCounts
@@ -89,11 +90,8 @@ def _short(text: str, width: int) -> str:
 
 
 def _said(counts: "JudgementCounts") -> str:
-    queries = "query" if counts.queries == 1 else "queries"
-    said = (
-        f"{counts.judgements:,} judgements of {counts.queries:,} {queries}: {counts.relevant:,} relevant, "
-        f"{counts.not_relevant:,} not"
-    )
+    judged = f"{counted(counts.judgements, 'judgement')} of {counted(counts.queries, 'query', 'queries')}"
+    said = f"{judged}: {counts.relevant:,} relevant, {counts.not_relevant:,} not"
     gone = [f"{counts.changed:,} of passages changed since"] if counts.changed else []
     gone += [f"{counts.removed:,} of documents removed since"] if counts.removed else []
     return "; ".join([said, *gone])

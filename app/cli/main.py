@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.encode import encode
@@ -29,7 +30,7 @@ from nearsay.data.errors import NearsayError
 __all__ = ["main"]
 
 
-class _Root(click.Group):
+class _Root(CommandGroup):
     """Turns what a user can mend into one line and exit status 1."""
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearsay.app.cli.printing import print_table
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.plan import Measured, Plan
@@ -16,7 +17,9 @@ __all__ = ["print_plan"]
 
 def print_plan(plan: "Plan") -> None:
     """The contract, a line for each candidate at the setting that it was left at, and what has to be said."""
-    click.echo(f"{plan.contract}, measured at {plan.measured_at:,} passages with {plan.queries or 'some'}:")
+    click.echo(
+        f"{plan.contract}, measured at {counted(plan.measured_at, 'passage')} with {plan.queries or 'some'}:"
+    )
     last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
     print_table(
         ["candidate", "built", "searched", *_figures(plan), "verdict"], [_line(row) for row in last.values()]
@@ -25,8 +28,8 @@ def print_plan(plan: "Plan") -> None:
         _print_gpu(plan.gpu, _figures(plan))
     if plan.check is not None:
         click.echo(
-            f"looked at again at {plan.check.passages:,} passages: recall {plan.check.recall:.3f} "
-            f"of {plan.check.queries:,} queries"
+            f"looked at again at {counted(plan.check.passages, 'passage')}: recall {plan.check.recall:.3f} "
+            f"of {counted(plan.check.queries, 'query', 'queries')}"
         )
     if plan.note:
         click.echo(plan.note)

@@ -91,6 +91,8 @@ class ProgressBar:
         )
 
     def _line(self, done: int, total: int | None) -> str:
+        if not done:
+            return f"{self._what} …"
         rate = done / (time.monotonic() - self._begun)
         if not total:
             return f"{self._what}: {done:,} {self._unit}, {rate:,.0f} a second"

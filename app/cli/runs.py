@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.options import Place, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["runs"]
 
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
+_LINES = 20  # of what a run printed, beside the rest that is shown of it
 _WAIT = "Come back when it has ended, with its exit status. Ctrl-C leaves it going on."
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def runs() -> None:
     """Long work in the background: start it, watch it, stop it, go on with it.
 
@@ -58,37 +60,42 @@ def list_(
         return
     print_table(
         ["run", "state", "what", "begun", "minutes", "progress"],
-        [[run.number, run.state, run.title, run.created_at[:16], _minutes(run), _far(run)] for run in found],
+        [
+            [str(run.number), run.state, run.title, run.created_at[:16], _minutes(run), _far(run)]
+            for run in found
+        ],
     )
 
 
 @runs.command()
 @click.argument("number", type=int)
 @click.option("--log", type=click.IntRange(0), default=10, show_default=True, help="Lines of its log.")
-@click.option("--output", is_flag=True, help="Print what it printed, instead.")
+@click.option("--output", is_flag=True, help="Print all that it printed, instead; with --json as it stands.")
 @json_option
 @library_options
 def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show one run: what it is, how far it is, the end of its log.
+    """Show one run: what it is, how far it is, what it found, the end of its log.
 
     \b
     Example:
         nearsay runs show 3
         nearsay runs show 3 --output
     """
+    from nearsay.app.cli.run_result import print_result
     from nearsay.app.runs import Runs
 
     with open_library(place) as library:
         run = Runs(library).get(number)
-    if output:
+    if output and as_json:
         for row in run.output():
             click.echo(visible(row)) if isinstance(row, str) else print_json(row)
+    elif output:
+        print_result(run)
     elif as_json:
         print_json(_facts(run) | {"log": run.log(log)})
     else:
-        rows = [[name.replace("_", " "), value] for name, value in _facts(run).items() if value is not None]
-        print_table(["", run.title], [row for row in rows if row[0] not in ("title", "progress")])
-        click.echo(_far(run))
+        _print_facts(run)
+        print_result(run, _LINES)
         print_notes(run.log(log))
 
 
@@ -202,6 +209,16 @@ def _facts(run: "Run") -> dict[str, object]:
     return {name: getattr(run, name) for name in names} | {"progress": None if look is None else asdict(look)}
 
 
+def _print_facts(run: "Run") -> None:
+    """A table of what a run is, and a line of how far it is."""
+    known = {name: value for name, value in _facts(run).items() if value is not None}
+    # A pid and an exit status are no amounts: 12053, as `kill` takes it.
+    rows = [[name.replace("_", " "), str(known[name])] for name in known if name not in ("title", "progress")]
+    print_table(["", run.title], rows)
+    if far := _far(run):
+        click.echo(far)
+
+
 def _minutes(run: "Run") -> str:
     if run.started_at is None or (run.ended_at is None and run.state.ended):
         return ""
@@ -221,4 +238,6 @@ def _far(run: "Run") -> str:
     if look.seconds_left is not None and not run.state.ended:
         left = f", {int(look.seconds_left) // 60}:{int(look.seconds_left) % 60:02} left"
     asked = ", stopping" if run.stopping else ""
+    if not look.done and look.total is None:
+        return visible(f"{look.doing} …{asked}")
     return visible(f"{look.doing}: {look.done:,}{of} {look.unit}{share}{left}{asked}")

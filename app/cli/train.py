@@ -2,6 +2,7 @@
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.train_average import average
 from nearsay.app.cli.train_distill import distill
 from nearsay.app.cli.train_heads import classifier, reader, tagger
@@ -15,7 +16,7 @@ from nearsay.app.cli.train_vocabulary import vocabulary
 __all__ = ["train"]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def train() -> None:
     """Train on your own text.
 

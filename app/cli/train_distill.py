@@ -7,6 +7,7 @@ import click
 
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.result import SentenceResult
@@ -138,7 +139,9 @@ def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
         told = {"folder": str(out), "steps": result.steps, "seconds": round(result.seconds, 1)}
         print_json({**told, "dev": dict(result.dev), "evaluations": changes})
         return
-    click.echo(f"{result.steps:,} steps in {result.seconds:,.0f} s; the encoder is in {out}", err=True)
+    click.echo(
+        f"{counted(result.steps, 'step')} in {result.seconds:,.0f} s; the encoder is in {out}", err=True
+    )
     for change in result.changes:
         low, high = change.difference.low, change.difference.high
         click.echo(

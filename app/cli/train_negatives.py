@@ -13,6 +13,7 @@ from nearsay.app.cli.options import Place, json_option, library_options, open_li
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.app.cli.text_options import TextFields, read_options, text_options
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
@@ -97,7 +98,9 @@ def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
     mined = _mine(options)
     broken = write_mined(mined, out)
     if broken:
-        print_notes([f"{broken:,} texts had tabs or line breaks, written as spaces; .jsonl keeps them"])
+        print_notes(
+            [f"{counted(broken, 'text')} had tabs or line breaks, written as spaces; .jsonl keeps them"]
+        )
     if as_json:
         print_json({"out": str(out), **asdict(mined.report)})
     else:
@@ -222,12 +225,12 @@ def _print_report(report: "MiningReport", out: Path) -> None:
         click.echo()
         print_table(["left out as", "candidates"], taken)
     if report.truncated:
-        click.echo(f"{report.truncated:,} texts were longer than {report.encoder} takes and cut", err=True)
+        click.echo(f"{counted(report.truncated, 'text')} longer than {report.encoder} takes: cut", err=True)
     click.echo(
         f"{report.anchors_with_some:,} of {report.anchors:,} anchors have fewer negatives than asked for, "
         f"{report.anchors_with_none:,} have none\n"
         f"encoding {report.encoding_seconds:.1f} s, search {report.search_seconds:.1f} s, "
         f"judging {report.judging_seconds:.1f} s\n"
-        f"{report.rows:,} rows in {out}",
+        f"{counted(report.rows, 'row')} in {out}",
         err=True,
     )

@@ -9,6 +9,7 @@ import click
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.sentence_options import recipe_of, sentence_options
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
@@ -96,7 +97,9 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
 def _verdicts(result: "SentenceResult") -> list[str]:
     notes = []
     if result.stopped_early:
-        notes.append(f"ended early, after {result.steps:,} steps: the dev set did not get better any more")
+        notes.append(
+            f"ended early, after {counted(result.steps, 'step')}: the dev set did not get better any more"
+        )
     if result.dev and result.dev == result.base_dev:
         notes.append("no step was better on the dev set than the base, whose weights were kept")
     if not result.dev and not result.changes:

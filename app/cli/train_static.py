@@ -8,6 +8,7 @@ import click
 from nearsay.app.cli.options import device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.app.cli.text_options import TextFields, read_options, text_options
+from nearsay.data.quantity import counted
 
 __all__ = ["static"]
 
@@ -79,4 +80,4 @@ def static(
     if as_json:
         print_json(report)
     else:
-        click.echo(f"{report.tokens:,} tokens of {report.dimension} numbers in {out}", err=True)
+        click.echo(f"{counted(report.tokens, 'token')} of {report.dimension} numbers in {out}", err=True)

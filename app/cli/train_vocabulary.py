@@ -9,6 +9,7 @@ import click
 from nearsay.app.cli.options import json_option
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.app.cli.text_options import TextFields, read_options, text_options
+from nearsay.data.quantity import counted
 
 __all__ = ["vocabulary"]
 
@@ -85,4 +86,4 @@ def vocabulary(
     if as_json:
         print_json({"size": trained.size, "folder": str(out), **asdict(trained.counts)})
     else:
-        click.echo(f"{trained.size:,} pieces in {out}", err=True)
+        click.echo(f"{counted(trained.size, 'piece')} in {out}", err=True)

@@ -1,12 +1,15 @@
 """`nearsay ui`: the page in the browser."""
 
+import getpass
 import os
+import warnings
 from pathlib import Path
 from typing import Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, library_options
+from nearsay.data.quantity import counted
 
 __all__ = ["ui"]
 
@@ -72,7 +75,23 @@ def _password(*, asked: bool, file: Path | None) -> str | None:
         except (OSError, UnicodeDecodeError, IndexError) as error:
             raise BadInputError(f"no password can be read from {file}. Put it into its first line") from error
     elif asked and not typed:
-        typed = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+        typed = _typed()
     if typed is not None and len(typed) < 8:
-        raise BadInputError(f"a password of {len(typed)} characters is guessed quickly. Take at least 8")
+        raise BadInputError(
+            f"a password of {counted(len(typed), 'character')} is guessed quickly. Take at least 8"
+        )
     return None if typed is None else hashed(typed)
+
+
+def _typed() -> str:
+    from nearsay.data.errors import BadInputError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)
+        try:
+            return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+        except getpass.GetPassWarning as error:
+            raise BadInputError(
+                "there is no terminal to type a password at. Name its file with --password-file, or put it "
+                "into NEARSAY_UI_PASSWORD"
+            ) from error

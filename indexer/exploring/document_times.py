@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.document_dates import added_moments, document_values
 from nearsay.indexer.exploring.dates import Dated, read_date
 from nearsay.indexer.filters.declared import metadata_path
@@ -45,12 +46,12 @@ class DocumentTimes:
         """What has to be said of documents that have no date."""
         said = []
         if self.missing:
-            said.append(f"without {self.field}, and not counted: {self.missing:,} documents")
+            said.append(f"without {self.field}, and not counted: {counted(self.missing, 'document')}")
         if self.unreadable:
             shown = ", ".join(f"'{example}'" for example in self.examples)
             said.append(
-                f"no date in {self.field}, and not counted: {self.unreadable:,} documents, as {shown}. "
-                "Dates are written as 2019, 2019-03 or 2019-03-08"
+                f"no date in {self.field}, and not counted: {counted(self.unreadable, 'document')}, "
+                f"as {shown}. Dates are written as 2019, 2019-03 or 2019-03-08"
             )
         return tuple(said)
 

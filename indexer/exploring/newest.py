@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.document_dates import added_since
 from nearsay.indexer.catalogue.passage_documents import documents_of
 from nearsay.indexer.clusters.saved import saved_clustering
@@ -142,10 +143,8 @@ def _ages(
             unsure = int(np.count_nonzero((ages == 0) & (times.codes >= 0)))
             notes = times.notes()
             if unsure:
-                notes = (
-                    *notes,
-                    f"{field} may be before {day} or after it, and not counted: {unsure:,} documents",
-                )
+                found = counted(unsure, "document")
+                notes = (*notes, f"{field} may be before {day} or after it, and not counted: {found}")
     return documents, ages[np.searchsorted(numbers, documents)], notes
 
 

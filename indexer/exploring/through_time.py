@@ -241,7 +241,8 @@ def _notes(
 ) -> tuple[str, ...]:
     said = []
     if coarse:
-        said.append(f"{field} is coarser than a {period}, and not counted: {coarse:,} documents")
+        documents = "document" if coarse == 1 else "documents"
+        said.append(f"{field} is coarser than a {period}, and not counted: {coarse:,} {documents}")
     if later:
         said.append(
             f"in no cluster yet, and not counted: {later:,} {counted}. "

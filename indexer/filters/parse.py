@@ -74,10 +74,9 @@ def _parse_text(text: str) -> Expression:
     except UnexpectedInput as error:
         at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
         column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
-        rest = text[column - 1 : column + 19].strip() or "the end"
-        raise BadFilterError(
-            f"the filter cannot be read at column {column}, near '{rest}'. {_remedy(error)}"
-        ) from None
+        rest = text[column - 1 : column + 19].strip()
+        place = f"column {column}, near '{rest}'" if rest else "its end"
+        raise BadFilterError(f"the filter cannot be read at {place}. {_remedy(error)}") from None
     except VisitError as error:
         if isinstance(error.orig_exc, BadFilterError):
             raise error.orig_exc from None
@@ -225,13 +224,13 @@ def _operation(field: Path, operator: object, value: object) -> Expression:
         return Contains(field, _scalar(value))
     if operator == "missing" and isinstance(value, bool):
         return Not(Present(field)) if value else Present(field)
-    if operator == "!=" and value is None:
+    if operator in ("!=", "≠") and value is None:
         return Present(field)
     return _compare(field, operator, _scalar(value))
 
 
 def _compare(field: Path, operator: str, value: Scalar) -> Expression:
-    if operator in ("!=", "<>"):
+    if operator in ("!=", "<>", "≠"):
         return Not(Compare(field, Operator.EQUAL, value))
     try:
         known = Operator(_SAME.get(operator, operator))

@@ -1,10 +1,13 @@
 """The command line: what goes where, and how it ends."""
 
+import getpass
+import io
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
@@ -136,7 +139,7 @@ def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: P
     assert "text = 'body' (guessed)" in result.stderr
     assert "skipped mixed.jsonl:2: " in result.stderr
     assert "skipped mixed.jsonl:3: " in result.stderr
-    assert "mixed: 1 added, 2 skipped; 1 passages embedded" in result.stderr
+    assert "mixed: 1 added, 2 skipped; 1 passage embedded" in result.stderr
 
 
 def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
@@ -159,8 +162,8 @@ def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
 
 
 def test_removed_documents_never_come_back(pets: Run) -> None:
-    assert "removed 1 documents" in pets("index", "remove", "pets", "--id", "cat").stderr
-    assert "removed 1 documents" in pets("index", "remove", "pets", "--where", "legs = 2").stderr
+    assert "removed 1 document" in pets("index", "remove", "pets", "--id", "cat").stderr
+    assert "removed 1 document" in pets("index", "remove", "pets", "--where", "legs = 2").stderr
     assert [hit["id"] for hit in lines(pets("search", "pets", "a cow ate", "--json"))] == ["dog"]
 
 
@@ -278,3 +281,29 @@ def test_doctor_looks_at_the_machine_where_there_is_no_library(run: Run, tmp_pat
 def test_everything_and_some_of_it_cannot_be_removed_at_once(pets: Run) -> None:
     assert pets("index", "remove", "pets", "--all", "--yes", "--id", "cat").exit_code == 2
     assert len(lines(pets("index", "list", "pets", "--json"))) == 3
+
+
+def test_without_a_terminal_no_password_is_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(prompt: str) -> str:
+        return getpass.fallback_getpass(prompt, io.StringIO())  # as where echo cannot be switched off
+
+    monkeypatch.setattr("nearsay.app.cli.ui.click.prompt", lambda text, **_: asked(text))
+    monkeypatch.delenv("NEARSAY_UI_PASSWORD", raising=False)
+    result = run("ui", "--password")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: there is no terminal to type a password at. Name its file with --password-file, or put it "
+        "into NEARSAY_UI_PASSWORD\n"
+    )
+
+
+@pytest.mark.parametrize("group", [(), ("explore",), ("evaluate",)])
+def test_the_help_of_a_group_tells_each_command_in_its_whole_first_sentence(
+    run: Run, group: tuple[str, ...]
+) -> None:
+    said = " ".join(run(*group, "--help").stdout.split())
+    shown = main.commands[group[0]] if group else main
+    assert isinstance(shown, click.Group)
+    for command in shown.commands.values():
+        assert command.get_short_help_str(1_000) in said
+    assert "..." not in said.partition("Commands:")[2]

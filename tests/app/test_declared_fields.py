@@ -51,7 +51,7 @@ def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> 
     result = pets("facets", "pets", "legs", "-n", "1")
     assert result.exit_code == 0
     assert result.stdout == "legs  documents\n   4          2\n"
-    assert result.stderr == "1 more values: 1\nwithout legs: 0 of 3 documents\n"
+    assert result.stderr == "1 more value: 1\nwithout legs: 0 of 3 documents\n"
     result = pets("facets", "pets", "kind", "--where", "legs < 4", "--json")
     assert json.loads(result.stdout) == {
         "field": "kind",
@@ -61,3 +61,14 @@ def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> 
         "missing": 1,
         "documents": 1,
     }
+
+
+def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run) -> None:
+    for more in ((), ("--where", "legs = 2")):
+        result = pets("facets", "pets", "nofield", *more)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == (
+            "Error: no document has a field 'nofield'; there are: kind, legs. Name one of these\n"
+        )
+    result = pets("facets", "pets", "kind", "--where", "legs = 2")  # others have it
+    assert (result.exit_code, result.stderr) == (0, "without kind: 1 of 1 document\n")

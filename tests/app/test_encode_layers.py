@@ -54,7 +54,7 @@ def test_features_are_rows_in_the_order_of_the_file(
     assert result.exit_code == 0, result.output
     width = 32 if layers == "concat-last-4" else 8
     assert f"4 vectors of {width} numbers in out.npy" in result.stderr
-    assert "1 of 4 texts are longer than 6 tokens; what is beyond was left out" in result.stderr
+    assert "1 of 4 texts is longer than 6 tokens; what is beyond was left out" in result.stderr
     assert result.stdout == ""
     vectors = np.load("out.npy", allow_pickle=False)
     assert (vectors.dtype, vectors.shape) == (np.float32, (4, width))
@@ -64,7 +64,7 @@ def test_features_are_rows_in_the_order_of_the_file(
 def test_features_of_many_windows_are_those_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearsay.indexer.vector_file._WINDOW_TEXTS", 3)
     result = run("--out", "out.npy", "--layers", "sum-all")
-    assert "1 of 4 texts are longer" in result.stderr
+    assert "1 of 4 texts is longer" in result.stderr
     np.testing.assert_allclose(np.load("out.npy"), features("sum-all", "mean").encode(TEXTS), atol=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_token_vectors_are_arrays_in_one_file(run: Run) -> None:
     result = run("--out", "out.npz", "--tokens", "--layers", "second-to-last")
     assert result.exit_code == 0, result.output
     assert "20 vectors of 8 numbers in out.npz" in result.stderr
-    assert "1 of 4 texts are longer than 6 tokens" in result.stderr
+    assert "1 of 4 texts is longer than 6 tokens" in result.stderr
     found = features("second-to-last", "mean").tokens(TEXTS)
     with np.load("out.npz", allow_pickle=False) as arrays:
         assert arrays["offsets"].tolist() == [0, 5, 8, 16, 20]

@@ -113,12 +113,12 @@ def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text('{"id": "new", "text": "fox owl"}\n')
     zoo("index", "add", "zoo", "more.jsonl")
     result = zoo("explore", "clusters", "zoo")
-    assert "1 newer passages are not yet in a cluster" in result.stderr
-    assert "1 newer passages are in none" in zoo("index", "show", "zoo").stdout
+    assert "1 newer passage not yet in a cluster" in result.stderr
+    assert "1 newer passage in none" in zoo("index", "show", "zoo").stdout
     result = zoo("explore", "clusters", "zoo", "--assign", "--anew")
     assert result.exit_code == 2
     result = zoo("explore", "clusters", "zoo", "--assign")
-    assert "1 newer passages assigned, 0 are outliers\n" in result.stderr
+    assert "1 newer passage assigned, 0 outliers\n" in result.stderr
     assert result.stdout.splitlines()[1].split()[:2] == ["1", "6"]
 
 

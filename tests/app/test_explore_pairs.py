@@ -92,7 +92,7 @@ def test_duplicates_are_shown_in_groups(pets: Run) -> None:
     assert result.exit_code == 0
     assert result.stdout == "  1. 2 that say nearly the same as\n     cat\n       a cat sat\n     also: dog\n"
     assert result.stderr == (
-        "1 groups among 4 documents at a cosine of 0.95; 1 documents could go if one of each stays\n"
+        "1 group among 4 documents at a cosine of 0.95; 1 document could go if one of each stays\n"
     )
 
 
@@ -102,7 +102,7 @@ def test_one_of_each_group_is_written_and_can_be_added(pets: Run, tmp_path: Path
     group = json.loads(result.stdout)
     assert (group["representative"]["id"], [other["id"] for other in group["others"]]) == ("cat", ["dog"])
     assert pets("index", "add", "kept", "kept.jsonl").exit_code == 0
-    assert "1 groups" not in pets("explore", "duplicates", "kept").stderr
+    assert "1 group among" not in pets("explore", "duplicates", "kept").stderr
     result = pets("explore", "duplicates", "pets", "--by", "passage", "--out", "other.jsonl")
     assert result.exit_code == 2
     assert not (tmp_path / "other.jsonl").exists()

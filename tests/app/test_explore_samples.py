@@ -111,7 +111,7 @@ def test_clusters_through_time_are_shown_and_written(clustered: Run, tmp_path: P
         ["1", "short", "3", "100.0", "%", "54.5", "%", "██▄"],
         ["2", "long", "1", "0.0", "%", "45.5", "%", "█"],
     ]
-    assert "no date in year, and not counted: 1 documents, as 'someday'" in shown.stderr
+    assert "no date in year, and not counted: 1 document, as 'someday'" in shown.stderr
     assert (tmp_path / "trend.csv").read_text("utf-8").startswith("period,cluster,name,documents,share\n")
     found = lines(clustered("explore", "time", "texts", "--field", "year", "--by", "year", "--json"))
     assert [(each["cluster"], each["counts"]) for each in found] == [

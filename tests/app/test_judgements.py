@@ -130,7 +130,7 @@ def test_an_export_says_what_it_wrote(run: Run) -> None:
     judge(run, "night birds", "owl", relevant=True)
     judge(run, "night birds", "cat", relevant=False)
     said = run("judgements", "export", "pets", "--as", "training", "--out", "rows.jsonl")
-    assert said.stdout == "1 triplets of 1 query written to rows.jsonl\n"
+    assert said.stdout == "1 triplet of 1 query written to rows.jsonl\n"
     assert "all judged queries are in it" in said.stderr
     said = run("judgements", "export", "pets", "--as", "evaluation", "--out", "judged")
     assert said.stdout == "2 judgements of 1 query among 3 passages written to judged\n"

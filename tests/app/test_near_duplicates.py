@@ -35,7 +35,7 @@ def test_near_duplicates_are_linked_listed_and_shown(run: Run) -> None:
     assert "near-duplicates: 1 of 4 documents linked (cosine of 0.95 and above)" in result.stderr
     result = run("index", "show", "pets")
     assert "near-duplicates of a cosine of 0.95 and above: link" in result.stdout
-    assert "1 near-duplicates are linked: nearsay index list pets --near-duplicates" in result.stdout
+    assert "1 linked near-duplicate: nearsay index list pets --near-duplicates" in result.stdout
     result = run("index", "list", "pets", "--near-duplicates")
     assert result.stdout.splitlines()[1].split() == ["dog", "cat", "1.000"]
     result = run("index", "list", "pets", "--near-duplicates", "--json")

@@ -6,6 +6,17 @@ from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.indexer.progress import Progress
 
 
+def test_nothing_is_counted_before_the_first_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with ProgressBar("mapping") as bar:
+        now = 120.0
+        bar(Progress(0, None))
+        assert capsys.readouterr().err == "mapping …\n"
+
+
 def test_another_piece_of_work_is_said_at_once_and_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,7 @@ def unsound(findings: list[Finding]) -> list[tuple[str, str]]:
 
 def counts(passages: int, vectors: int, wait: int = 0, lack: int = 0, of_none: int = 0) -> str:
     return (
-        f"{passages} passages in SQL, {vectors} vectors in 1 segments, hashes agree; "
+        f"{passages} passages in SQL, {vectors} vectors in 1 segment, hashes agree; "
         f"{wait} wait, {lack} lack a vector, {of_none} vectors of no passage"
     )
 

@@ -16,6 +16,7 @@ from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling, pooled
 from nearsay.training.bert.text_tokens import TextTokens, TokenCutter
 from nearsay.training.bert.token_vectors import TokenVectors, vector_blocks
+from nearsay.training.cut_note import cut_note
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
@@ -168,13 +169,8 @@ class FeatureExtractor:
 
     def _warn_of_cuts(self, truncated: int, texts: int, room: int) -> None:
         if truncated:
-            logger.warning(
-                "%d of %d texts are longer than the %d tokens that %s takes; what is beyond was left out",
-                truncated,
-                texts,
-                room,
-                self.name,
-            )
+            limit = f"the {room} tokens that {self.name} takes"
+            logger.warning("%s", cut_note(truncated, texts, limit))
 
 
 def feature_fingerprint(bert: BertFolder, layers: LayerChoice, pooling: Pooling) -> str:

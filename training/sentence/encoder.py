@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from nearsay.training.cut_note import cut_note
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
 from nearsay.training.sentence.contributing import ContributingPass
 from nearsay.training.sentence.contributions import TextContributions
@@ -113,13 +114,8 @@ class Encoder:
             start += len(window.vectors)
             truncated += window.truncated
         if truncated:
-            logger.warning(
-                "%d of %d texts are longer than the %d tokens that %s takes; what is beyond was left out",
-                truncated,
-                len(texts),
-                self.max_tokens,
-                self.name,
-            )
+            limit = f"the {self.max_tokens} tokens that {self.name} takes"
+            logger.warning("%s", cut_note(truncated, len(texts), limit))
         return vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:

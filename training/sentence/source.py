@@ -14,6 +14,10 @@ __all__ = ["EncoderSource", "find_encoder"]
 _FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
 _NOT_FETCHED = ["onnx/*", "openvino/*", "*.py", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl"]
 
+_CROSS_ENCODERS = (
+    "Name the folder of a cross-encoder, or one of a hub such as 'cross-encoder/ms-marco-MiniLM-L6-v2'"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EncoderSource:
@@ -25,9 +29,10 @@ class EncoderSource:
     bundled: bool = False
 
 
-def find_encoder(name_or_folder: str | Path) -> EncoderSource:
+def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> EncoderSource:
     """Find an encoder by name or folder; the bundled name comes first, then a folder, then the hub.
 
+    cross_encoder: one is wanted, which the bundled one is not: errors name what else there can be
     Raises NearsayError, naming the three possibilities, when it is none of them.
     """
     asked = str(name_or_folder)
@@ -40,11 +45,11 @@ def find_encoder(name_or_folder: str | Path) -> EncoderSource:
     if path.is_file():
         raise NearsayError(f"{asked} is a file, and an encoder is a folder. Name the folder it is in")
     if isinstance(name_or_folder, Path) or _looks_like_a_path(asked):
-        raise NearsayError(
-            f"there is no encoder folder {path.absolute()}. "
-            f"Name an existing folder, a hub name such as 'owner/name', or {BUNDLED_NAME}"
-        )
-    return EncoderSource(asked, asked, EncoderFolder(_fetch(asked)))
+        raise _not_there(path.absolute(), cross_encoder=cross_encoder)
+    try:
+        return EncoderSource(asked, asked, EncoderFolder(_fetch(asked)))
+    except Exception as error:
+        raise _not_given(asked, first_line(error), cross_encoder=cross_encoder) from error
 
 
 def _looks_like_a_path(name: str) -> bool:
@@ -56,11 +61,23 @@ def _fetch(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     repository = name if "/" in name else f"sentence-transformers/{name}"
-    try:
-        return Path(snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
-    except Exception as error:
-        raise NearsayError(
-            f"there is no encoder {name!r}: it is not {BUNDLED_NAME}, the bundled one; "
-            f"not a folder in {Path.cwd()}; and the hub did not give it ({first_line(error)}). "
-            "Name one of the three"
-        ) from error
+    return Path(snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
+
+
+def _not_there(path: Path, *, cross_encoder: bool) -> NearsayError:
+    if cross_encoder:
+        return NearsayError(f"there is no cross-encoder folder {path}. {_CROSS_ENCODERS}")
+    return NearsayError(
+        f"there is no encoder folder {path}. "
+        f"Name an existing folder, a hub name such as 'owner/name', or {BUNDLED_NAME}"
+    )
+
+
+def _not_given(name: str, reason: str, *, cross_encoder: bool) -> NearsayError:
+    looked = f"not a folder in {Path.cwd()}; and the hub did not give it ({reason})"
+    if cross_encoder:
+        return NearsayError(f"there is no cross-encoder {name!r}: it is {looked}. {_CROSS_ENCODERS}")
+    return NearsayError(
+        f"there is no encoder {name!r}: it is not {BUNDLED_NAME}, the bundled one; {looked}. "
+        "Name one of the three"
+    )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from nearsay.app.ui.collections.card_words import counted
+from nearsay.data.quantity import counted
 
 __all__ = ["AddResult", "add_result"]
 

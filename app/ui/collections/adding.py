@@ -17,9 +17,9 @@ from nearsay.app.ui.collections.staging import staged
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.quantity import size_words
 from nearsay.data.read_options import ReadOptions
 from nearsay.indexer import Collection
 

@@ -1,14 +1,10 @@
 """What is said of a collection at one look; plain text."""
 
+from nearsay.data.quantity import counted
 from nearsay.indexer.overview import CollectionOverview
 from nearsay.indexer.plan import Plan
 
-__all__ = ["counted", "facts", "to_be_told"]
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: "1 document", "23,300 documents"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+__all__ = ["facts", "to_be_told"]
 
 
 def facts(found: CollectionOverview) -> list[tuple[str, str]]:

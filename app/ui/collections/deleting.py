@@ -7,10 +7,10 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 
 __all__ = ["ask_to_delete"]

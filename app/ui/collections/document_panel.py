@@ -6,7 +6,6 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.collections.deleting import ask_to_delete
 from nearsay.app.ui.collections.document_text import edited_document, metadata_text
 from nearsay.app.ui.errors import telling_errors
@@ -16,6 +15,7 @@ from nearsay.app.ui.search.ids import written_ids
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.errors import UnknownDocumentError

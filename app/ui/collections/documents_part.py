@@ -4,13 +4,13 @@ from typing import Final
 
 import streamlit as st
 
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.collections.deleting import ask_to_delete
 from nearsay.app.ui.collections.document_panel import show_document, show_new_document
 from nearsay.app.ui.collections.document_text import example_filter, shown_row
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.browsing import DocumentPage, DocumentRow
 from nearsay.indexer.hybrid.mode import SearchMode

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from nearsay.app.ui.collections.card_words import counted
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
 from nearsay.indexer.plan import Measured, Plan
 from nearsay.indexer.plans.contract import memory_text

@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from nearsay.app.ui.collections.card_words import counted, facts, to_be_told
+from nearsay.app.ui.collections.card_words import facts, to_be_told
 from nearsay.app.ui.collections.part import Part, look_at
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer.overview import CollectionOverview
 
 __all__ = ["show_overview"]

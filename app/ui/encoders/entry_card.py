@@ -9,10 +9,10 @@ from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.runs.watching import runs_of
-from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.training.evaluation_sets import spec_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
+from nearsay.data.quantity import size_words
 
 __all__ = ["show_entry"]
 

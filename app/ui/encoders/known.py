@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.ui.runs.results import Row, read_results
+from nearsay.app.runs.results import Row, read_results
 from nearsay.app.ui.runs.run_product import out_folder
 from nearsay.app.ui.training.shelf import Shelf, made
 from nearsay.data.errors import NearsayError

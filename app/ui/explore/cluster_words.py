@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from nearsay.app.ui.collections.card_words import counted
+from nearsay.data.quantity import counted
 from nearsay.indexer.clusters.clustering import Cluster, Clustering
 from nearsay.indexer.clusters.matching import Movement
 from nearsay.indexer.clusters.options import ClusterMethod

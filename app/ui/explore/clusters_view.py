@@ -8,7 +8,6 @@ from pathlib import Path
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
@@ -21,6 +20,7 @@ from nearsay.app.ui.explore.state import remembered, state_of
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.runs.words import moment
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer.clusters.clustering import Cluster, Clustering
 
 __all__ = ["members_file", "show_clusters_view"]

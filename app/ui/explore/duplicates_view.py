@@ -8,7 +8,6 @@ from functools import partial
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
@@ -26,6 +25,7 @@ from nearsay.app.ui.explore.paged import show_paged
 from nearsay.app.ui.explore.pairs_view import show_pairs
 from nearsay.app.ui.explore.removing import ask_to_remove
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer.duplicates.linking import Link
 
 __all__ = ["show_duplicates_view"]

@@ -6,7 +6,6 @@ from typing import Literal
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
@@ -28,6 +27,7 @@ from nearsay.app.ui.map_component.selection import Selection
 from nearsay.app.ui.map_component.show_map import show_map
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 
 __all__ = ["show_map_view"]
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.explore.removing import names_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import Document, JsonValue
+from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.duplicates.merging import Merged, merged_metadata
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from nearsay.app.ui.collections.card_words import counted
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 
 __all__ = ["ask_to_remove", "names_html", "remove_and_say"]
 

@@ -4,13 +4,13 @@ import streamlit as st
 
 from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run
+from nearsay.app.runs.results import RunResults, read_results
 from nearsay.app.ui.door import is_let_in
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.runs.curve_charts import show_curves
 from nearsay.app.ui.runs.curves import curves
-from nearsay.app.ui.runs.results import RunResults, read_results
 from nearsay.app.ui.runs.run_product import TRAININGS, metrics_of, out_folder
 from nearsay.app.ui.runs.watching import runs_of, successor, watch_run
 from nearsay.app.ui.runs.words import KIND_NAMES, duration, moment, took

@@ -8,10 +8,10 @@ import streamlit as st
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES, check_content
 from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.sizes import size_words
 from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import size_words
 from nearsay.data.samples import folder as sample_folder
 from nearsay.data.samples import sample_file
 from nearsay.indexer.judgements.judgement import JudgementCounts

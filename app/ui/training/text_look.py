@@ -7,7 +7,7 @@ import streamlit as st
 
 from nearsay.app.ui.collections.preview import look_at
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.sizes import size_words
+from nearsay.data.quantity import size_words
 from nearsay.data.read_options import ReadOptions
 
 __all__ = ["show_texts"]

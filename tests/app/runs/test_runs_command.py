@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from nearsay.app.cli import main
 from nearsay.app.cli import runs as commands
 from nearsay.app.cli.progress_record import RunProgress
 from nearsay.app.runs import Runs, RunState
+from nearsay.data.faults import Fault
 from nearsay.indexer import Library
+from nearsay.indexer.ingest import AddReport
 
 Spawned = Any  # of conftest
 Nearsay = Callable[..., Result]
@@ -74,10 +77,64 @@ def test_a_run_is_shown_with_the_end_of_its_log_or_what_it_printed(
     shown = nearsay("show", "1", "--log", "1")
     assert "no bread" in shown.stdout
     assert f"nearsay scripted say --library {folder.library}" in shown.stdout
+    assert shown.stdout.splitlines()[-3:] == ["   result", "a       1", "plain [2J"]
     assert shown.stderr == "two [2J\n"
-    assert nearsay("show", "1", "--output").stdout == '{"a": 1}\nplain [2J\n'
+    assert nearsay("show", "1", "--output").stdout == "   result\na       1\nplain [2J\n"
+    assert nearsay("show", "1", "--output", "--json").stdout == '{"a": 1}\nplain [2J\n'
     facts = json.loads(nearsay("show", "1", "--json").stdout)
     assert (facts["state"], facts["message"], len(facts["log"])) == ("failed", "no bread", 2)
+
+
+def test_an_addition_that_is_done_says_what_the_command_would_have_said(
+    nearsay: Nearsay, runs: Runs, spawned: Spawned
+) -> None:
+    nearsay("start", "index", "add", "papers", "papers.jsonl")
+    fault = Fault("papers.jsonl", 3, "not JSON")
+    report = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (fault,), ("text = 'abstract' (guessed)",))
+    runs.get(1).folder.output_file.write_text(json.dumps(asdict(report)) + "\n")
+    spawned.end(1)
+    wanted = [
+        "text = 'abstract' (guessed)",
+        "skipped papers.jsonl:3: not JSON",
+        "papers: 1 added, 74 unchanged, 1 skipped; 1 passage embedded",
+    ]
+    assert nearsay("show", "1").stdout.splitlines()[-3:] == wanted
+    assert nearsay("show", "1", "--output").stdout.splitlines() == wanted
+
+
+def test_nothing_is_counted_before_the_first_is_done(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
+    nearsay("start", "scripted", "say")
+    spawned.begin(1)
+    runs.get(1).folder.write_progress(RunProgress("preparing", "steps", 0, None, None, None, 0.0, None))
+    assert nearsay("show", "1").stdout.endswith("\npreparing …\n")
+
+
+def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
+    nearsay: Nearsay, runs: Runs, spawned: Spawned
+) -> None:
+    nearsay("start", "scripted", "say")
+    rows = [{"text_id": f"t{i}", "score": 0.12345678, "text": "long " * 40} for i in range(25)]
+    runs.get(1).folder.output_file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    spawned.end(1)
+    *_, last, more = nearsay("show", "1").stdout.splitlines()
+    assert last.split()[:3] == ["t19", "0.1235", "long"]
+    assert last.endswith("…")
+    assert more == "… all of it: nearsay runs show 1 --output"
+    head, *whole = nearsay("show", "1", "--output").stdout.splitlines()
+    assert (head.split(), len(whole)) == (["text", "id", "score", "text"], 25)
+
+
+def test_numbers_that_name_something_have_no_separators(
+    nearsay: Nearsay, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nearsay("start", "scripted", "say")
+    run = replace(runs.get(1), number=12_345, pid=12_053)
+    monkeypatch.setattr(Runs, "get", lambda *_: run)
+    lines = nearsay("show", "12345").stdout.splitlines()
+    assert [line.split() for line in lines if line.startswith(("number", "pid"))] == [
+        ["number", "12345"],
+        ["pid", "12053"],
+    ]
 
 
 def test_a_run_is_cancelled_resumed_and_removed(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:

@@ -40,7 +40,7 @@ def test_new_passages_that_are_unlike_all_before_come_first(collection: Collecti
     assert nearest is not None
     assert (nearest.id, nearest.cosine) == ("ab", pytest.approx(3 / 10**0.5, abs=1e-6))
     assert news.notes == (
-        "without year, and not counted: 1 documents",
+        "without year, and not counted: 1 document",
         "not put into clusters yet. Do: nearsay explore clusters texts",
     )
 
@@ -48,7 +48,7 @@ def test_new_passages_that_are_unlike_all_before_come_first(collection: Collecti
 def test_a_date_that_may_be_before_or_after_counts_on_neither_side(collection: Collection) -> None:
     news = collection.explore.new_since(dt.date(2020, 2, 1), "year")
     assert (news.documents, news.older_documents) == (1, 3)
-    assert news.notes[1] == "year may be before 2020-02-01 or after it, and not counted: 1 documents"
+    assert news.notes[1] == "year may be before 2020-02-01 or after it, and not counted: 1 document"
 
 
 def test_without_a_field_it_goes_by_when_they_were_added(collection: Collection) -> None:

@@ -45,9 +45,9 @@ def test_documents_are_counted_by_cluster_and_year_without_gaps(
     assert (found.outside.number, found.outside.counts) == (None, (0, 0, 1))
     assert (found.missing, found.unreadable, found.coarse) == (1, 1, 0)
     assert found.notes == (
-        "without year, and not counted: 1 documents",
+        "without year, and not counted: 1 document",
         (
-            "no date in year, and not counted: 1 documents, as 'soon'. "
+            "no date in year, and not counted: 1 document, as 'soon'. "
             "Dates are written as 2019, 2019-03 or 2019-03-08"
         ),
     )
@@ -58,7 +58,7 @@ def test_what_is_too_coarse_for_a_period_is_counted_and_said(collection: Collect
     assert found.periods == ("2019-03", "2019-04", "2019-05", "2019-06")
     assert [(each.number, each.counts) for each in found.clusters] == [(3, (1, 0, 1, 1))]
     assert (found.missing, found.unreadable, found.coarse) == (1, 2, 1)
-    assert found.notes[-1] == "day is coarser than a month, and not counted: 1 documents"
+    assert found.notes[-1] == "day is coarser than a month, and not counted: 1 document"
     assert "'8 May 2019', 'a list or an object'" in found.notes[1]
     assert collection.explore.over_time("day").by == "year"
 

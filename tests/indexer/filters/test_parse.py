@@ -161,13 +161,13 @@ def test_the_fields_of_an_expression_come_once_each_in_order() -> None:
 @pytest.mark.parametrize(
     ("where", "told", "remedy"),
     [
-        ("", "column 1, near 'the end'", "Write, for example"),
-        ("year >=", "column 8, near 'the end'", "Write, for example"),
+        ("", "read at its end. ", "Write, for example"),
+        ("year >=", "read at its end. ", "Write, for example"),
         ("year >= 2019 andd b = 2", "column 14, near 'andd b = 2'", "Write, for example"),
         ("a = 1\nand b @ 2", "column 13, near '@ 2'", "Write, for example"),
         ("a = 'open", "column 5, near ''open'", "Write, for example"),
         ("a in ()", "column 7, near ')'", "Write, for example"),
-        ("(a = 1", "column 7, near 'the end'", "Write, for example"),
+        ("(a = 1", "read at its end. ", "Write, for example"),
         ("a = 1)", "column 6, near ')'", "Write, for example"),
         ("a = b", "column 5, near 'b'", "Text is written in quotes: 'b'"),
         ("1 = a", "column 1, near '1 = a'", "Write, for example"),
@@ -346,4 +346,7 @@ def test_whatever_mapping_is_given_makes_an_expression_or_a_bad_filter_error(
 
 def test_a_sign_that_a_page_made_of_two_characters_is_understood() -> None:
     assert parse("year ≥ 2019 and year ≤ 2021") == parse("year >= 2019 and year <= 2021")
+    assert parse("year ≠ 2019") == parse("year != 2019")
     assert parse({"year": {"≥": 2019}}) == parse({"year": {">=": 2019}})
+    assert parse({"year": {"≠": 2019}}) == parse({"year": {"!=": 2019}})
+    assert parse({"year": {"≠": None}}) == parse({"year": {"!=": None}})

@@ -115,8 +115,11 @@ def test_cut_texts_are_counted_each_time_and_warned_of(
         tiny.encode([just_fits])
         assert not caplog.records
         tiny.encode([too_long, "b", too_long])
+        tiny.encode([too_long, "b"])
+        tiny.encode([too_long])
     assert [record.getMessage() for record in caplog.records] == [
-        "2 of 3 texts are longer than the 14 tokens that tiny takes; what is beyond was left out"
+        f"{longer} longer than the 14 tokens that tiny takes; what is beyond was left out"
+        for longer in ("2 of 3 texts are", "1 of 2 texts is", "the text is")
     ]
 
 

@@ -80,6 +80,18 @@ def test_an_unknown_name_names_the_three_possibilities_in_one_line(no_hub: None)
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("name", ["owner/name", "./mine"])
+def test_where_a_cross_encoder_is_wanted_the_bundled_encoder_is_not_named(name: str, no_hub: None) -> None:
+    with pytest.raises(NearsayError) as caught:
+        find_encoder(name, cross_encoder=True)
+    message = str(caught.value)
+    assert message.startswith("there is no cross-encoder ")
+    assert message.endswith(
+        "Name the folder of a cross-encoder, or one of a hub such as 'cross-encoder/ms-marco-MiniLM-L6-v2'"
+    )
+    assert BUNDLED_NAME not in message
+
+
 def test_a_hub_name_fetches_no_pickles_and_no_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: dict[str, object] = {}
 

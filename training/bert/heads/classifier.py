@@ -26,6 +26,7 @@ from nearsay.training.bert.heads.text_scorers import (
 )
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling
+from nearsay.training.cut_note import cut_note
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.folder import EncoderFolder
@@ -117,13 +118,8 @@ class TextClassifier:
             return TextPredictions([], np.empty((0, len(self.labels)), dtype=np.float32), 0)
         scores = self._scorer.scores(texts, pairs)
         if scores.truncated:
-            logger.warning(
-                "%d of %d texts are longer than the %d tokens that the classifier takes; "
-                "what is beyond was left out",
-                scores.truncated,
-                len(texts),
-                self.settings.length,
-            )
+            limit = f"the {self.settings.length} tokens that the classifier takes"
+            logger.warning("%s", cut_note(scores.truncated, len(texts), limit))
         probabilities = softmax(scores.logits.astype(np.float64), axis=1).astype(np.float32)
         labels = [self.labels[number] for number in scores.logits.argmax(axis=1)]
         return TextPredictions(labels, probabilities, scores.truncated)

@@ -8,6 +8,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedModel
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
@@ -72,7 +73,7 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     if not len(examples):
         raise BadInputError(
             f"{given.examples.name} holds nothing for the objective {objective}: no {wanted} can be made of "
-            f"its {len(given.examples)} rows. Take other data or another objective"
+            f"its {counted(len(given.examples), 'row')}. Take other data or another objective"
         )
     return replace(given, examples=examples)
 

@@ -41,7 +41,7 @@ class CrossEncoderJudge:
         pair, EncoderRefusedError when it carries code.
         """
         chosen = choose_device(device)
-        source = find_encoder(name_or_folder)
+        source = find_encoder(name_or_folder, cross_encoder=True)
         refuse_unsafe(source.folder)
         _require_one_score(source.folder)
         model = _model(source.folder, chosen)

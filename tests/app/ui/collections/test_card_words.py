@@ -5,16 +5,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from nearsay.app.runs import RunKind, RunState
-from nearsay.app.ui.collections.card_words import counted, facts, to_be_told
+from nearsay.app.ui.collections.card_words import facts, to_be_told
 from nearsay.app.ui.collections.encoder_choice import encoder_choices
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.generations import EncoderRow, GenerationState
-
-
-def test_numbers_have_their_nouns() -> None:
-    assert counted(1, "document") == "1 document"
-    assert counted(23_300, "document") == "23,300 documents"
-    assert counted(2, "index", "indexes") == "2 indexes"
 
 
 def test_a_sound_collection_has_nothing_to_be_told(library: Library) -> None:

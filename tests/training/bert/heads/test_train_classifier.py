@@ -222,7 +222,7 @@ def test_what_is_cut_is_told(
     )
     assert "1 of 2 rows are cut at 8 tokens" in told
     assert loaded(tmp_path / "mine").predict(["a b c d e f g h", "z"]).truncated == 1
-    assert "1 of 2 texts are longer than the 8 tokens that the classifier takes" in caplog.text
+    assert "1 of 2 texts is longer than the 8 tokens that the classifier takes" in caplog.text
 
 
 def test_files_that_do_not_go_together_are_refused_before_anything_is_made(

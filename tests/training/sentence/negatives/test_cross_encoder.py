@@ -88,6 +88,11 @@ def test_weights_without_the_head_are_refused(lost: str, build: Callable[..., Pa
         CrossEncoderJudge.load(folder, device="cpu")
 
 
+def test_one_that_is_not_there_is_told_as_a_cross_encoder(tmp_path: Path) -> None:
+    with pytest.raises(NearsayError, match="there is no cross-encoder folder"):
+        CrossEncoderJudge.load(tmp_path / "none", device="cpu")
+
+
 def test_code_and_pickles_are_refused(build: Callable[..., Path]) -> None:
     folder = build()
     (folder / "modeling.py").write_text("raise SystemExit\n")

@@ -1,6 +1,11 @@
-"""How much room something takes, in words."""
+"""Amounts in words: a number with its noun, and how much room something takes."""
 
-__all__ = ["size_words"]
+__all__ = ["counted", "size_words"]
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """`1 document`, `23,300 documents`; many: the plural, where it takes more than an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def size_words(size: int) -> str:

@@ -1,8 +1,19 @@
-"""Sizes in words."""
+"""Amounts in words."""
 
 import pytest
 
-from nearsay.app.ui.sizes import size_words
+from nearsay.data.quantity import counted, size_words
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 queries"), (1, "1 query"), (2, "2 queries"), (23_300, "23,300 queries")]
+)
+def test_only_one_is_in_singular(count: int, said: str) -> None:
+    assert counted(count, "query", "queries") == said
+
+
+def test_a_plural_takes_an_s_unless_it_is_named() -> None:
+    assert counted(2, "document") == "2 documents"
 
 
 @pytest.mark.parametrize(

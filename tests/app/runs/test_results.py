@@ -1,6 +1,6 @@
 """What a run found, as tables."""
 
-from nearsay.app.ui.runs.results import RunResults, read_results
+from nearsay.app.runs.results import RunResults, read_results
 
 _CHANGE = {
     "set": "scored_pairs",
