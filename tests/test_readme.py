@@ -65,6 +65,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ]
     (folder / "today.jsonl").write_text(json.dumps(papers[0] | {"id": "again"}) + "\n")
     (folder / "papers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in papers))
+    (folder / "few-samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[::20]))
     (folder / "stsb").mkdir()
     pairs = "score\tsentence1\tsentence2\n5\ta cat sat\ta cat lay\n1\ta cat\tstocks fell\n3\ta dog\ta cat\n"
     (folder / "stsb" / "test.tsv").write_text(pairs)
@@ -81,8 +82,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     _training_files(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        done = CliRunner().invoke(main, ["index", "add", "papers", "papers.jsonl"])
-        assert done.exit_code == 0, done.output
+        for line in ("papers papers.jsonl", "samples few-samples.jsonl --library demo-library"):
+            done = CliRunner().invoke(main, ["index", "add", *line.split()])
+            assert done.exit_code == 0, done.output
         yield folder
 
 
