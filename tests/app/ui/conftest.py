@@ -9,7 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -151,17 +151,24 @@ def _script(path: str) -> None:
 
 
 @pytest.fixture
-def served(settings: Settings) -> Iterator[str]:
+def served(settings: Settings, server_log: Path) -> Iterator[str]:
     """The address of the page over the test's library, as `nearsay ui` serves it."""
-    with_server = _Server(settings)
-    try:
-        yield with_server.address
-    finally:
-        with_server.stop()
+    with server_log.open("wb") as log:
+        with_server = _Server(settings, log)
+        try:
+            yield with_server.address
+        finally:
+            with_server.stop()
+
+
+@pytest.fixture
+def server_log(tmp_path: Path) -> Path:
+    """What the server says."""
+    return tmp_path / "server.log"
 
 
 class _Server:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, log: IO[bytes]) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -176,7 +183,7 @@ class _Server:
             "--no-browser",
         ]
         command += ["--port", str(port), "--device", "cpu"] + ["--read-only"] * settings.read_only
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         for _ in range(600):
             if self._process.poll() is not None:
                 raise RuntimeError(f"nearsay ui ended with {self._process.returncode}")
@@ -257,6 +264,10 @@ _IDLE = """
 const app = document.querySelector('[data-testid=stApp]')
 return app?.getAttribute('data-test-script-state') === 'notRunning'
 """
+_SENDS = """
+const form = arguments[0].closest('[data-testid=stForm]')
+return !form || Boolean(form.querySelector('[data-testid=stFormSubmitButton] button'))
+"""
 _PRESS = """
 const named = each => {
     const copy = each.cloneNode(true)  // the name of an icon is text too
@@ -280,8 +291,8 @@ class Visitor:
     every method waits until it finds what it wants.
     """
 
-    def __init__(self, browser: Any, address: str) -> None:
-        self.browser, self.address = browser, address
+    def __init__(self, browser: Any, address: str, log: Path) -> None:
+        self.browser, self.address, self._log = browser, address, log
 
     def goes_to(self, page: str) -> None:
         self.browser.get(f"{self.address}/{page}")
@@ -313,6 +324,8 @@ class Visitor:
 
         def typed(at: Any) -> bool:
             field = at.find_element(By.CSS_SELECTOR, f"input[aria-label='{label}']")
+            if not at.execute_script(_SENDS, field):  # in a form Enter does nothing before its button is there
+                return False
             field.send_keys(Keys.CONTROL, "a")
             field.send_keys(text, Keys.ENTER if enter else Keys.TAB)
             return True
@@ -361,14 +374,15 @@ class Visitor:
         try:
             return waiting.until(true)
         except TimeoutException as error:
-            at = f"{self.browser.current_url}, where this is read:\n{self.text()}"
-            raise AssertionError(f"{otherwise} at {at}") from error
+            read = f"{self.browser.current_url}, where this is read:\n{self.text()}"
+            said = self._log.read_text("utf-8", "replace")
+            raise AssertionError(f"{otherwise} at {read}\nThe server said:\n{said}") from error
 
 
 @pytest.fixture
-def visitors(browsers: Callable[..., Any], served: str) -> Callable[..., Visitor]:
+def visitors(browsers: Callable[..., Any], served: str, server_log: Path) -> Callable[..., Visitor]:
     """`visitors(width=1400, height=1000, dark=False)`: somebody at a browser of their own, at the page."""
-    return lambda **kind: Visitor(browsers(**kind), served)
+    return lambda **kind: Visitor(browsers(**kind), served, server_log)
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, libra
     hits = library.collection("samples").search(_QUERY, where="level = 'beginner'")
     assert _titles(app) == [hit.title for hit in hits]
     wrong = page("search", **_ASK, where="level = ")
-    assert "cannot be read at column" in wrong.sidebar.error[0].value
+    assert "cannot be read at its end" in wrong.sidebar.error[0].value
     assert "what is shown is without it" in wrong.main.warning[0].value
     assert len(_cards(wrong)) == 10
     (folded,) = [each for each in wrong.sidebar.expander if each.label == "Filter by hand"]
