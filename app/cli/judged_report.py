@@ -88,7 +88,7 @@ def _as_json(encoder: str, outcome: "Outcome", interval: "Interval", judging: Ju
 
 def _print_rows(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) -> None:
     """A row a set, a column a figure."""
-    from nearsay.training.evaluation.judged.figure_names import figure_name, shown_figure, shown_interval
+    from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
     first = outcomes[0][1]
     others = [metric for metric in first.metrics if metric != first.main]
@@ -120,7 +120,7 @@ def _print_rows(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) -> None:
 
 def _print_by_similarity(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) -> None:
     """A row a set and similarity, a column a figure; the interval is of the cosine's first figure."""
-    from nearsay.training.evaluation.judged.figure_names import figure_name, shown_figure, shown_interval
+    from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
     first = outcomes[0][1]
     metrics = [

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nearsay.training.evaluation.judged.figure_names import figure_name, shown_figure
+from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
 __all__ = ["RunResults", "read_results"]
 

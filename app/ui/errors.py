@@ -2,17 +2,24 @@
 
 import logging
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
 
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.import_clash import is_import_clash
 from nearsay.data.errors import NearsayError
 
 __all__ = ["say_error", "telling_errors"]
 
 _log = logging.getLogger(__name__)
+_CLASHES, _TRIES = (
+    "import_clashes",
+    5,
+)  # in the session: how often a look was begun anew, and how often at most
+_SECONDS = 0.3  # until the other thread is likely to be done
 
 
 @contextmanager
@@ -25,7 +32,9 @@ def telling_errors() -> Iterator[None]:
         yield
     except NearsayError as error:
         say_error(error)
-    except Exception:  # noqa: BLE001 - the last place before the reader, who must not meet a traceback
+    except Exception as error:  # noqa: BLE001 - the last place before the reader, who must not meet a traceback
+        if is_import_clash(error):
+            _look_anew()
         reference = secrets.token_hex(3)
         _log.exception("the page met what it did not foresee (reference %s)", reference)
         st.error(
@@ -33,6 +42,15 @@ def telling_errors() -> Iterator[None]:
             f"terminal in which `nearsay ui` runs says more under the reference {reference}.",
             icon=":material/error:",
         )
+
+
+def _look_anew() -> None:
+    """Begin the look again, unless it was begun again so often that there must be another cause."""
+    tries = st.session_state.get(_CLASHES, 0)
+    if tries < _TRIES:
+        st.session_state[_CLASHES] = tries + 1
+        time.sleep(_SECONDS)
+        st.rerun()
 
 
 def say_error(error: NearsayError) -> None:

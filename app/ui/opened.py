@@ -2,11 +2,13 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
 
 from nearsay.app.ui.explore.mapped import kept_drawing
+from nearsay.app.ui.import_clash import is_import_clash
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -64,11 +66,20 @@ def _warm(library: Library, settings: Settings) -> None:
     with bulk_work():  # whoever looks at a page meanwhile gets their turn sooner
         for what, work in (("the map was not drawn", _draw), ("the first search was not made", _search)):
             try:  # the map before the encoder, whose import would take its turns
-                work(library, settings)
+                _twice(work, library, settings)
             except NearsayError as error:  # whoever looks is told
                 _log.info("%s: %s", what, error)
             except Exception:  # noqa: BLE001 - nobody waits for this thread: the log is all that hears it
                 _log.exception("%s", what)
+
+
+def _twice(work: Callable[[Library, Settings], None], library: Library, settings: Settings) -> None:
+    try:
+        work(library, settings)
+    except Exception as error:
+        if not is_import_clash(error):
+            raise
+        work(library, settings)
 
 
 def _draw(library: Library, settings: Settings) -> None:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-import altair as alt
 import streamlit as st
 
 from nearsay.app.ui.runs.curves import Curve
+
+if TYPE_CHECKING:
+    import altair as alt
 
 __all__ = ["show_curves"]
 
@@ -24,7 +27,9 @@ def show_curves(curves: Sequence[Curve]) -> None:
             st.altair_chart(_chart(curve), width="stretch", height=280)
 
 
-def _chart(curve: Curve) -> alt.LayerChart | alt.FacetChart:
+def _chart(curve: Curve) -> "alt.LayerChart | alt.FacetChart":
+    import altair as alt
+
     names = list(curve.series)
     legend = alt.Legend(orient="bottom", title=None, columns=2, labelLimit=300) if len(names) > 1 else None
     held_out = alt.StrokeDash(

@@ -324,7 +324,9 @@ class Visitor:
 
         def typed(at: Any) -> bool:
             field = at.find_element(By.CSS_SELECTOR, f"input[aria-label='{label}']")
-            if not at.execute_script(_SENDS, field):  # in a form Enter does nothing before its button is there
+            if not at.execute_script(
+                _SENDS, field
+            ):  # in a form Enter does nothing before its button is there
                 return False
             field.send_keys(Keys.CONTROL, "a")
             field.send_keys(text, Keys.ENTER if enter else Keys.TAB)

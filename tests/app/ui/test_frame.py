@@ -54,6 +54,27 @@ def test_what_was_not_foreseen_is_a_sentence_too_and_its_trace_goes_to_the_log(a
     assert "secret value" in caplog.text
 
 
+def test_an_import_that_two_threads_begin_at_once_is_tried_again(app_of):
+    app = app_of(
+        """
+        import streamlit as st
+        from importlib import _bootstrap
+
+        if not st.session_state.get("looked"):
+            st.session_state["looked"] = True
+            raise _bootstrap._DeadlockError("deadlock detected")
+        st.markdown("all is here")
+        """
+    )
+    assert [each.value for each in app.markdown] == ["all is here"]
+    assert not app.error
+
+
+def test_an_import_that_fails_again_and_again_is_told(app_of):
+    app = app_of("raise ImportError('cannot import name x from partially initialized module y')")
+    assert "did not foresee" in app.error[0].value
+
+
 def test_a_library_that_is_not_there_is_made_only_when_asked(first_start, tmp_path):
     app = first_start(tmp_path / "mistyped")
     assert not (tmp_path / "mistyped").exists()

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.training.evaluation.figure_names import figure_name
 from nearsay.training.evaluation.judged.comparison import Comparison, EncoderProfile
-from nearsay.training.evaluation.judged.figure_names import figure_name, kind_scale
+from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.layer_plot import plot_format
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def comparison_figure(comparison: Comparison) -> "Figure":
             cell = row.cells[number]
             if cell.figure is None or cell.interval is None:
                 continue
-            scale = 100 / kind_scale(row.kind)
+            scale = 100 / _most(row.kind)
             places.append(place + (gap * number - 0.3 if len(comparison.encoders) > 1 else 0.0))
             figures.append(scale * cell.figure)
             # A percentile interval may lie beside a figure at the end of its scale; bars are never negative.
@@ -86,3 +87,8 @@ def _label(encoder: EncoderProfile) -> str:
     if encoder.speed is not None:
         facts.append(f"{encoder.speed.median:,.0f} sentences a second")
     return f"{encoder.name}: {', '.join(facts)}"
+
+
+def _most(kind: EvaluationKind) -> float:
+    """What a kind's main figure reaches: 100 for correlations, else 1."""
+    return 100.0 if kind is EvaluationKind.STS else 1.0

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from nearsay.data.document import JsonValue
+from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 from nearsay.training.evaluation.judged.comparison import Cell, Comparison, EncoderProfile, SetRow
-from nearsay.training.evaluation.judged.figure_names import figure_name, shown_figure, shown_interval
 
 __all__ = ["comparison_json", "comparison_legend", "comparison_markdown", "comparison_rows"]
 

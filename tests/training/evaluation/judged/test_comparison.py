@@ -7,6 +7,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.encoder_size import EncoderSize
+from nearsay.training.evaluation.figure_names import figure_name
 from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions, compare_encoders
 from nearsay.training.evaluation.judged.comparison_plot import comparison_figure, write_comparison_plot
 from nearsay.training.evaluation.judged.comparison_table import (
@@ -15,7 +16,6 @@ from nearsay.training.evaluation.judged.comparison_table import (
     comparison_markdown,
     comparison_rows,
 )
-from nearsay.training.evaluation.judged.figure_names import figure_name
 from nearsay.training.evaluation.judged.suite import find_suite
 
 QUICK = ComparisonOptions(speed_rounds=0, draws=200)

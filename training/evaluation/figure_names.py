@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-
-__all__ = ["figure_name", "kind_scale", "shown_figure", "shown_interval"]
+__all__ = ["figure_name", "shown_figure", "shown_interval"]
 
 _NAMES: Final = {
     "spearman": "Spearman",
@@ -40,8 +38,3 @@ def shown_figure(metric: str, value: float) -> str:
 def shown_interval(metric: str, low: float, high: float) -> str:
     """Give an interval, as `79.86 to 84.21`."""
     return f"{shown_figure(metric, low)} to {shown_figure(metric, high)}"
-
-
-def kind_scale(kind: EvaluationKind) -> float:
-    """Give what a kind's main figure reaches at most: 100 for correlations, else 1."""
-    return 100.0 if kind is EvaluationKind.STS else 1.0
