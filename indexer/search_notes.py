@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.filters.expression import fields
@@ -10,7 +11,7 @@ from nearsay.indexer.hybrid.lexical import LexicalCandidates
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.snapshot import Snapshot
 
-__all__ = ["search_notes"]
+__all__ = ["search_notes", "waiting_note"]
 
 _NAMED = 8  # words
 
@@ -49,11 +50,17 @@ def search_notes(
             f"--generation {snapshot.generation.number}"
         )
     elif snapshot.waiting:
-        notes.append(
-            f"{snapshot.waiting:,} passages have no vector yet and were not searched. "
-            f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
-        )
+        notes.append(waiting_note(snapshot, "searched"))
     return tuple(notes)
+
+
+def waiting_note(snapshot: Snapshot, done: str) -> str:
+    """That passages wait for their vectors; done: what was not done with them."""
+    has, was = ("has", "was") if snapshot.waiting == 1 else ("have", "were")
+    return (
+        f"{counted(snapshot.waiting, 'passage')} {has} no vector yet and {was} not {done}. "
+        f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
+    )
 
 
 def _shortfall(

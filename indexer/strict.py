@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.faults import Fault
+from nearsay.data.quantity import counted
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.indexer.errors import StrictError
@@ -55,8 +56,8 @@ def check_strictly(reading: Reading) -> int:
     if tally.faults:
         shown = "; ".join(str(fault) for fault in tally.faults[:5])
         raise StrictError(
-            f"{tally.counts['faults']} rows cannot be used and nothing was written: {shown}. "
-            "Mend them, or leave strict away to skip them"
+            f"{counted(tally.counts['faults'], 'row')} cannot be used and nothing was written: {shown}. "
+            "Mend the input, or leave strict away to skip such rows"
         )
     return tally.counts["read"]
 

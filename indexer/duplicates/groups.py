@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.passage_documents import document_ids, documents_of, whole_documents
 from nearsay.indexer.duplicates.closest import MOST_PAIRS, TooManyPairsError
 from nearsay.indexer.duplicates.closest_pairs import DistinctPairs, distinct_pairs
@@ -230,8 +231,9 @@ def _chosen(kind: type[_Choice], wanted: str, name: str) -> _Choice:
 
 
 def _in_part(documents: int) -> str:
+    was = "was" if documents == 1 else "were"
     return (
-        f"{documents:,} documents were left out: some of their passages have no vector yet or do not pass "
+        f"{counted(documents, 'document')} {was} left out: some passages have no vector yet or do not pass "
         "the filter, and documents are compared as a whole"
     )
 

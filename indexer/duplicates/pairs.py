@@ -18,6 +18,7 @@ from nearsay.indexer.exploring.shown import rows_of
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import JoinedPoints, Vectors
 from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.search_notes import waiting_note
 from nearsay.indexer.snapshot import Snapshot
 
 __all__ = ["TOP", "Pair", "PairedPassage", "Pairs", "Side", "find_pairs"]
@@ -67,11 +68,7 @@ class Side:
         """What could not be looked at, in plain sentences."""
         if not self.snapshot.waiting:
             return ()
-        said = (
-            f"{self.snapshot.waiting:,} passages have no vector yet and were not looked at. "
-            f"Unless an add is running, finish it: nearsay index rebuild {self.explored.name}"
-        )
-        return (said,)
+        return (waiting_note(self.snapshot, "looked at"),)
 
 
 @dataclass(frozen=True, slots=True)

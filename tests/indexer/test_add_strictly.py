@@ -58,10 +58,10 @@ def test_strict_writes_nothing_at_all(
     library: Library, words: WordsEncoder, tmp_path: Path, add: Add, content: bytes, reason: str
 ) -> None:
     with pytest.raises(
-        StrictError, match="1 rows cannot be used and nothing was written: .*" + reason
+        StrictError, match="1 row cannot be used and nothing was written: .*" + reason
     ) as raised:
         add(library, content, tmp_path)
-    assert str(raised.value).endswith("Mend them, or leave strict away to skip them")
+    assert str(raised.value).endswith("Mend the input, or leave strict away to skip such rows")
     assert library.names() == []
     assert not (tmp_path / "library" / "segments").exists()
     assert words.encoded == []

@@ -298,7 +298,7 @@ def test_a_rebuild_without_an_encoder_embeds_what_waits(pets: Collection, words:
     with pytest.raises(ZeroDivisionError):
         pets.add_rows([{"id": "fish", "text": "a fish swam"}])
     words.stream = stream
-    assert any("1 passages have no vector yet" in note for note in pets.search("a cat").notes)
+    assert any("1 passage has no vector yet" in note for note in pets.search("a cat").notes)
     report = pets.rebuild()
     assert (report.generation, report.state, report.embedded) == (1, _LIVE, 1)
     assert len(pets.search("a cat")) == 4

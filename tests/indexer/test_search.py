@@ -323,7 +323,7 @@ def test_passages_that_wait_for_their_vectors_are_told(compass: Collection) -> N
     assert [hit.id for hit in hits] == ["east", "north-east", "north"]
     assert hits.notes == (
         (
-            "1 passages have no vector yet and were not searched. "
+            "1 passage has no vector yet and was not searched. "
             "Unless an add is running, finish it: nearsay index rebuild compass"
         ),
     )

@@ -156,8 +156,8 @@ def test_a_document_that_is_there_in_part_is_no_duplicate(library: Library, tmp_
     groups = collection.explore.duplicates(0.99)
     assert named(groups) == [["half", "again"]]
     assert groups.looked_at == 2
-    assert "1 passages have no vector yet and were not looked at" in groups.notes[0]
-    assert groups.notes[1].startswith("1 documents were left out: some of their passages have no vector")
+    assert "1 passage has no vector yet and was not looked at" in groups.notes[0]
+    assert groups.notes[1].startswith("1 document was left out: some passages have no vector")
     assert groups.keep_one(tmp_path / "kept.jsonl").left_out == 1
     assert collection.explore.pairs(1).notes == groups.notes[:1]
     collection.rebuild()
