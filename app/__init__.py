@@ -1,1 +1,1 @@
-"""What people touch: the command line."""
+"""What people touch: the command line, its work in the background, and the page."""

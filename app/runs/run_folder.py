@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from nearsay.app import life_lock
 from nearsay.app.cli.progress_record import RunProgress
-from nearsay.app.runs import life_lock
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nearsay.app.life_lock import wait_until_free
 from nearsay.app.runs.command_line import checked, storable
-from nearsay.app.runs.life_lock import wait_until_free
 from nearsay.app.runs.run import Run
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.app.runs.run_kind import RunKind

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nearsay.app.runs import life_lock
+from nearsay.app import life_lock
 from nearsay.app.runs.run_folder import RunFolder
 
 __all__ = ["turn"]

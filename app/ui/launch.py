@@ -12,7 +12,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from nearsay.app.runs import life_lock
+from nearsay.app import life_lock
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.theme import THEME
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError

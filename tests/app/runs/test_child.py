@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import Run, Runs, RunState, child, life_lock, spawning
+from nearsay.app import life_lock
+from nearsay.app.runs import Run, Runs, RunState, child, spawning
 from nearsay.indexer import Library
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs import life_lock
+from nearsay.app import life_lock
 
 
 def test_a_lock_is_held_until_its_file_is_closed(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_two_that_look_at_once_do_not_take_each_other_for_the_holder(
 
 _HEIR = """
 import sys
-from nearsay.app.runs import life_lock
+from nearsay.app import life_lock
 life_lock.keep(int(sys.argv[1]))
 print(sys.stdin.readline(), flush=True)
 """
