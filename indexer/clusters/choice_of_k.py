@@ -3,7 +3,7 @@
 import numpy as np
 
 from nearsay.indexer.clusters.content_order import Distinct
-from nearsay.indexer.clusters.graph_communities import graph_communities, usual_least_size
+from nearsay.indexer.clusters.graph_communities import graph_communities
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import ProgressListener, unheard
 
@@ -26,6 +26,4 @@ def chosen_number(given: Distinct, neighbours: int, *, listener: ProgressListene
         rows = given.points.rows(np.arange(count))
         places = np.arange(count, dtype=np.int64)
         sample = Distinct(Points.from_array(places, rows), given.counts[:count], places)
-    least = usual_least_size(int(sample.counts.sum()))
-    found = graph_communities(sample, neighbours, least_size=least, listener=listener)
-    return int(found.labels.max(initial=-1)) + 1
+    return int(graph_communities(sample, neighbours, listener=listener).labels.max(initial=-1)) + 1

@@ -225,6 +225,10 @@ def test_the_chosen_number_is_that_of_the_bunches(bunches):
     assert communities.resolution in RESOLUTIONS
 
 
+def test_the_chosen_number_counts_bunches_of_few_passages_too():
+    assert chosen_number(_given(_bunches(15, 4, 0.3, dimension=64)[0]), 15) == 15
+
+
 def test_without_scikit_network_the_error_names_it(monkeypatch):
     import sys
 
