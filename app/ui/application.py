@@ -41,6 +41,7 @@ PAGES = (
     PageEntry("training", "Training", ":material/model_training:", "nearsay.app.ui.training.page"),
     PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page"),
 )
+_SEEN = "pages_seen"  # in the session: the pages that were shown whole
 _NEEDS_DOCUMENTS = ("search", "compare", "explore")  # where there is nothing yet, the way in is shown instead
 
 
@@ -72,7 +73,8 @@ def run() -> None:
 def show_page(path: str, settings: Settings) -> None:
     """One page of the menu by its address, with the collection that the sidebar names."""
     entry = next(entry for entry in PAGES if entry.path == path)
-    with telling_errors():
+    seen: set[str] = st.session_state.setdefault(_SEEN, set())
+    with telling_errors(again=path not in seen):  # nothing was pressed on a page that was not shown yet
         library = opened(settings)
         show: Callable[[Visit], None] = importlib.import_module(entry.module).show
         name, names = st.session_state.get("collection"), library.names()
@@ -81,6 +83,7 @@ def show_page(path: str, settings: Settings) -> None:
             offer_first_collection(visit)
         else:
             show(visit)
+        seen.add(path)
 
 
 def _streamlit_page(entry: PageEntry, settings: Settings) -> "st.Page":

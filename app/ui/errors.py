@@ -15,26 +15,34 @@ from nearsay.data.errors import NearsayError
 __all__ = ["say_error", "telling_errors"]
 
 _log = logging.getLogger(__name__)
-_CLASHES, _TRIES = (
-    "import_clashes",
-    5,
-)  # in the session: how often a look was begun anew, and how often at most
+_CLASHES = "import_clashes"  # in the session: how often a look was begun anew, one after the other
+_TRIES = 5
+_LOADING = ":material/sync_problem:"
 _SECONDS = 0.3  # until the other thread is likely to be done
 
 
 @contextmanager
-def telling_errors() -> Iterator[None]:
+def telling_errors(*, again: bool = False) -> Iterator[None]:
     """Show what is raised inside as a sentence with its remedy; also a decorator, needed on every fragment.
+
+    again: where two imports clashed the look is begun anew: for looks without a press, which would be lost
 
     Streamlit's own ways to stop and to run again are let through.
     """
     try:
         yield
-    except NearsayError as error:
-        say_error(error)
+        if again:
+            st.session_state.pop(_CLASHES, None)
     except Exception as error:  # noqa: BLE001 - the last place before the reader, who must not meet a traceback
         if is_import_clash(error):
-            _look_anew()
+            _log.warning("imports clashed: %s", error)
+            if again:
+                _look_anew()
+            st.warning("nearsay was still loading what this needs. Do it again.", icon=_LOADING)
+            return
+        if isinstance(error, NearsayError):
+            say_error(error)
+            return
         reference = secrets.token_hex(3)
         _log.exception("the page met what it did not foresee (reference %s)", reference)
         st.error(

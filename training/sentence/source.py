@@ -33,7 +33,7 @@ def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> 
     """Find an encoder by name or folder; the bundled name comes first, then a folder, then the hub.
 
     cross_encoder: one is wanted, which the bundled one is not: errors name what else there can be
-    Raises NearsayError, naming the three possibilities, when it is none of them.
+    Raises NearsayError, naming what there can be, when it is none of them.
     """
     asked = str(name_or_folder)
     if is_bundled_name(asked):
@@ -46,8 +46,12 @@ def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> 
         raise NearsayError(f"{asked} is a file, and an encoder is a folder. Name the folder it is in")
     if isinstance(name_or_folder, Path) or _looks_like_a_path(asked):
         raise _not_there(path.absolute(), cross_encoder=cross_encoder)
+    from huggingface_hub import snapshot_download
+
+    repository = asked if "/" in asked else f"sentence-transformers/{asked}"
     try:
-        return EncoderSource(asked, asked, EncoderFolder(_fetch(asked)))
+        fetched = snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED)
+        return EncoderSource(asked, asked, EncoderFolder(Path(fetched)))
     except Exception as error:
         raise _not_given(asked, first_line(error), cross_encoder=cross_encoder) from error
 
@@ -55,13 +59,6 @@ def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> 
 def _looks_like_a_path(name: str) -> bool:
     separators = name.count("/") + name.count(os.sep) * (os.sep != "/")
     return name.startswith((".", "~", os.sep)) or separators > 1 or name.endswith(("/", os.sep)) or not name
-
-
-def _fetch(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-
-    repository = name if "/" in name else f"sentence-transformers/{name}"
-    return Path(snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED))
 
 
 def _not_there(path: Path, *, cross_encoder: bool) -> NearsayError:

@@ -92,13 +92,13 @@ def empty_settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def app_of() -> Callable[[str], AppTest]:
-    """`app_of("raise …")`: what the page shows when these lines run inside it."""
+def app_of() -> Callable[..., AppTest]:
+    """`app_of("raise …", again=False)`: what the page shows when these lines run inside it."""
 
-    def look(lines: str) -> AppTest:
+    def look(lines: str, *, again: bool = False) -> AppTest:
         body = "".join(f"    {line}\n" for line in lines.splitlines())
         return AppTest.from_string(
-            f"from nearsay.app.ui.errors import telling_errors\nwith telling_errors():\n{body}"
+            f"from nearsay.app.ui.errors import telling_errors\nwith telling_errors(again={again}):\n{body}"
         ).run()
 
     return look

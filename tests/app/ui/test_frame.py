@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nearsay.app.ui import errors
 from nearsay.app.ui.application import PAGES
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
@@ -54,7 +55,8 @@ def test_what_was_not_foreseen_is_a_sentence_too_and_its_trace_goes_to_the_log(a
     assert "secret value" in caplog.text
 
 
-def test_an_import_that_two_threads_begin_at_once_is_tried_again(app_of):
+def test_an_import_that_two_threads_begin_at_once_is_tried_again(app_of, monkeypatch):
+    monkeypatch.setattr(errors, "_SECONDS", 0.0)
     app = app_of(
         """
         import streamlit as st
@@ -64,15 +66,27 @@ def test_an_import_that_two_threads_begin_at_once_is_tried_again(app_of):
             st.session_state["looked"] = True
             raise _bootstrap._DeadlockError("deadlock detected")
         st.markdown("all is here")
-        """
+        """,
+        again=True,
     )
     assert [each.value for each in app.markdown] == ["all is here"]
     assert not app.error
+    assert not app.warning
 
 
-def test_an_import_that_fails_again_and_again_is_told(app_of):
-    app = app_of("raise ImportError('cannot import name x from partially initialized module y')")
-    assert "did not foresee" in app.error[0].value
+_CLASH = "raise ImportError('cannot import name x from partially initialized module y')"
+
+
+def test_an_import_that_fails_again_and_again_is_told(app_of, monkeypatch):
+    monkeypatch.setattr(errors, "_SECONDS", 0.0)
+    app = app_of(_CLASH, again=True)
+    assert "still loading" in app.warning[0].value
+
+
+def test_a_press_is_not_lost_where_imports_clash_but_asked_for_again(app_of):
+    app = app_of(f"import streamlit as st\nif st.button('Start'):\n    {_CLASH}")
+    app.button[0].click().run()
+    assert app.warning[0].value.endswith("Do it again.")
 
 
 def test_a_library_that_is_not_there_is_made_only_when_asked(first_start, tmp_path):

@@ -7,6 +7,7 @@ from importlib import import_module
 import pytest
 
 from nearsay.app.ui.import_clash import is_import_clash
+from nearsay.data.errors import NearsayError
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def test_modules_that_two_threads_import_from_two_sides_clash(modules):
         thread.start()
     for thread in threads:
         thread.join()
-    assert is_import_clash(errors[0])  # the other thread then meets what the first one left
+    assert len(errors) == 2  # the other thread meets what the first one left
+    assert all(map(is_import_clash, errors))
 
 
 def test_a_name_that_is_not_there_yet_is_a_clash(modules):
@@ -55,9 +57,32 @@ def test_a_name_that_is_not_there_yet_is_a_clash(modules):
     assert is_import_clash(told.value)
 
 
-@pytest.mark.parametrize("source", ["import not_installed_anywhere", "import sys\nsys.not_there", "1 / 0"])
+def test_what_was_raised_from_a_clash_is_one(modules):
+    modules(clash_three="import clash_four\nwhole = 1", clash_four="from clash_three import whole")
+    with pytest.raises(NearsayError) as told:
+        _import_or_say("clash_three")
+    assert is_import_clash(told.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import not_installed_anywhere",
+        "import sys\nsys.not_there",
+        "from sys import not_there",
+        "'text'.not_there",
+        "1 / 0",
+    ],
+)
 def test_other_errors_are_none(modules, source):
     modules(clash_none=source)
     with pytest.raises((ImportError, AttributeError, ArithmeticError)) as told:
         import_module("clash_none")
     assert not is_import_clash(told.value)
+
+
+def _import_or_say(name):
+    try:
+        import_module(name)
+    except ImportError as error:
+        raise NearsayError("it cannot be loaded") from error
