@@ -1,11 +1,16 @@
 """Amounts in words: a number with its noun, and how much room something takes."""
 
-__all__ = ["counted", "size_words"]
+__all__ = ["counted", "significant", "size_words"]
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
     """`1 document`, `23,300 documents`; many: the plural, where it takes more than an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def significant(value: float) -> str:
+    """Four digits that count, or as many as stand before the point: `0.1235`, `12.5`, `12,346`."""
+    return f"{value:,.0f}" if abs(value) >= 9_999.5 else f"{value:,.4g}"
 
 
 def size_words(size: int) -> str:

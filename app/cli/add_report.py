@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.data.faults import Fault
@@ -11,18 +11,17 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.indexer.ingest import AddReport
 
-__all__ = ["print_report", "report_lines"]
+__all__ = ["DOCUMENTS_DONE", "GATE_DONE", "print_report", "report_lines"]
 
 _FAULTS_SHOWN = 10
 _NEAR_DUPLICATES_SHOWN = 10
-_DONE = {"report": "found and kept", "skip": "removed again", "link": "linked"}
-_COUNTS = {
+GATE_DONE: Final = {"report": "found and kept", "skip": "removed again", "link": "linked"}  # near-duplicates
+DOCUMENTS_DONE: Final = {
     "added": "added",
     "updated": "updated",
     "relabelled": "with new metadata",
     "unchanged": "unchanged",
     "removed": "removed, no longer in their file",
-    "fault_count": "skipped",
 }
 
 
@@ -35,22 +34,27 @@ def print_report(collection: str, report: "AddReport", *, as_json: bool) -> None
 
 
 def report_lines(collection: str, report: Mapping[str, Any]) -> Iterator[str]:
-    """What is said of an addition; report: the fields of an `AddReport`, as --json prints them."""
-    yield from report["notes"]
-    for fault in report["faults"][:_FAULTS_SHOWN]:
+    """What is said of an addition; report: the fields of an `AddReport`, as --json prints them.
+
+    What is not in it (an older nearsay wrote it) is not told.
+    """
+    yield from report.get("notes", ())
+    for fault in report.get("faults", ())[:_FAULTS_SHOWN]:
         yield f"skipped {Fault(**fault)}"
-    if report["fault_count"] > _FAULTS_SHOWN:
-        yield f"… {report['fault_count']:,} rows skipped in all (--strict stops instead)"
-    counts = [f"{report[name]:,} {what}" for name, what in _COUNTS.items() if report[name]]
+    skipped = report.get("fault_count", 0)
+    if skipped > _FAULTS_SHOWN:
+        yield f"… {skipped:,} rows skipped in all (--strict stops instead)"
+    done = [(report.get(name, 0), what) for name, what in DOCUMENTS_DONE.items()]
+    counts = [f"{count:,} {what}" for count, what in (*done, (skipped, "skipped")) if count]
     said = ", ".join(counts) or "nothing to add"
     yield f"{collection}: {said}; {counted(report['embedded'], 'passage')} embedded"
-    if report["resumed"]:
+    if report.get("resumed"):
         yield f"{report['resumed']:,} of these an earlier run had left waiting"
-    if report["truncated"]:
+    if report.get("truncated"):
         were = "passage was" if report["truncated"] == 1 else "passages were"
         yield f"{report['truncated']:,} {were} longer than the encoder takes and cut (see --chunking)"
-    gate = report["near_duplicates"]
-    if gate is not None and gate["looked_at"]:
+    gate = report.get("near_duplicates")
+    if gate and gate["looked_at"]:
         yield from _gate_lines(gate)
 
 
@@ -59,5 +63,5 @@ def _gate_lines(gate: Mapping[str, Any]) -> Iterator[str]:
         yield f"{found['id']} says nearly what {found['original']} says ({found['cosine']:.3f})"
     yield (
         f"near-duplicates: {gate['count']:,} of {counted(gate['looked_at'], 'document')} "
-        f"{_DONE[gate['action']]} (cosine of {gate['threshold']:g} and above)"
+        f"{GATE_DONE[gate['action']]} (cosine of {gate['threshold']:g} and above)"
     )

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["facets"]
 
+_OWN = ("id", "title", "text", "source")  # every document may have them, whatever its metadata
+
 
 @click.command()
 @click.argument("collection")
@@ -52,7 +54,14 @@ def _require(target: "Collection", field: str) -> None:
     """BadInputError if no document of the collection has the field, whatever a filter lets through."""
     from nearsay.data.errors import BadInputError
 
+    if field in _OWN:
+        return
     of_all = target.facets(field, limit=1)
     if of_all.missing == of_all.documents:
+        if field == "cluster":
+            raise BadInputError(
+                f"collection '{target.name}' has no clusters. "
+                f"Make them: nearsay explore clusters {target.name}"
+            )
         there = ", ".join(target.overview().fields) or "none"
         raise BadInputError(f"no document has a field '{field}'; there are: {there}. Name one of these")

@@ -7,6 +7,7 @@ import click
 
 from nearsay.app.cli.add_report import report_lines
 from nearsay.app.cli.printing import print_table, visible
+from nearsay.data.quantity import significant
 
 if TYPE_CHECKING:
     from nearsay.app.runs import Run
@@ -22,10 +23,12 @@ def print_result(run: "Run", first: int | None = None) -> None:
     from nearsay.app.runs.results import read_results
 
     output = run.output(None if first is None else first + 1)
-    if run.kind is RunKind.ADD and run.collection and output and isinstance(output[0], Mapping):
-        for line in report_lines(run.collection, output[0]):
-            click.echo(visible(line))
-        return
+    if run.kind is RunKind.ADD and run.collection:
+        added = next((line for line in output if isinstance(line, Mapping) and "embedded" in line), None)
+        if added is not None:
+            for line in report_lines(run.collection, added):
+                click.echo(visible(line))
+            return
     found = read_results(output[:first])
     for table in (found.changes, found.figures, found.rows):
         _print_rows(table)
@@ -34,7 +37,7 @@ def print_result(run: "Run", first: int | None = None) -> None:
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:
-        click.echo(f"… all of it: nearsay runs show {run.number} --output")
+        click.echo(f"… all rows: nearsay runs show {run.number} --output")
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -52,8 +55,8 @@ def _label(name: str) -> str:
     return visible(name.replace("_", " "))
 
 
-def _short(value: Any) -> Any:  # noqa: ANN401 - text or a number
-    if not isinstance(value, str):
-        return f"{value:.4g}" if isinstance(value, float) else value
+def _short(value: str | float) -> str:
+    if not isinstance(value, str):  # a whole number may name something: no separators
+        return significant(value) if isinstance(value, float) else str(value)
     line = " ".join(value.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

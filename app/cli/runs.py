@@ -70,7 +70,7 @@ def list_(
 @runs.command()
 @click.argument("number", type=int)
 @click.option("--log", type=click.IntRange(0), default=10, show_default=True, help="Lines of its log.")
-@click.option("--output", is_flag=True, help="Print all that it printed, instead; with --json as it stands.")
+@click.option("--output", is_flag=True, help="Print all its rows instead; with --json all as it stands.")
 @json_option
 @library_options
 def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Place]) -> None:

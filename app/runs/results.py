@@ -1,9 +1,11 @@
 """What a run found, as tables: before and after a training, the figures of an evaluation, rows."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from nearsay.data.quantity import significant
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
 __all__ = ["RunResults", "read_results"]
@@ -97,7 +99,7 @@ def _evaluation(line: Mapping[str, Any]) -> Row:
 def _plain(value: Any) -> str | int | float:  # noqa: ANN401 - any JSON value
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: ""}[value]
-    return value if isinstance(value, str | int | float) else str(value)
+    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
 
 
 def _number(value: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -105,4 +107,4 @@ def _number(value: Any) -> str:  # noqa: ANN401 - any JSON value
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+    return significant(value) if isinstance(value, float) else str(value)

@@ -72,3 +72,11 @@ def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run)
         )
     result = pets("facets", "pets", "kind", "--where", "legs = 2")  # others have it
     assert (result.exit_code, result.stderr) == (0, "without kind: 1 of 1 document\n")
+
+
+def test_what_documents_have_without_metadata_is_counted_and_clusters_are_asked_for(pets: Run) -> None:
+    result = pets("facets", "pets", "title")
+    assert (result.exit_code, result.stderr) == (0, "without title: 3 of 3 documents\n")
+    result = pets("facets", "pets", "cluster")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("has no clusters. Make them: nearsay explore clusters pets\n")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearsay.data.quantity import counted, size_words
+from nearsay.data.quantity import counted, significant, size_words
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,18 @@ def test_a_plural_takes_an_s_unless_it_is_named() -> None:
 )
 def test_a_size_is_told_in_the_unit_that_shows_it(size: int, words: str) -> None:
     assert size_words(size) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.12344, "0.1234"),
+        (12.5, "12.5"),
+        (1234.56, "1,235"),
+        (9999.6, "10,000"),
+        (-12345.6, "-12,346"),
+        (0.0, "0"),
+    ],
+)
+def test_four_digits_count_or_all_before_the_point(value: float, said: str) -> None:
+    assert significant(value) == said

@@ -2,20 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from nearsay.app.cli.add_report import DOCUMENTS_DONE, GATE_DONE
 from nearsay.data.quantity import counted
 
 __all__ = ["AddResult", "add_result"]
-
-_COUNTS: Final = (
-    ("added", "added"),
-    ("updated", "updated"),
-    ("relabelled", "with new metadata"),
-    ("unchanged", "unchanged"),
-    ("removed", "removed, no longer in their file"),
-)
-_GATE: Final = {"report": "found and kept", "skip": "removed again", "link": "linked"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +24,8 @@ def add_result(output: Sequence[Any]) -> AddResult | None:
     report = next((line for line in output if isinstance(line, Mapping) and "embedded" in line), None)
     if report is None:
         return None
-    parts = [f"{counted(report[name], 'document')} {said}" for name, said in _COUNTS if report.get(name)]
+    done = [(report.get(name, 0), said) for name, said in DOCUMENTS_DONE.items()]
+    parts = [f"{counted(count, 'document')} {said}" for count, said in done if count]
     sentence = (
         f"{', '.join(parts) or 'Nothing to add'}; {counted(report.get('embedded', 0), 'passage')} embedded."
     )
@@ -45,7 +38,7 @@ def add_result(output: Sequence[Any]) -> AddResult | None:
     if gate and gate.get("looked_at"):
         remarks.append(
             f"Near-duplicates: {gate['count']:,} of {counted(gate['looked_at'], 'document')} "
-            f"{_GATE.get(str(gate['action']), '')} (cosine {gate['threshold']:g} and above)."
+            f"{GATE_DONE.get(str(gate['action']), '')} (cosine {gate['threshold']:g} and above)."
         )
     faults = report.get("faults") or ()
     if report.get("fault_count"):

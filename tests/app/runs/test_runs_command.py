@@ -119,9 +119,23 @@ def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
     *_, last, more = nearsay("show", "1").stdout.splitlines()
     assert last.split()[:3] == ["t19", "0.1235", "long"]
     assert last.endswith("…")
-    assert more == "… all of it: nearsay runs show 1 --output"
+    assert more == "… all rows: nearsay runs show 1 --output"
     head, *whole = nearsay("show", "1", "--output").stdout.splitlines()
     assert (head.split(), len(whole)) == (["text", "id", "score", "text"], 25)
+
+
+def test_long_runs_are_told_in_seconds_and_numbers_that_name_something_as_they_are(
+    nearsay: Nearsay, runs: Runs, spawned: Spawned
+) -> None:
+    nearsay("start", "scripted", "say")
+    runs.get(1).folder.output_file.write_text('{"passage": 20190308, "seconds": 12345.6, "venues": ["é"]}')
+    spawned.end(1)
+    lines = nearsay("show", "1", "--output").stdout.splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["passage", "20190308"],
+        ["seconds", "12,346"],
+        ["venues", '["é"]'],
+    ]
 
 
 def test_numbers_that_name_something_have_no_separators(
