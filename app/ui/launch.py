@@ -1,6 +1,7 @@
 """Start Streamlit over a library, so that nothing leaves the machine and nobody else gets in unasked."""
 
 import errno
+import hashlib
 import ipaddress
 import os
 import socket
@@ -8,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,7 +119,8 @@ def launch(launch: Launch) -> None:
     if find_spec("streamlit") is None:
         raise MissingExtraError("The page", "ui")
     _check(launch.settings)
-    launch = replace(launch, port=free_port(launch.address, launch.port, reserve=_reserve))
+    keep = partial(_reserve, launch.address)
+    launch = replace(launch, port=free_port(launch.address, launch.port, reserve=keep))
     sys.stdout.write(f"nearsay is at {launch.url} (Ctrl-C ends it)\n")
     sys.stdout.flush()
     command = launch.command()
@@ -167,9 +170,15 @@ def free_port(
 def _check(settings: Settings) -> None:
     """Nobody should find out in the browser what can be known here."""
     home = Path(settings.library)
-    if home.exists() and not home.is_dir():
+    try:
+        is_other, has_library = home.exists() and not home.is_dir(), (home / "library.json").exists()
+    except OSError as error:  # no rights, or a name that is too long
+        raise BadInputError(
+            f"{home} cannot be looked into ({error.strerror}). Name another with --library"
+        ) from error
+    if is_other:
         raise BadInputError(f"{home} is no folder, and a library is one. Name another with --library")
-    if settings.read_only and not (home / "library.json").exists():
+    if settings.read_only and not has_library:
         raise BadInputError(
             f"there is no library in {home}, and a page that only reads cannot make one. "
             "Name the folder of one with --library, or leave --read-only out"
@@ -180,14 +189,15 @@ def _check(settings: Settings) -> None:
         choose_device(settings.device)
 
 
-def _reserve(port: int) -> bool:
-    """Keep a port for the server that this process becomes, which listens only seconds later.
+def _reserve(address: str, port: int) -> bool:
+    """Keep an address's port for the server that this process becomes, which listens only seconds later.
 
     Another start of the same person passes it over until then; another's is refused by the system.
     """
     user = os.getuid() if hasattr(os, "getuid") else "me"
+    place = hashlib.sha256(address.encode()).hexdigest()[:8]
     try:
-        descriptor = life_lock.take(Path(tempfile.gettempdir()) / f"nearsay-{user}-port-{port}.lock")
+        descriptor = life_lock.take(Path(tempfile.gettempdir()) / f"nearsay-{user}-{place}-{port}.lock")
     except (OSError, NearsayError):  # no place for a file, or no such locks here: as without
         return True
     if descriptor is None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.saved import SavedClusters, saved_clustering
@@ -108,7 +109,7 @@ def drawing(
     newer = 0 if saved is None else int((ids > saved.row.through).sum())
     if newer:
         remedy = f"nearsay explore clusters {explored.name} --anew"
-        notes.append(f"{newer:,} passages came after the clustering. Take them in: {remedy}")
+        notes.append(f"{counted(newer, 'passage')} came after the clustering. Take them in: {remedy}")
     if colour_by is None and clusters is not None:
         colour_by = CLUSTER
     about = f"{ids.size:,} passages"

@@ -87,8 +87,8 @@ def moved_words(found: Clustering) -> list[str]:
     if moved is None:
         return []
     names = {each.number: each.name for each in found.clusters}
-    counts = f"{len(moved.kept):,} clusters kept, {len(moved.born):,} new, {len(moved.gone):,} gone"
-    said = [f"{counts}; {moved.moved:,} of {moved.shared:,} passages moved."]
+    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} new, {len(moved.gone):,} gone"
+    said = [f"{counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved."]
     said += [
         f"{_named(one, names)} split into {listed(_named(part, names) for part in parts)}."
         for one, parts in moved.split.items()
@@ -102,8 +102,9 @@ def moved_words(found: Clustering) -> list[str]:
 
 def _moves(moved: Movement, names: Mapping[int, str]) -> list[str]:
     return [
-        f"{move.passages:,} passages went from {_named(move.source, names)} to {_named(move.target, names)}."
-        for move in moved.moves[:_MOVES]
+        f"{counted(each.passages, 'passage')} went from {_named(each.source, names)} "
+        f"to {_named(each.target, names)}."
+        for each in moved.moves[:_MOVES]
     ]
 
 

@@ -120,10 +120,9 @@ def _chart(line: TimeLine) -> None:
         st.altair_chart(line_chart(line, chosen))
         empty = line.totals.count(0)
         if empty:
-            st.caption(
-                f"{empty:,} of the {len(line.periods):,} periods hold nothing: they have no point, and lines "
-                "pass over them."
-            )
+            hold, them = ("holds nothing and has", "it") if empty == 1 else ("hold nothing and have", "them")
+            of_all = f"{empty:,} of the {len(line.periods):,} periods"
+            st.caption(f"{of_all} {hold} no point: lines pass over {them}.")
     else:
         st.info(f"No cluster is {which} by more than chance.")
     for word, some in (("Growing", growing), ("Shrinking", shrinking)):

@@ -70,7 +70,8 @@ def watch_started(visit: Visit) -> None:
 
 def _last(visit: Visit) -> None:
     """The way to the training that ended last: its result outlives the visit in which it was started."""
-    last = next((run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind in _WATCHED), None)
+    ended = (run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind in _WATCHED and run.state.ended)
+    last = max(ended, key=lambda run: run.ended_at or run.created_at, default=None)
     if last is not None:
         label = f"The last one: {as_markdown(visible(last.title))}, {last.state}"
         link_to("runs", label, icon=STATE_ICONS[last.state], run=str(last.number))

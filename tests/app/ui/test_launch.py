@@ -134,6 +134,7 @@ def test_what_no_page_could_use_is_refused_at_the_start(launched, tmp_path):
     for settings, said in (
         (Settings(str(file)), "papers.csv is no folder"),
         (Settings(str(tmp_path / "none"), read_only=True), "there is no library in .* leave --read-only out"),
+        (Settings(str(tmp_path / ("long" * 100))), "cannot be looked into .* Name another with --library"),
         (Settings(str(tmp_path), device="banana"), "there is no device 'banana'"),
     ):
         with pytest.raises(BadInputError, match=said):

@@ -4,10 +4,11 @@ import json
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from nearsay.app.runs import RunKind, Runs
+from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.ui.training import choosing
 from nearsay.app.ui.training.training_files import TrainingFiles
 from nearsay.data.samples import sample_file
@@ -195,6 +196,22 @@ def test_what_was_started_is_watched_on_the_page(page, settings, monkeypatch):
     (link,) = [each for each in app.get("page_link") if "The last one" in each.proto.label]
     assert link.proto.label == "The last one: Vocabulary small, interrupted"
     assert f"run={run.number}" in link.proto.query_string
+
+
+def test_the_last_training_is_the_one_that_ended_last(page, settings, monkeypatch):
+    with Library.open(settings.library) as library:
+        monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+        run = Runs(library).start(
+            RunKind.VOCABULARY, ["train", "vocabulary", "a.txt", "--out", "v"], title="v"
+        )
+    both = [
+        replace(run, number=2, title="cancelled", state=RunState.CANCELLED, ended_at="2026-03-02T10:00:00"),
+        replace(run, number=1, title="done later", state=RunState.DONE, ended_at="2026-03-02T11:00:00"),
+    ]
+    listed = SimpleNamespace(list=lambda **_: both)
+    monkeypatch.setattr("nearsay.app.ui.training.starting.runs_of", lambda _: listed)
+    (link,) = [each for each in page("training").get("page_link") if "The last one" in each.proto.label]
+    assert link.proto.label == "The last one: done later, done"
 
 
 def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
