@@ -87,7 +87,7 @@ def test_nothing_is_said_of_a_first_clustering():
 def test_what_moved_is_said_by_name():
     moved = Movement(20, 6, {1: 0.9}, (3,), (7, 8), {1: (1, 3)}, {2: (7, 8)}, (Move(None, 3, 4),))
     assert moved_words(clustering(moved)) == [
-        "1 clusters kept, 1 new, 2 gone; 6 of 20 passages moved.",
+        "1 cluster kept, 1 new, 2 gone; 6 of 20 passages moved.",
         "“boats” (1) split into “boats” (1) and “zinc” (3).",
         "“ants” (2) was merged from cluster 7 and cluster 8.",
         "4 passages went from no cluster to “zinc” (3).",
