@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["facets"]
 
-_OWN = ("id", "title", "text", "source")  # every document may have them, whatever its metadata
-
 
 @click.command()
 @click.argument("collection")
@@ -53,8 +51,9 @@ def facets(
 def _require(target: "Collection", field: str) -> None:
     """BadInputError if no document of the collection has the field, whatever a filter lets through."""
     from nearsay.data.errors import BadInputError
+    from nearsay.indexer.filters.declared import metadata_path
 
-    if field in _OWN:
+    if metadata_path((field,)) is None:  # every document may have it, whatever its metadata
         return
     of_all = target.facets(field, limit=1)
     if of_all.missing == of_all.documents:
