@@ -66,6 +66,7 @@ from nearsay.indexer.rollout import (
 from nearsay.indexer.sample import Sample, drawn_sample
 from nearsay.indexer.search import SearchRequest
 from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.store import Store
 from nearsay.indexer.strict import check_strictly, checked_files
 from nearsay.indexer.vector_store import unit_length
 from nearsay.indexer.writer_lock import writer_lock
@@ -172,9 +173,9 @@ class Collection:
         if isinstance(ids, str):
             raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
         wanted = list(dict.fromkeys(ids))
-        with self._locked(row, "remove"):
-            removed = remove_documents(self._store, row, wanted, where)
-            check_contract(self._store, row, self.snapshot)
+        with self._locked(row, "remove") as store:
+            removed = remove_documents(store, row, wanted, where)
+            check_contract(store, row, self.snapshot)
         return removed
 
     def declare_fields(self, names: Iterable[str]) -> DeclareReport:
@@ -184,19 +185,19 @@ class Collection:
         later changes of the documents keep it up.
         """
         row = self._record.row()
-        with self._locked(row, "declare fields"):
-            return declare_fields(self._store, row, names)
+        with self._locked(row, "declare fields") as store:
+            return declare_fields(store, row, names)
 
     def forget_fields(self, names: Iterable[str]) -> tuple[str, ...]:
         """Take declared fields back; their names. Filters over them work on, more slowly."""
         row = self._record.row()
-        with self._locked(row, "forget fields"):
-            return forget_fields(self._store, row, names)
+        with self._locked(row, "forget fields") as store:
+            return forget_fields(store, row, names)
 
     def delete(self) -> None:
         """Remove the collection itself with everything in it."""
         row = self._record.row()
-        with self._locked(row, "delete"), self._store.database.writing() as connection:
+        with self._locked(row, "delete") as store, store.database.writing() as connection:
             collections.delete(connection, row.id)
         self._snapshot.forget()
         for folder in (self._store.segments(row.id), self._store.reports(row.id)):
@@ -220,14 +221,14 @@ class Collection:
         BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
         """
         row = self._record.row()
-        with self._locked(row, "tune"):
+        with self._locked(row, "tune") as store:
             generation = self._record.live()
             contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
             asked = None
             if queries is not None:
                 encoder = self._encoder.of(generation)
                 asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
-            return tune_index(self._store, row, generation, contract, asked, listener=progress)
+            return tune_index(store, row, generation, contract, asked, listener=progress)
 
     def rebuild(
         self, encoder: str | TextEncoder | None = None, *, progress: ProgressListener = unheard
@@ -239,7 +240,7 @@ class Collection:
         encoder that the live generation was made by if it is named at a new place, which is remembered.
         """
         row = self._record.row()
-        with self._locked(row, "rebuild"):
+        with self._locked(row, "rebuild") as store:
             generation = self._record.live()
             loaded = (
                 self._encoder.of(generation) if encoder is None else self.library.encoder(encoder, anew=True)
@@ -247,44 +248,40 @@ class Collection:
             moved = loaded.fingerprint == generation.encoder.fingerprint
             moved = moved and loaded.source != generation.encoder.source
             if encoder is not None and not moved:
-                return rebuild(self._store, row, loaded, progress, self._promise.of(generation.plan))
-            with self._store.database.reading() as connection:
+                return rebuild(store, row, loaded, progress, self._promise.of(generation.plan))
+            with store.database.reading() as connection:
                 fault = check_words(connection, row.id, prove=True)
-            with self._store.database.writing() as connection:
+            with store.database.writing() as connection:
                 generations.register_encoder(connection, loaded)
                 if fault is not None:  # searches and writers of other collections need not wait otherwise
                     refill(connection, row.id)
-            mended, again = mend(self._store, row, generation, loaded, progress)
-            embedded, truncated = catch_up(self._store, generation, loaded, progress)
+            mended, again = mend(store, row, generation, loaded, progress)
+            embedded, truncated = catch_up(store, generation, loaded, progress)
             promise = self._promise.of(generation.plan)
-            plan = refresh_index(
-                self._store, row, generation, always=True, contract=promise, listener=progress
-            )
+            plan = refresh_index(store, row, generation, always=True, contract=promise, listener=progress)
             note = unmeasured(self.name, plan, promise)
-            notes = () if note is None else (note,)
-            return RebuildReport(
-                generation.number, generation.state, embedded + again, truncated, mended, notes
-            )
+            done = generation.number, generation.state, embedded + again, truncated, mended
+            return RebuildReport(*done, () if note is None else (note,))
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
         row = self._record.row()
-        with self._locked(row, "promote"):
-            chosen = promotable(self._store, row, generation)
-            return self._go_live(row, chosen, progress)
+        with self._locked(row, "promote") as store:
+            chosen = promotable(store, row, generation)
+            return self._go_live(store, row, chosen, progress)
 
     def rollback(self, *, progress: ProgressListener = unheard) -> int:
         """Make the generation live again that was live before; its number."""
         row = self._record.row()
-        with self._locked(row, "rollback"):
-            before = last_retired(self._store, row)
-            return self._go_live(row, before, progress)
+        with self._locked(row, "rollback") as store:
+            before = last_retired(store, row)
+            return self._go_live(store, row, before, progress)
 
     def compact(self, *, drop_retired: bool = False) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""
         row = self._record.row()
-        with self._locked(row, "compact"):
-            return compact(self._store, row, drop_retired=drop_retired)
+        with self._locked(row, "compact") as store:
+            return compact(store, row, drop_retired=drop_retired)
 
     # Reading
 
@@ -459,41 +456,44 @@ class Collection:
         is_new = not self.exists()
         row = self._record.made()
         done = False
-        with self._locked(row, "add"):
+        with self._locked(row, "add") as store:
             try:
-                with self._store.database.writing() as connection:
-                    self._record.require(connection, row)
+                with store.database.writing() as connection:
                     first = Plan(contract=self._promise.of({}))
                     generation = live_or_begin(connection, row, encoder, first.to_json())
                     check_encoder(self.name, generation, encoder)
                     generations.register_encoder(connection, encoder)  # it may have moved
                     gate.settle(connection, row, generation)
-                report = add(self._store, row, generation, encoder, reading, progress)
+                report = add(store, row, generation, encoder, reading, progress)
                 if is_new:
                     check_something_read(reading, report, self.name)
                 done = True
             finally:
                 if is_new and not done:  # a first try that failed settles neither encoder nor chunking
                     with contextlib.suppress(NearsayError):  # what went wrong first is what is told
-                        self._record.forget_empty(row)
-            merge_small(self._store, row, generation)
+                        self._record.forget_empty(store, row)
+            merge_small(store, row, generation)
             promise = self._promise.of(generation.plan)
-            index = partial(refresh_index, self._store, row, generation, contract=promise, listener=progress)
-            passed = go_through_gate(self._store, row, self.snapshot, index, progress)
-            said = unmeasured(self.name, index(), promise), check_contract(self._store, row, self.snapshot)
+            index = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
+            passed = go_through_gate(store, row, self.snapshot, index, progress)
+            said = unmeasured(self.name, index(), promise), check_contract(store, row, self.snapshot)
         notes = (*report.notes, *(note for note in said if note is not None))
         return replace(report, notes=notes, near_duplicates=passed)
 
-    def _go_live(self, row: CollectionRow, generation: GenerationRow, progress: ProgressListener) -> int:
+    def _go_live(
+        self, store: Store, row: CollectionRow, generation: GenerationRow, progress: ProgressListener
+    ) -> int:
         encoder = self._encoder.loaded(generation)
-        mend(self._store, row, generation, encoder, progress)
-        catch_up(self._store, generation, encoder, progress)
-        refresh_index(self._store, row, generation, listener=progress)
-        number = promote(self._store, row, generation.number).number
-        check_contract(self._store, row, self.snapshot)
+        mend(store, row, generation, encoder, progress)
+        catch_up(store, generation, encoder, progress)
+        refresh_index(store, row, generation, listener=progress)
+        number = promote(store, row, generation.number).number
+        check_contract(store, row, self.snapshot)
         return number
 
     @contextlib.contextmanager
-    def _locked(self, row: CollectionRow, what: str) -> Iterator[None]:
-        with writer_lock(self._store.locks, self.name, row.id, self._store.database, what):
-            yield
+    def _locked(self, row: CollectionRow, what: str) -> Iterator[Store]:
+        """Hold the writer lock; the store as its holder may write it."""
+        locks, database = self._store.locks, self._store.database
+        with writer_lock(locks, self.name, row.id, database, what) as fenced:
+            yield replace(self._store, database=fenced)

@@ -64,9 +64,9 @@ class CollectionRecord:
         if found is None or found.id != row.id:
             raise BusyError(f"collection '{self.name}' was removed by another process. Run the command again")
 
-    def forget_empty(self, row: CollectionRow) -> None:
-        """Remove the collection if nothing came into it."""
-        with self.store.database.writing() as connection:
+    def forget_empty(self, store: Store, row: CollectionRow) -> None:
+        """Remove the collection if nothing came into it; store: as the holder of the writer lock has it."""
+        with store.database.writing() as connection:
             if collections.size(connection, row.id) == (0, 0):
                 collections.delete(connection, row.id)
 

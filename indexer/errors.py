@@ -8,6 +8,7 @@ __all__ = [
     "CatalogueError",
     "DamagedSegmentError",
     "EncoderMismatchError",
+    "LostLockError",
     "StrictError",
     "UnknownCollectionError",
     "UnknownDocumentError",
@@ -34,6 +35,10 @@ class DamagedSegmentError(NearsayError):
 
 class EncoderMismatchError(NearsayError):
     """The encoder at hand is not the one that made the stored vectors."""
+
+
+class LostLockError(BusyError):
+    """This writer's lock was lost and another writer came in; nothing more was written."""
 
 
 class StrictError(BadInputError):

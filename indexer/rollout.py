@@ -197,7 +197,7 @@ def last_retired(store: Store, collection: CollectionRow) -> GenerationRow:
             f"collection '{collection.name}' has no retired generation to go back to. "
             f"See: nearsay index show {collection.name}"
         )
-    return max(retired, key=lambda generation: (generation.promoted_at or "", generation.number))
+    return max(retired, key=lambda generation: generation.promotion or 0)
 
 
 def searched(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:

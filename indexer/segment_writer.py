@@ -33,6 +33,7 @@ class SegmentWriter:
         """Writes for `generation`; the caller holds the collection's writer lock."""
         self._store = store
         self._generation = generation
+        self._through = generation.embedded_through
         self._folder = store.segments(generation.collection_id)
         self._numbers: list[int] = []
         self._vectors: list[NDArray[np.float32]] = []
@@ -81,8 +82,9 @@ class SegmentWriter:
         span = int(numbers[0]), int(numbers[-1])
         with self._store.database.writing() as connection:
             generations.add_segment(connection, generation, SegmentKind.VECTORS, path, numbers.size, span)
-            generations.embedded_through(connection, generation, span[1], truncated)
+            generations.embedded_through(connection, generation, span[1], truncated, before=self._through)
             collections.changed(connection, generation.collection_id)
+        self._through = span[1]
 
 
 def embed(

@@ -1,8 +1,16 @@
-"""One writer at a time for each collection; the lock goes with its process, however that ends."""
+"""One writer at a time for each collection; the lock goes with its process, however that ends.
+
+A lock can be lost while its holder is at work: a server or a pooler drops the connection that holds it, a
+lock file is removed. So whoever takes the lock also takes a number from the catalogue, higher than any
+before it, and each of its writing transactions first makes sure that it is still the highest (a fencing
+token, https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): of two writers who both
+believe that they hold the lock, the newer one writes.
+"""
 
 import contextlib
-import json
+import logging
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,48 +21,64 @@ from filelock import FileLock, Timeout
 from sqlalchemy.exc import DBAPIError
 
 from nearsay.data.durable import FULL
-from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.data.errors import DiskFullError, NearsayError, first_line
+from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue.collections import WriterRow
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.errors import BusyError
+from nearsay.indexer.errors import BusyError, LostLockError
 
 __all__ = ["writer_lock"]
+
+logger = logging.getLogger("nearsay")
 
 
 @contextlib.contextmanager
 def writer_lock(
     folder: Path, collection: str, collection_id: int, database: Database, what: str
-) -> Iterator[None]:
-    """Hold the right to write to a collection; BusyError at once, naming the holder, if someone else does.
+) -> Iterator[Database]:
+    """Hold the right to write to a collection; the database as its holder may write it.
 
     A lock file covers the processes of this machine; with PostgreSQL an advisory lock covers every machine.
-    `what`: the work, for the message that others get.
+    `what`: the work, for the message that others get. BusyError at once, naming the holder, if someone else
+    holds the lock; each writing transaction of the database that comes out raises LostLockError, and changes
+    nothing, once another writer took it.
     """
-    holder = folder / f"{collection_id}.holder"
     with contextlib.ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(FileLock(folder / f"{collection_id}.lock", timeout=0.0))
-            held.enter_context(_advisory_lock(database, folder, collection_id))
+            held.enter_context(_advisory_lock(database, folder, collection, collection_id))
         except Timeout:
+            with database.reading() as connection:
+                holder = _described(collections.last_writer(connection, collection_id))
             raise BusyError(
-                f"collection '{collection}' is being written{_describe(holder)}. Wait for it, then try again"
+                f"collection '{collection}' is being written by {holder}. Wait for it, then try again"
             ) from None
         except OSError as error:
             raise _refusal(folder, error) from error
-        held.enter_context(_told(holder, what))
-        yield
+        me = WriterRow(socket.gethostname(), os.getpid(), what, time.time())
+        with database.writing() as connection:
+            token = collections.take_fence(connection, collection_id, me)
+        if token is None:
+            raise BusyError(
+                f"collection '{collection}' was removed by another process. Run the command again"
+            )
+
+        def check(connection: sa.Connection) -> None:
+            newest = collections.fence(connection, collection_id)
+            if newest != token:
+                raise _lost(connection, collection, collection_id, what)
+
+        yield Database(database.engine, check)
 
 
-@contextlib.contextmanager
-def _told(holder: Path, what: str) -> Iterator[None]:
-    """Tell others who holds the lock, as far as the disk allows."""
-    with contextlib.suppress(OSError):
-        holder.write_text(json.dumps({"process": os.getpid(), "work": what, "since": time.time()}))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            holder.unlink()
+def _lost(connection: sa.Connection, collection: str, collection_id: int, what: str) -> LostLockError:
+    newer = collections.last_writer(connection, collection_id)
+    by = "another process, which removed it" if newer is None else _described(newer)
+    return LostLockError(
+        f"the lock of collection '{collection}' was lost during '{what}' and taken by {by}: nothing "
+        "was written after that. Run the same command again"
+    )
 
 
 def _refusal(folder: Path, error: OSError) -> NearsayError:
@@ -69,29 +93,38 @@ def _refusal(folder: Path, error: OSError) -> NearsayError:
 
 
 @contextlib.contextmanager
-def _advisory_lock(database: Database, folder: Path, collection_id: int) -> Iterator[None]:
+def _advisory_lock(database: Database, folder: Path, collection: str, collection_id: int) -> Iterator[None]:
     if database.dialect != "postgresql":
         yield
         return
-    statement = sa.text("SELECT pg_try_advisory_lock(:space, :key)")
+    keys = {"space": crc32(b"nearsay") - 2**31, "key": collection_id}
     with database.engine.connect() as connection:
-        keys = {"space": crc32(b"nearsay") - 2**31, "key": collection_id}
-        taken = connection.execute(statement, keys).scalar_one()
+        taken = connection.execute(sa.text("SELECT pg_try_advisory_lock(:space, :key)"), keys).scalar_one()
         connection.commit()
         if not taken:
             raise Timeout(str(folder))
         try:
             yield
         finally:
-            with contextlib.suppress(DBAPIError):  # a connection that broke took its lock along
-                connection.execute(sa.text("SELECT pg_advisory_unlock(:space, :key)"), keys)
+            reason = "its session no longer had it"
+            try:
+                release = sa.text("SELECT pg_advisory_unlock(:space, :key)")
+                kept = connection.execute(release, keys).scalar_one()
                 connection.commit()
+            except DBAPIError as error:  # the connection broke, and took its lock along
+                kept, reason = False, first_line(error.orig or error)
+            if not kept:
+                logger.warning(
+                    "the lock of collection '%s' in PostgreSQL was lost on the way (%s). What was written is "
+                    "sound; but connect to the server itself, or through a pooler that keeps sessions",
+                    collection,
+                    reason,
+                )
 
 
-def _describe(holder: Path) -> str:
-    try:
-        told = json.loads(holder.read_text())
-        seconds = max(0, round(time.time() - told["since"]))
-        return f" by process {told['process']} ({told['work']}, for {seconds} s)"
-    except (OSError, ValueError, KeyError):
-        return " by another process"
+def _described(writer: WriterRow | None) -> str:
+    if writer is None:
+        return "another process"
+    seconds = max(0, round(time.time() - writer.since))
+    host = "" if writer.host == socket.gethostname() else f" on {writer.host}"
+    return f"process {writer.process}{host} ({writer.work}, for {seconds} s)"

@@ -1,7 +1,7 @@
 """Collections in the catalogue."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,7 +18,21 @@ from nearsay.indexer.catalogue.tables import (
 )
 from nearsay.indexer.hybrid import lexical_rows
 
-__all__ = ["CollectionRow", "changed", "create", "delete", "find", "ids", "names", "size", "take_numbers"]
+__all__ = [
+    "CollectionRow",
+    "WriterRow",
+    "changed",
+    "create",
+    "delete",
+    "fence",
+    "find",
+    "ids",
+    "last_writer",
+    "names",
+    "size",
+    "take_fence",
+    "take_numbers",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +45,16 @@ class CollectionRow:
     version: int
     compactions: int
     created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRow:
+    """Who took a collection's writer lock last."""
+
+    host: str
+    process: int
+    work: str
+    since: float  # seconds since the epoch, by its host's clock
 
 
 def find(connection: sa.Connection, name: str) -> CollectionRow | None:
@@ -96,6 +120,33 @@ def changed(connection: sa.Connection, collection_id: int, *, compacted: bool = 
     if compacted:
         values["compactions"] = collections.c.compactions + 1
     connection.execute(collections.update().where(collections.c.id == collection_id).values(values))
+
+
+def take_fence(connection: sa.Connection, collection_id: int, writer: WriterRow) -> int | None:
+    """Note that a writer took the lock; its token, higher than any before. None if there is no collection."""
+    statement = (
+        collections.update()
+        .where(collections.c.id == collection_id)
+        .values(fence=collections.c.fence + 1, writer=asdict(writer))
+        .returning(collections.c.fence)
+    )
+    return connection.execute(statement).scalar_one_or_none()
+
+
+def fence(connection: sa.Connection, collection_id: int) -> int | None:
+    """The newest writer's token; None without a collection. In a writing transaction it stays the newest.
+
+    PostgreSQL locks the row until the transaction ends; in SQLite a writing transaction is alone.
+    """
+    statement = sa.select(collections.c.fence).where(collections.c.id == collection_id)
+    return connection.execute(statement.with_for_update(key_share=True)).scalar_one_or_none()
+
+
+def last_writer(connection: sa.Connection, collection_id: int) -> WriterRow | None:
+    """Who took the writer lock last; None if nobody did."""
+    statement = sa.select(collections.c.writer).where(collections.c.id == collection_id)
+    found = connection.execute(statement).scalar_one_or_none()
+    return None if found is None else WriterRow(**found)
 
 
 def take_numbers(

@@ -9,7 +9,7 @@ import contextlib
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,15 @@ _WRITING = "nearsay_writing"
 class Database:
     """The catalogue behind a URL; safe to use from several threads."""
 
-    def __init__(self, url: str | sa.URL) -> None:
-        """`url`: a SQLAlchemy URL of SQLite or PostgreSQL. Nothing is connected yet."""
-        self.engine = _engine(url)
+    def __init__(
+        self, at: str | sa.URL | sa.Engine, check: Callable[[sa.Connection], None] | None = None
+    ) -> None:
+        """`at`: a SQLAlchemy URL of SQLite or PostgreSQL, of which nothing is connected yet; or its engine.
+
+        check: begins each writing transaction, and refuses it by raising
+        """
+        self.engine = at if isinstance(at, sa.Engine) else _engine(at)
+        self._check = check
 
     @property
     def dialect(self) -> str:
@@ -57,6 +63,8 @@ class Database:
             level = {"isolation_level": "READ COMMITTED"} if self.dialect == "postgresql" else {}
             writer = connection.execution_options(**{_WRITING: True}, **level)
             with writer.begin():
+                if self._check is not None:
+                    self._check(writer)
                 yield writer
 
     def migrate(self, *, create: bool) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.tables import encoders, generations, passages, segments
+from nearsay.indexer.errors import LostLockError
 from nearsay.indexer.segment import SegmentHeader, SegmentKind
 from nearsay.indexer.store import now
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -77,6 +78,7 @@ class GenerationRow:
     plan: dict[str, Any]
     created_at: str
     promoted_at: str | None
+    promotion: int | None  # of two that were live, the later one has the higher; None: never live
     encoder: EncoderRow
 
 
@@ -159,6 +161,7 @@ def begin(
         "plan": plan,
         "created_at": now(),
         "promoted_at": now() if state is GenerationState.LIVE else None,
+        "promotion": _next_promotion(collection_id) if state is GenerationState.LIVE else None,
     }
     connection.execute(generations.insert().values(values))
     return number
@@ -168,7 +171,8 @@ def set_state(connection: sa.Connection, generation: GenerationRow, state: Gener
     """Move a generation to another state."""
     values: dict[str, Any] = {"state": state}
     if state is GenerationState.LIVE:
-        values["promoted_at"] = now("microseconds")  # a roll-back goes by it
+        values["promoted_at"] = now()
+        values["promotion"] = _next_promotion(generation.collection_id)
     connection.execute(generations.update().where(_is(generation)).values(values))
 
 
@@ -177,10 +181,22 @@ def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[st
     connection.execute(generations.update().where(_is(generation)).values(plan=plan))
 
 
-def embedded_through(connection: sa.Connection, generation: GenerationRow, last: int, truncated: int) -> None:
-    """Note that every passage up to `last` has its vector, and that so many more texts were cut."""
+def embedded_through(
+    connection: sa.Connection, generation: GenerationRow, last: int, truncated: int, *, before: int
+) -> None:
+    """Note that every passage up to `last` has its vector, and that so many more texts were cut.
+
+    before: the mark as the writer knows it; LostLockError if somebody else moved it, for then the vectors of
+            the passages in between were written twice
+    """
     values = {"embedded_through": last, "truncated": generations.c.truncated + truncated}
-    connection.execute(generations.update().where(_is(generation)).values(values))
+    unmoved = generations.c.embedded_through == before
+    moved = connection.execute(generations.update().where(_is(generation), unmoved).values(values))
+    if moved.rowcount != 1:
+        raise LostLockError(
+            f"passages up to {last:,} were embedded by another writer, too, so these vectors were not kept. "
+            "Run the same command again"
+        )
 
 
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
@@ -262,6 +278,11 @@ def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
     return connection.execute(statement).scalar_one()
 
 
+def _next_promotion(collection_id: int) -> sa.ScalarSelect[int]:
+    highest = sa.func.coalesce(sa.func.max(generations.c.promotion), 0) + 1
+    return sa.select(highest).where(generations.c.collection_id == collection_id).scalar_subquery()
+
+
 def _is(generation: GenerationRow) -> sa.ColumnElement[bool]:
     return sa.and_(
         generations.c.collection_id == generation.collection_id, generations.c.number == generation.number
@@ -289,5 +310,6 @@ def _generation(row: sa.Row[Any]) -> GenerationRow:
         dict(found[generations.c.plan]),
         found[generations.c.created_at],
         found[generations.c.promoted_at],
+        found[generations.c.promotion],
         encoder,
     )

@@ -81,6 +81,8 @@ collections = Table(
     Column("next_passage", BigInteger, nullable=False),
     Column("created_at", String(32), nullable=False),
     Column("next_cluster", Integer, nullable=False, server_default=text("1")),
+    Column("fence", BigInteger, nullable=False, server_default=text("0")),  # grows with every writer
+    Column("writer", Json, nullable=True),  # the last one, whether it is still at work or not
     sqlite_autoincrement=True,
 )
 
@@ -206,6 +208,7 @@ generations = Table(
     Column("plan", Json, nullable=False),
     Column("created_at", String(32), nullable=False),
     Column("promoted_at", String(32), nullable=True),
+    Column("promotion", BigInteger, nullable=True),  # grows in the collection: a roll-back goes by it
     CheckConstraint("state IN ('building', 'ready', 'live', 'retired')", name="state"),
     Index(
         "uq_generations_live",

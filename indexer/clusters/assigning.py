@@ -37,10 +37,9 @@ def assign_newer(explored: Explored, *, listener: ProgressListener = unheard) ->
     are outliers from now on. Centres stay where the clustering put them. BadInputError without a clustering.
     """
     snapshot = explored.snapshot()
-    database = explored.store.database
-    with explored.locked(snapshot.collection, "assign to clusters"):
+    with explored.locked(snapshot.collection, "assign to clusters") as store:
         snapshot = explored.snapshot()  # that of before the lock may show what is no longer there
-        with database.reading() as connection:
+        with store.database.reading() as connection:
             row = clusterings.of_live(connection, snapshot.collection.id)
             if row is None:
                 raise no_clusters(explored.name)
@@ -65,7 +64,7 @@ def assign_newer(explored: Explored, *, listener: ProgressListener = unheard) ->
         nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=listener)
         fits = near >= bounds[nearest]
         who = Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
-        with database.writing() as connection:
+        with store.database.writing() as connection:
             still = clusterings.of_live(connection, snapshot.collection.id)
             if still is None or still.id != row.id:
                 raise BusyError(

@@ -21,7 +21,7 @@ from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.store import now
+from nearsay.indexer.store import Store, now
 
 __all__ = ["Made", "cluster_collection"]
 
@@ -92,18 +92,19 @@ def cluster_collection(
         ]
         rows = _rows(levels, parted, numbers, {})
         return Made(row, rows, _members(points, levels[0], numbers[0]), parted.merges, saved=False)
-    with explored.locked(snapshot.collection, "cluster"):
-        return _saved(explored, points, parted, levels, row)
+    with explored.locked(snapshot.collection, "cluster") as store:
+        return _saved(store, explored.name, points, parted, levels, row)
 
 
 def _saved(
-    explored: Explored,
+    store: Store,
+    name: str,
     points: Points,
     parted: Partition,
     levels: list[Described],
     row: ClusteringRow,
 ) -> Made:
-    database = explored.store.database
+    database = store.database
     with database.reading() as connection:
         before = read_earlier(connection, row.collection_id)
         own = clusterings.of_live(connection, row.collection_id)
@@ -116,7 +117,7 @@ def _saved(
         live = generations.live(connection, row.collection_id)
         if live is None or live.number != row.generation:
             raise BusyError(
-                f"generation {row.generation} of '{explored.name}' is no longer the live one, so its "
+                f"generation {row.generation} of '{name}' is no longer the live one, so its "
                 "clusters were not kept. Run the same command again"
             )
         numbers = numbered(connection, row.collection_id, [each.sizes.size for each in levels], compared)

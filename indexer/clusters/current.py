@@ -65,7 +65,7 @@ def rename_cluster(explored: Explored, number: int, name: str) -> None:
         )
     snapshot = explored.snapshot()
     locked = explored.locked(snapshot.collection, "rename a cluster")
-    with locked, explored.store.database.writing() as connection:
+    with locked as store, store.database.writing() as connection:
         row = clusterings.of_live(connection, snapshot.collection.id)
         if row is None:
             raise no_clusters(explored.name)

@@ -27,7 +27,8 @@ class Explored:
     name: str
     store: Store
     snapshot: Callable[[], Snapshot]  # the newest
-    locked: Callable[[CollectionRow, str], AbstractContextManager[None]]  # for writing; why: "cluster"
+    # For writing; why: "cluster". It gives the store as the holder of the lock may write it.
+    locked: Callable[[CollectionRow, str], AbstractContextManager[Store]]
     encoder: Callable[[GenerationRow], TextEncoder]  # that made a generation's vectors, loaded
 
     def points(self, snapshot: Snapshot, where: Where | None = None) -> Points:

@@ -131,8 +131,8 @@ def _keep(explored: Explored, snapshot: Snapshot, found: Map) -> Map:
     """Save it, unless another generation went live or somebody else writes just now: that is noted."""
     try:
         with (
-            explored.locked(snapshot.collection, "map"),
-            explored.store.database.writing() as connection,
+            explored.locked(snapshot.collection, "map") as store,
+            store.database.writing() as connection,
         ):
             live = generations.live(connection, snapshot.collection.id)
             if live is None or live.number != found.generation:

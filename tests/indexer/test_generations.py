@@ -141,6 +141,19 @@ def test_a_rollback_is_rolled_back_by_another(pets: Collection) -> None:
     assert [pets.rollback(), pets.rollback(), pets.rollback()] == [1, 2, 1]
 
 
+def test_a_clock_that_went_back_does_not_change_where_a_rollback_goes(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment, encoder in (("2026-03-29T03:00:00+00:00", "letters"), ("2026-03-29T02:00:00+00:00", "third")):
+        monkeypatch.setattr("nearsay.indexer.catalogue.generations.now", lambda at=moment, *_: at)
+        pets.rebuild(WordsEncoder(encoder, dimension=4))
+        pets.promote()
+    pets.rebuild(WordsEncoder("fourth"))
+    pets.promote()
+    assert pets.rollback() == 3
+    assert pets.rollback() == 4
+
+
 @pytest.mark.parametrize("order", [[2, 3], [3, 2], [3, 2, 1], [2, 3, 1], [2, 1, 3]])
 def test_a_rollback_goes_to_the_generation_that_was_live_last(pets: Collection, order: list[int]) -> None:
     pets.rebuild("letters")

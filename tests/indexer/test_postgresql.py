@@ -15,6 +15,7 @@ from words_encoder import WordsEncoder
 import nearsay.indexer.library
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import BusyError, CatalogueError
@@ -157,12 +158,15 @@ with writer_lock(Path(sys.argv[1]), "papers", 1, Database(sys.argv[2]), "hold"):
 
 
 def test_the_lock_of_a_killed_writer_is_free(tmp_path: Path, postgresql_url: str) -> None:
+    database = Database(postgresql_url)
+    database.migrate(create=True)
+    with database.writing() as connection:
+        collections.create(connection, "papers", "none", "now")
     command = [sys.executable, "-c", _HOLD, str(tmp_path / "theirs"), postgresql_url]
     writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     assert writer.stdin is not None
     assert writer.stdout.readline() == "held\n"
-    database = Database(postgresql_url)
     with pytest.raises(BusyError), writer_lock(tmp_path / "ours", "papers", 1, database, "wait"):
         pass
     writer.send_signal(signal.SIGKILL)

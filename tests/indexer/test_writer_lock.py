@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -9,12 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import DiskFullError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections
-from nearsay.indexer.errors import BusyError
+from nearsay.indexer.catalogue.collections import WriterRow
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.tables import metadata
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.errors import BusyError, LostLockError
+from nearsay.indexer.progress import Progress
 from nearsay.indexer.writer_lock import writer_lock
 
 _HOLDER = """
@@ -85,9 +92,7 @@ def test_whatever_writes_takes_the_lock(pets: Collection, write: Callable[[Colle
 def test_the_lock_of_a_killed_process_is_free(pets: Collection, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     assert holder.wait() == -9
-    assert (pets.library.store.locks / "1.holder").exists()  # what it left says nothing about who holds it
     assert pets.add_rows(["a dog"]).added == 1
-    assert not (pets.library.store.locks / "1.holder").exists()
 
 
 def test_the_lock_of_a_process_that_ended_is_free(pets: Collection, holder: subprocess.Popen[str]) -> None:
@@ -169,19 +174,183 @@ def test_the_lock_is_free_after_an_error(pets: Collection) -> None:
     assert pets.add_rows(["a dog"]).added == 1
 
 
-def test_a_note_of_the_holder_that_cannot_be_read_is_no_trouble(pets: Collection) -> None:
+def test_a_writer_on_another_host_is_named_with_its_host(pets: Collection) -> None:
+    database = pets.library.store.database
     with _held(pets):
-        (pets.library.store.locks / "1.holder").write_text("{")
-        with pytest.raises(BusyError, match="is being written by another process"):
+        with database.writing() as connection:
+            collections.take_fence(connection, 1, WriterRow("node-b", 4711, "tune", 0.0))
+        with pytest.raises(BusyError, match=r"by process 4711 on node-b \(tune, for \d+ s\)"):
             pets.add_rows(["a dog"])
 
 
-def test_a_disk_without_room_for_the_note_of_the_holder_locks_all_the_same(
-    pets: Collection, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes the lock loses it at once to process 4711 of host node-b."""
+    take = collections.take_fence
+
+    def take_twice(connection: sa.Connection, collection_id: int, writer: WriterRow) -> int | None:
+        token = take(connection, collection_id, writer)
+        take(connection, collection_id, WriterRow("node-b", 4711, "tune", writer.since))
+        return token
+
+    monkeypatch.setattr("nearsay.indexer.catalogue.collections.take_fence", take_twice)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda zoo: zoo.add_rows(["a dog"]),
+        lambda zoo: zoo.add_rows([{"id": "d0", "text": "another text"}]),
+        lambda zoo: zoo.add_rows([{"id": "d0", "text": "word0 is here", "year": 2019}]),
+        lambda zoo: zoo.remove(["d0"]),
+        lambda zoo: zoo.delete(),
+        lambda zoo: zoo.declare_fields(["year"]),
+        lambda zoo: zoo.forget_fields(["kind"]),
+        lambda zoo: zoo.rebuild(),
+        lambda zoo: zoo.rebuild(WordsEncoder("other")),
+        lambda zoo: zoo.promote(),
+        lambda zoo: zoo.rollback(),
+        lambda zoo: zoo.compact(),
+        lambda zoo: zoo.tune(),
+        lambda zoo: zoo.explore.cluster(),
+        lambda zoo: zoo.explore.assign_newer(),
+        lambda zoo: zoo.explore.rename_cluster(1, "one"),
+    ],
+    ids=[
+        *("add", "change", "relabel", "remove", "delete", "declare", "forget", "mend", "rebuild", "promote"),
+        *("rollback", "compact", "tune", "cluster", "assign", "rename"),
+    ],
+)
+def test_whatever_was_overtaken_changes_nothing(
+    zoo: Collection, overtaken: None, write: Callable[[Collection], object]
 ) -> None:
-    monkeypatch.setattr(Path, "write_text", _refusing(28, "No space left on device"))
-    with _held(pets), pytest.raises(BusyError, match="is being written by another process"), _held(pets):
-        pass
+    before = _rows(zoo)
+    with pytest.raises(LostLockError, match=r"collection 'zoo' was lost .* process 4711 on node-b .*again"):
+        write(zoo)
+    assert _rows(zoo) == before
+
+
+def test_a_map_that_was_overtaken_is_drawn_and_not_kept(zoo: Collection, overtaken: None) -> None:
+    before = _rows(zoo)
+    assert "process 4711 on node-b" in zoo.explore.map().notes[-1]
+    assert _rows(zoo) == before
+
+
+@pytest.fixture
+def zoo(library: Library) -> Collection:
+    """Three generations, the second live; clusters; passages that came after them; a declared field."""
+    zoo = library.collection("zoo")
+    zoo.add_rows({"id": f"d{i}", "text": f"word{'x' * (i % 7)} is here", "kind": i % 2} for i in range(40))
+    zoo.declare_fields(["kind"])
+    zoo.rebuild(WordsEncoder("second"))
+    zoo.promote()
+    zoo.explore.cluster()
+    zoo.rebuild(WordsEncoder("third"))
+    zoo.add_rows([{"id": "new", "text": "a new one here"}])
+    zoo.remove(["d39"])
+    return zoo
+
+
+def _rows(zoo: Collection) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of the catalogue, but who took the lock last and how often."""
+    tables = dict(metadata.tables)
+    found = {}
+    with zoo.library.store.database.reading() as connection:
+        for name, table in tables.items():
+            columns = [column for column in table.c if column.name not in ("fence", "writer")]
+            found[name] = sorted(map(tuple, connection.execute(sa.select(*columns))), key=repr)
+    return found
+
+
+def _text(number: int) -> str:
+    return " ".join("x" * (1 + (number * 7 + i * i) % 8) for i in range(1 + number % 9))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_of_two_writers_after_a_lost_lock_only_the_newer_one_writes(
+    kind: str,
+    tmp_path: Path,
+    words: WordsEncoder,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 8)
+    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 16)
+    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 8)
+    url: str | None = request.getfixturevalue("postgresql_url") if kind == "postgresql" else None
+    rows = {name: [{"id": f"{name}{i}", "text": _text(i)} for i in range(60)] for name in ("a", "b")}
+
+    def opened(folder: Path) -> Library:
+        return Library.open(folder, database=url, load_encoder=lambda _: words)
+
+    with contextlib.ExitStack() as libraries:
+        first = libraries.enter_context(opened(tmp_path / "library"))
+        first.collection("papers").add_rows([{"id": "first", "text": "x yy"}])
+        other = tmp_path / "library"
+        if url is not None:  # another host has other lock files
+            other = tmp_path / "elsewhere"
+            other.mkdir()
+            shutil.copy(tmp_path / "library" / "library.json", other)
+            (other / "segments").symlink_to(tmp_path / "library" / "segments")
+        second = libraries.enter_context(opened(other))
+        came = []
+
+        def another_comes(progress: Progress) -> None:
+            if came or progress.done < 20:
+                return
+            _break_lock(first, url)
+            came.append(second.collection("papers").add_rows(rows["b"]))
+
+        with pytest.raises(LostLockError, match=rf"taken by process {os.getpid()} \(add, for"):
+            first.collection("papers").add_rows(iter(rows["a"]), progress=another_comes)
+        assert came[0].added == 60
+        assert all(finding.sound for finding in examine(second, prove=True))
+        seen = second.collection("papers").overview()
+        assert sum(segment.count for segment in seen.segments) == seen.passages < 121
+
+        # The same command again finishes it, and scores are those of a library that was never in trouble.
+        assert first.collection("papers").add_rows(iter(rows["a"])).unchanged == seen.passages - 61
+        assert sum(segment.count for segment in first.collection("papers").overview().segments) == 121
+        plain = libraries.enter_context(
+            Library.open(tmp_path / "plain", load_encoder=lambda _: words)
+        ).collection("papers")
+        plain.add_rows([{"id": "first", "text": "x yy"}, *rows["a"], *rows["b"]])
+        for query in ("xxx", "x yy zzz", _text(5)):
+            wanted = {hit.id: hit.score for hit in plain.search(query, k=200, mode="dense")}
+            hits = second.collection("papers").search(query, k=200, mode="dense")
+            assert len(hits) == 121
+            assert {hit.id: hit.score for hit in hits} == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_lost_connection_is_reported_where_nobody_else_came(
+    tmp_path: Path, words: WordsEncoder, postgresql_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Library.open(tmp_path / "library", database=postgresql_url, load_encoder=lambda _: words) as library:
+        papers = library.collection("papers")
+        broken = []
+
+        def break_once(_: Progress) -> None:
+            if not broken:
+                _break_lock(library, postgresql_url)
+                broken.append(True)
+
+        with caplog.at_level("WARNING", logger="nearsay"):
+            assert papers.add_rows(["a dog", "a cat"], progress=break_once).embedded == 2
+        assert "the lock of collection 'papers' in PostgreSQL was lost" in caplog.text
+        assert len(papers.search("a cat")) == 2
+
+
+def _break_lock(library: Library, url: str | None) -> None:
+    if url is None:
+        (library.store.locks / "1.lock").unlink()
+        return
+    engine = sa.create_engine(library.store.database.engine.url)
+    here = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    holder = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND {here}"  # noqa: S608 - no input
+    with engine.connect() as connection:
+        (process,) = connection.exec_driver_sql(holder).scalars()
+        connection.exec_driver_sql(f"SELECT pg_terminate_backend({process})")
+    engine.dispose()
 
 
 @pytest.mark.parametrize(
@@ -212,7 +381,7 @@ def _refusing(number: int, reason: str) -> Callable[..., None]:
     return refuse
 
 
-def _held(pets: Collection) -> contextlib.AbstractContextManager[None]:
+def _held(pets: Collection) -> contextlib.AbstractContextManager[Database]:
     store = pets.library.store
     with store.database.reading() as connection:
         row = collections.find(connection, "pets")

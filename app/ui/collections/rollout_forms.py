@@ -40,7 +40,7 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
             start(visit, RunKind.REBUILD, arguments, title=title, collection=found.name)
         show_command(visit, arguments)
     if retired and live is not None:
-        before = max(retired, key=lambda row: (row.promoted_at or "", row.number))
+        before = max(retired, key=lambda row: row.promotion or 0)
         label = f"Roll back to generation {before.number} …"
         if st.button(label, key=f"rollback-{found.name}", icon=":material/undo:"):
             _confirm(visit, collection, before, live.number, back=True)

@@ -1,18 +1,30 @@
 """The migrations make the tables, once, whoever else is making them."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from words_encoder import WordsEncoder
 
-from nearsay.indexer.catalogue import tables
+from nearsay.data.document import Document
+from nearsay.indexer import Library
+from nearsay.indexer.catalogue import migrations, tables
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.hybrid import lexical_rows
+from nearsay.indexer.passage import prepare, text_hash
+from nearsay.indexer.segment import write_vectors
 
 
 def test_the_migrations_make_exactly_the_tables(catalogue: Database) -> None:
@@ -126,3 +138,90 @@ def test_processes_that_make_a_catalogue_at_once_make_one(
         _, said = process.communicate(timeout=60)
         assert process.returncode == 0, said
     open_database().migrate(create=False)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_library_of_schema_0006_opens_with_all_that_it_held(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, words: WordsEncoder
+) -> None:
+    url: str | None = request.getfixturevalue("postgresql_url") if kind == "postgresql" else None
+    home = tmp_path / "library"
+    home.mkdir()
+    _write_0006(
+        home, Database(url or f"sqlite:///{home / 'catalogue.sqlite'}"), words, "given" if url else kind
+    )
+    with Library.open(home, database=url, load_encoder=lambda _: words) as library:
+        pets = library.collection("pets")
+        assert [finding.detail for finding in examine(library) if not finding.sound] == []
+        assert [hit.id for hit in pets.search("a cat sat", mode="dense")] == ["cat", "dog"]
+        assert pets.search("dog", mode="lexical")[0].metadata == {"year": 2020}
+        # Promotions were known by the clock alone: 3 was live before 1 went live, and 2 before that.
+        assert [(row.number, row.promotion) for row in pets.generations()] == [
+            (1, 3),
+            (2, 1),
+            (3, 2),
+            (4, None),
+        ]
+        assert pets.rollback() == 3
+        assert pets.rollback() == 1
+        assert pets.add_rows(["a bird"]).added == 1
+        assert len(pets.search("a cat sat", mode="dense")) == 3
+
+
+def _write_0006(home: Path, database: Database, words: WordsEncoder, kind: str) -> None:
+    """A library as the version of schema 0006 left it: two documents, four generations."""
+    scripts = Config()
+    scripts.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    texts = ["a cat sat", "the dog dug"]
+    fingerprint, moment = words.fingerprint, "2026-01-01T00:00:00+00:00"
+    path = write_vectors(home / "segments" / "1", np.array([1, 2]), words.encode(texts), fingerprint)
+    rows = [
+        ("libraries", {"id": "a-library", "created_at": moment}),
+        (
+            "collections",
+            {"id": 1, "name": "pets", "chunking": "none", "version": 9, "compactions": 0, "next_document": 3}
+            | {"next_passage": 3, "created_at": moment, "next_cluster": 1},
+        ),
+        (
+            "encoders",
+            {"id": 1, "name": "words", "source": "words", "fingerprint": fingerprint, "dimension": 8}
+            | {"max_tokens": 16, "normalised": True, "lineage": "[]"},
+        ),
+    ]
+    for number, text in enumerate(texts, 1):
+        document = {"collection_id": 1, "number": number, "id": text.split()[1], "title": "", "text": text}
+        prepared = prepare(Document(text, id=text.split()[1], metadata={"year": 2020}))
+        hashes = {"content_hash": prepared.content_hash, "row_hash": prepared.row_hash}
+        document |= hashes | {"metadata": '{"year": 2020}', "source": None, "named_by_content": False}
+        rows.append(("documents", document | {"added_at": moment, "updated_at": moment}))
+        place = {"ordinal": 0, "start": 0, "end": len(text), "text_hash": text_hash(text)}
+        rows.append(("passages", {"collection_id": 1, "number": number, "document": number} | place))
+    states = [(1, "live", 0), (2, "retired", 3), (3, "retired", 5), (4, "ready", None)]
+    for number, state, hour in states:
+        promoted = None if hour is None else f"2026-01-02T0{hour}:00:00.000123+00:00"
+        rows.append(
+            (
+                "generations",
+                {"collection_id": 1, "number": number, "encoder_id": 1, "state": state, "truncated": 0}
+                | {"embedded_through": 2, "plan": "{}", "created_at": moment, "promoted_at": promoted},
+            )
+        )
+        held = {"sha256": path.stem, "bytes": path.stat().st_size, "count": 2, "first_passage": 1}
+        held |= {"collection_id": 1, "generation": number, "kind": "vectors", "state": "current"}
+        rows.append(("segments", held | {"last_passage": 2, "created_at": moment}))
+    with database.writing() as connection:
+        scripts.attributes["connection"] = connection
+        command.upgrade(scripts, "0006")
+        for table, row in rows:
+            names = ", ".join(f'"{name}"' for name in row)
+            values = ", ".join(
+                f"CAST(:{name} AS JSONB)"
+                if kind == "given" and name in ("metadata", "lineage", "plan")
+                else f":{name}"
+                for name in row
+            )
+            connection.execute(sa.text(f'INSERT INTO "{table}" ({names}) VALUES ({values})'), row)  # noqa: S608
+        lexical_rows.create_table(connection, 1)
+        lexical_rows.insert_rows(connection, 1, [1, 2], texts)
+    database.close()
+    (home / "library.json").write_text(json.dumps({"format": 1, "id": "a-library", "database": kind}))

@@ -16,6 +16,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.errors import LostLockError
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.passage import PassageWindow, PreparedDocument, pieces_of, prepare
@@ -282,10 +283,14 @@ def test_a_generation_knows_what_waits_for_a_vector(catalogue: Database, papers:
         insert(connection, papers, pieces("a", "b", "c"))
         for last, truncated, waiting in ((0, 0, 3), (2, 1, 1), (3, 2, 0)):
             generation = generations.all_of(connection, papers.id)[0]
-            generations.embedded_through(connection, generation, last, truncated)
+            before = generation.embedded_through
+            generations.embedded_through(connection, generation, last, truncated, before=before)
             generation = generations.all_of(connection, papers.id)[0]
             assert generations.unembedded(connection, generation) == waiting
         assert generation.truncated == 3
+        with pytest.raises(LostLockError):  # another writer moved the mark in between
+            generations.embedded_through(connection, generation, 9, 1, before=2)
+        assert generations.all_of(connection, papers.id)[0] == generation
         generations.set_plan(connection, generation, {"kind": "ivf", "probes": 3})
         assert generations.all_of(connection, papers.id)[0].plan == {"kind": "ivf", "probes": 3}
 
