@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from transformers import BertConfig, BertModel, BertTokenizer
+from transformers import AutoConfig, AutoModel, BertConfig, BertModel, BertTokenizer, T5EncoderModel
 
 from nearsay.training.sentence.encoder import EncodedWindow, Encoder, Precision, TextKind
 
@@ -49,6 +49,40 @@ def build_tiny_encoder(
         initializer_range=0.5,
     )
     BertModel(config).save_pretrained(folder)
+    pooled = {"embedding_dimension": 32, "pooling_mode": pooling, "include_prompt": include_prompt}
+    _make_encoder(folder, pooled, max_seq_length=max_seq_length, prompts=prompts, modules=modules)
+    return folder
+
+
+def build_tiny_encoder_of(kind: str, folder: Path, *, max_seq_length: int = 16, **settings: object) -> Path:
+    """As `build_tiny_encoder`, mean pooled over a transformer of another kind: 16 dimensions, 2 layers."""
+    torch.manual_seed(0)
+    sizes: dict[str, object] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 32,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.5,
+    }
+    if kind == "t5":
+        sizes = {"d_model": 16, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": 4}
+    config = AutoConfig.for_model(kind, **{"vocab_size": len(VOCABULARY), **sizes, **settings})
+    model = T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)
+    model.save_pretrained(folder)
+    _make_encoder(folder, {"embedding_dimension": 16, "pooling_mode": "mean"}, max_seq_length=max_seq_length)
+    return folder
+
+
+def _make_encoder(
+    folder: Path,
+    pooling: Mapping[str, object],
+    *,
+    max_seq_length: int,
+    prompts: Mapping[str, str] | None = None,
+    modules: Sequence[str] = MODULES,
+) -> None:
+    """Put everything around a saved transformer that makes it a sentence encoder."""
     BertTokenizer(vocab={token: number for number, token in enumerate(VOCABULARY)}).save_pretrained(folder)
     write_json(
         folder / "sentence_bert_config.json", {"max_seq_length": max_seq_length, "do_lower_case": False}
@@ -61,12 +95,8 @@ def build_tiny_encoder(
             for index, name in enumerate(modules)
         ],
     )
-    write_json(
-        folder / "1_Pooling" / "config.json",
-        {"embedding_dimension": 32, "pooling_mode": pooling, "include_prompt": include_prompt},
-    )
+    write_json(folder / "1_Pooling" / "config.json", pooling)
     write_json(folder / "config_sentence_transformers.json", {"prompts": dict(prompts or {})})
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +124,16 @@ def tiny(tiny_folder: Path) -> Encoder:
 def bundled() -> Encoder:
     """The bundled encoder, exact."""
     return Encoder.load(device="cpu", precision=Precision.FLOAT32)
+
+
+@pytest.fixture
+def make_folder_of(tmp_path: Path) -> Callable[..., Path]:
+    """Builds tiny encoders over a transformer of a kind, such as "roberta", with settings of its own."""
+
+    def make(kind: str, **settings: object) -> Path:
+        return build_tiny_encoder_of(kind, tmp_path / kind, **settings)  # type: ignore[arg-type]  # passed through
+
+    return make
 
 
 class TableEncoder:

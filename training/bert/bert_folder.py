@@ -16,7 +16,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fitting_vocabulary
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
@@ -26,12 +26,6 @@ from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 __all__ = ["BertFolder", "find_bert", "load_bert", "load_model"]
 
 _KINDS = ("bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta")
-_POSITIONS_AFTER_PADDING = (
-    "camembert",
-    "mpnet",
-    "roberta",
-    "xlm-roberta",
-)  # they count from pad_token_id + 1
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 
@@ -84,7 +78,12 @@ def load_bert(name_or_folder: str | Path = BUNDLED_NAME) -> BertFolder:
     hashes = weight_hashes(folder)
     if source.bundled:
         check_bundled_weights(combined_sha256(hashes))
-    positions = _positions(config)
+    positions = position_limit(config)
+    if positions is None:
+        raise BadInputError(
+            f"{path / 'config.json'} has no max_position_embeddings, which says how many tokens the model "
+            "takes. Save, copy or download the folder again"
+        )
     return BertFolder(
         name=source.name,
         source=source.source,
@@ -162,13 +161,6 @@ def _config(path: Path, overrides: dict[str, object]) -> PreTrainedConfig:
         )
     checked: PreTrainedConfig = config
     return checked
-
-
-def _positions(config: PreTrainedConfig) -> int:
-    positions = int(config.max_position_embeddings)
-    if config.model_type in _POSITIONS_AFTER_PADDING:
-        positions -= int(config.pad_token_id or 0) + 1
-    return positions
 
 
 def _max_tokens(folder: EncoderFolder, tokenizer: PreTrainedTokenizerBase, positions: int) -> int:

@@ -4,16 +4,36 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
 
-__all__ = ["EncoderFolder", "EncoderModule"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+__all__ = ["EncoderFolder", "EncoderModule", "position_limit"]
 
 _PICKLED = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
 _SAFE = frozenset({".safetensors"})
 _SETTINGS_FILE = "config_sentence_transformers.json"
 _LENGTH_FILES = "sentence_*_config.json"  # sentence_bert_config.json and its older names
+# Kinds of model that number their positions from the padding token's number + 1, so that the first positions
+# of their table stand for no token: 514 positions hold 512 tokens.
+_POSITIONS_AFTER_PADDING = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "ibert",
+        "longformer",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +134,13 @@ class EncoderFolder:
         return NearsayError(
             f"{self.path / file} is damaged ({reason}). Copy, download or save the encoder again"
         )
+
+
+def position_limit(config: "PreTrainedConfig") -> int | None:
+    """Give the most tokens, special ones included, that a transformer has positions for; None: no limit."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions < 1:
+        return None  # T5 has distances between tokens instead
+    if config.model_type in _POSITIONS_AFTER_PADDING:
+        return positions - int(config.pad_token_id or 0) - 1
+    return positions

@@ -9,11 +9,17 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from nearsay.data.errors import NearsayError, first_line
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.weights import require_complete
 
-__all__ = ["gives_unit_vectors", "is_static", "length_limit", "load_model", "transformer_of"]
+__all__ = [
+    "gives_unit_vectors",
+    "is_static",
+    "length_limit",
+    "load_model",
+    "transformer_of",
+]
 
 logger = logging.getLogger("nearsay")
 
@@ -81,21 +87,23 @@ def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transfo
 
 
 def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:
-    """Give the most tokens of a text, special tokens included, that the model takes."""
+    """Give the most tokens of a text, special tokens included: what its folder says, if positions allow."""
     if is_static(model):
         # The table takes any length, so its folder's setting is ours alone; model2vec cuts at the default.
         limit = folder.length_settings().get("max_seq_length", _DEFAULT_LIMIT)
         return limit if isinstance(limit, int) and limit > 0 else _DEFAULT_LIMIT
     limit = model.max_seq_length
+    positions = position_limit(transformer_of(model, folder).auto_model.config)
     if limit is not None and 0 < limit < _LONGEST_LIMIT:
-        return int(limit)
+        return min(int(limit), positions or int(limit))
+    default = min(_DEFAULT_LIMIT, positions or _DEFAULT_LIMIT)
     logger.warning(
         "%s names no length limit, so texts are cut at %d tokens; max_seq_length in its "
         "sentence_bert_config.json sets another",
         folder.path,
-        _DEFAULT_LIMIT,
+        default,
     )
-    return _DEFAULT_LIMIT
+    return default
 
 
 def gives_unit_vectors(model: SentenceTransformer) -> bool:

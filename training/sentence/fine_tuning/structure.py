@@ -10,12 +10,10 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.loading import load_model, transformer_of
 
 __all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]
-
-_LONGEST = 1_000_000  # a tokenizer without a limit says 10**30
 
 
 class SentencePooling(StrEnum):
@@ -113,14 +111,16 @@ def build_encoder(
         prompts={name: prompt or "" for name, prompt in base.prompts.items()},
         similarity_fn_name=base.similarity_fn_name,
     )
+    most = position_limit(transformer.auto_model.config)
     if structure.length is not None:
-        positions = getattr(transformer.auto_model.config, "max_position_embeddings", _LONGEST)
-        if structure.length > positions:
+        if most is not None and structure.length > most:
             raise BadInputError(
-                f"the length is {structure.length} tokens and the base has {positions} positions. "
-                f"Give {positions} or less"
+                f"the length is {structure.length} tokens, and the encoder in {folder.path} takes at most "
+                f"{most}, special tokens included. Give {most} or less"
             )
         encoder.max_seq_length = structure.length
+    elif most is not None and (encoder.max_seq_length or 0) > most:
+        encoder.max_seq_length = most  # its folder says more than it has positions for
     return encoder
 
 

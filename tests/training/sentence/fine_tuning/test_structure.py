@@ -98,8 +98,24 @@ def test_another_pooling_leaves_out_the_projection_that_was_trained_for_the_old_
 
 
 def test_a_length_beyond_the_positions_is_refused(tiny_folder: Path) -> None:
-    with pytest.raises(BadInputError, match="the base has 64 positions"):
+    with pytest.raises(BadInputError, match=r"65 tokens.*at most 64"):
         built(tiny_folder, EncoderStructure(length=65))
+
+
+@pytest.mark.parametrize("kind", ["roberta", "mpnet", "xlm-roberta", "camembert"])
+def test_the_positions_that_a_roberta_keeps_for_padding_hold_no_tokens(
+    kind: str, make_folder_of: Callable[..., Path]
+) -> None:
+    folder = make_folder_of(kind, max_position_embeddings=34, pad_token_id=1, max_seq_length=34)
+    long = "cat " * 100
+    with pytest.raises(BadInputError, match=r"33 tokens.*at most 32"):
+        built(folder, EncoderStructure(length=33))
+    assert built(folder, EncoderStructure(length=32)).encode([long]).shape == (1, 16)
+    capped = built(folder, EncoderStructure())  # though the folder itself asks for 34
+    assert capped.max_seq_length == 32
+    encoder = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+    assert encoder.max_tokens == 30  # beside [CLS] and [SEP]
+    np.testing.assert_allclose(encoder.encode([long]), capped.encode([long]), atol=1e-5)
 
 
 @pytest.mark.parametrize("values", [{"dimension": 0}, {"length": 2}])
