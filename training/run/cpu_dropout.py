@@ -21,6 +21,23 @@ __all__ = ["CpuDropout", "cpu_dropout", "cpu_dropout_of"]
 
 _STEPS = 1 << 16
 _ATTENTION = "nearsay_cpu_dropout"
+# Kinds of model (`config.model_type`) whose attention is softmax(q k^T * scaling + mask) v and nothing else;
+# a test compares each with transformers' own. Others add a position bias to the scores (T5), share keys
+# between heads (Qwen3, Gemma3) or cap scores, and keep transformers' attention, with torch's dropout in it.
+_PLAIN_ATTENTION = frozenset(
+    {
+        "albert",
+        "bert",
+        "camembert",
+        "distilbert",
+        "electra",
+        "ernie",
+        "modernbert",
+        "nomic_bert",
+        "roberta",
+        "xlm-roberta",
+    }
+)
 
 
 class CpuDropout:
@@ -80,7 +97,11 @@ def cpu_dropout_of(model: nn.Module) -> CpuDropout | None:
 
 @contextmanager
 def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
-    """Let the model's dropout draw from the stream that is given, until the block ends."""
+    """Let the model's dropout draw from the stream that is given, until the block ends.
+
+    Dropout inside attention draws from it too where the attention is a BERT's; other kinds of attention keep
+    transformers' own, whose dropout comes from torch's generator.
+    """
     decisions = CpuDropout()
     switch = f"{_ATTENTION}_{id(decisions)}"  # of this block alone: another may run inside it
     places = [
@@ -100,7 +121,7 @@ def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
         attention_mask: Tensor | None,
         dropout: float = 0.0,
         scaling: float = 1.0,
-        **__: Any,  # noqa: ANN401 - transformers hands over more than is needed
+        **__: Any,  # noqa: ANN401 - such as a sliding window, which the mask already holds
     ) -> tuple[Tensor, Tensor]:
         scores = torch.matmul(query * scaling, key.transpose(2, 3))
         if attention_mask is not None:
@@ -127,5 +148,6 @@ def cpu_dropout(model: nn.Module) -> Iterator[CpuDropout]:
 
 
 def _attention_config(module: nn.Module) -> Any:  # noqa: ANN401 - a transformers configuration
+    """The module's configuration when its attention may be replaced, else None."""
     config = getattr(module, "config", None)
-    return config if hasattr(config, "_attn_implementation") else None
+    return config if getattr(config, "model_type", None) in _PLAIN_ATTENTION else None

@@ -1,15 +1,75 @@
 """Dropout that does not hold up a CPU."""
 
+from typing import Any, Final
+
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel
+from transformers import AutoConfig, AutoModel, BertConfig, BertModel, PreTrainedModel, T5EncoderModel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
+from nearsay.training.run.cpu_dropout import _PLAIN_ATTENTION, CpuDropout, cpu_dropout
 
 MILLION = 1_000_000
+NO_DROPOUT: Final = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+# What each kind needs beside the sizes below; wide weights, so that a wrong attention shows.
+PLAIN: Final[dict[str, dict[str, Any]]] = {
+    "albert": {"embedding_size": 16, **NO_DROPOUT},
+    "bert": NO_DROPOUT,
+    "camembert": NO_DROPOUT,
+    "distilbert": {
+        "dim": 16,
+        "n_layers": 2,
+        "n_heads": 4,
+        "hidden_dim": 32,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+    },
+    "electra": {"embedding_size": 16, **NO_DROPOUT},
+    "ernie": NO_DROPOUT,
+    "modernbert": {
+        "local_attention": 4,
+        "global_attn_every_n_layers": 2,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
+    },
+    "nomic_bert": {},
+    "roberta": NO_DROPOUT,
+    "xlm-roberta": NO_DROPOUT,
+}
+GROUPED: Final = {"num_key_value_heads": 2, "head_dim": 8}
+OTHERS: Final[dict[str, dict[str, Any]]] = {
+    "t5": {"d_model": 16, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": 4, "initializer_factor": 5.0},
+    "qwen3": GROUPED,
+    "gemma3_text": {**GROUPED, "query_pre_attn_scalar": 8, "sliding_window": 4},
+    "mpnet": NO_DROPOUT,
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], **NO_DROPOUT},
+}
+
+
+def tiny_model(kind: str, settings: dict[str, Any], **more: float) -> PreTrainedModel:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
+    if kind in {"t5", "distilbert"}:
+        sizes = {}
+    given = {"vocab_size": 50, "max_position_embeddings": 32, "initializer_range": 0.5, **sizes, **settings}
+    config = AutoConfig.for_model(kind, **{**given, **more})
+    model: PreTrainedModel = T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)
+    return model
+
+
+def outcome_of(model: PreTrainedModel) -> tuple[Tensor, dict[str, Tensor]]:
+    """The vectors of `padded_rows`, and the gradient of every weight."""
+    model.zero_grad()
+    rows = padded_rows()
+    vectors = model(**rows).last_hidden_state[rows["attention_mask"].bool()]
+    vectors[:, 0].square().sum().backward()
+    gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    return vectors.detach(), gradients
 
 
 def tiny_bert(
@@ -32,7 +92,7 @@ def tiny_bert(
 
 
 def padded_rows() -> dict[str, Tensor]:
-    ids = torch.arange(24).reshape(3, 8)
+    ids = torch.arange(24).reshape(3, 8) + 3  # above the numbers that RoBERTa takes for padding
     return {"input_ids": ids, "attention_mask": (torch.arange(8) < torch.tensor([[8], [3], [5]])).long()}
 
 
@@ -174,6 +234,57 @@ def test_without_dropout_attention_and_its_gradient_are_those_of_transformers(
     assert their_gradient.abs().max() > 1e-4
     unpadded = model(input_ids=rows["input_ids"]).last_hidden_state[real]
     assert (unpadded - theirs).abs().max() > 1e-2  # the mask mattered
+
+
+def test_every_kind_whose_attention_is_replaced_is_compared_with_transformers() -> None:
+    assert set(PLAIN) == _PLAIN_ATTENTION
+
+
+@pytest.mark.parametrize("kind", sorted(PLAIN))
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_replaced_attention_and_its_gradients_are_those_of_transformers(
+    kind: str, implementation: str
+) -> None:
+    model = tiny_model(kind, PLAIN[kind])
+    model.set_attn_implementation(implementation)
+    theirs, their_gradients = outcome_of(model)
+    with cpu_dropout(model):
+        assert model.config._attn_implementation != implementation
+        ours, our_gradients = outcome_of(model)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-6)  # of vectors up to 3
+    longest = max(float(gradient.abs().max()) for gradient in their_gradients.values())
+    assert our_gradients.keys() == their_gradients.keys()
+    for name, gradient in their_gradients.items():
+        torch.testing.assert_close(our_gradients[name], gradient, rtol=0, atol=1e-5 * longest)
+
+
+@pytest.mark.parametrize("kind", sorted(OTHERS))
+def test_attention_of_another_kind_stays_that_of_transformers(kind: str) -> None:
+    dropout = {"dropout_rate": 0.0} if kind == "t5" else {}
+    model = tiny_model(kind, OTHERS[kind], **dropout)
+    implementation = model.config._attn_implementation
+    theirs, their_gradients = outcome_of(model)
+    with cpu_dropout(model):
+        assert model.config._attn_implementation == implementation
+        ours, our_gradients = outcome_of(model)
+    assert torch.equal(ours, theirs)
+    assert our_gradients.keys() == their_gradients.keys()
+    assert all(torch.equal(our_gradients[name], gradient) for name, gradient in their_gradients.items())
+
+
+def test_dropout_beside_an_attention_of_another_kind_is_drawn_from_the_stream() -> None:
+    model, rows = tiny_model("t5", OTHERS["t5"], dropout_rate=0.3), padded_rows()
+    for module in model.modules():  # that of attention itself is torch's, and off here
+        if isinstance(getattr(module, "dropout", None), float):
+            module.dropout = 0.0
+    outcomes = []
+    with cpu_dropout(model) as decisions:
+        for torch_seed, seed in ((1, 5), (2, 5), (2, 6)):
+            torch.manual_seed(torch_seed)
+            decisions.seed(seed)
+            outcomes.append(model(**rows).last_hidden_state.detach())
+    assert torch.equal(outcomes[0], outcomes[1])
+    assert not torch.equal(outcomes[1], outcomes[2])
 
 
 def test_in_evaluation_mode_attention_drops_nothing() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
@@ -175,6 +176,31 @@ def test_every_objective_trains_from_data_that_it_learns_from(
     assert np.isfinite(found).all()
     assert np.mean(found[-2:]) < np.mean(found[:2])
     assert Encoder.load(out, device="cpu").dimension == 32  # nothing of the objective is left in it
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("t5", {"dropout_rate": 0.0}),  # adds a bias of the distance to its attention's scores
+        ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}),  # two heads share their keys
+        ("gemma3_text", {"num_key_value_heads": 2, "head_dim": 8, "use_bidirectional_attention": True}),
+    ],
+)
+def test_an_encoder_on_another_transformer_than_a_bert_trains_as_it_runs(
+    kind: str,
+    settings: dict[str, object],
+    make_folder_of: Callable[..., Path],
+    examples_of: Callable[..., SentenceExamples],
+    tmp_path: Path,
+) -> None:
+    folder, out = make_folder_of(kind, pad_token_id=0, **settings), tmp_path / "out"
+    one = TrainingSet(examples_of(ExampleKind.PAIRS, PAIR_ROWS), ObjectiveConfig(ObjectiveKind.RANKING))
+    options = SentenceTraining(steps=1, batch=4, precision=Precision.FLOAT32)
+    assert train_sentence_encoder([one], out, base=folder, options=options, device="cpu").finished
+    plain = SentenceTransformer(str(folder), device="cpu").train()
+    features = [plain.preprocess([row[column] for row in PAIR_ROWS]) for column in (0, 1)]
+    expected = MultipleNegativesRankingLoss(plain)(features, None)
+    assert losses(out) == [pytest.approx(float(expected.detach()), rel=1e-5)]
 
 
 def test_several_sets_take_turns_each_with_its_objective(
