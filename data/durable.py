@@ -16,20 +16,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.data.errors import DiskFullError, NearsayError, StorageError
 
 __all__ = [
     "FULL",
     "TEMPORARY_PREFIX",
     "file_sha256",
+    "make_folder",
     "new_folder",
+    "read_refusal",
     "replacing",
     "synchronise",
     "write_by_hash",
+    "write_refusal",
 ]
 
 TEMPORARY_PREFIX = ".writing-"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # what a disk without room says
+_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_RIGHTS = frozenset({errno.EACCES, errno.EPERM})
+_AWAY = frozenset({errno.ENOENT, errno.ESTALE, errno.ENOTDIR, errno.ENODEV, errno.ENXIO})
 
 
 def file_sha256(path: Path) -> str:
@@ -41,38 +47,41 @@ def file_sha256(path: Path) -> str:
 def write_by_hash(folder: Path, parts: Sequence[bytes | memoryview], suffix: str) -> Path:
     """Write `parts` after each other to `folder/<sha256><suffix>` and return that path.
 
-    A file of that name that is whole already is kept. DiskFullError or NearsayError on failure; then only
-    what was there before is there.
+    A file of that name that is whole already is kept. DiskFullError, StorageError or NearsayError on failure;
+    then only what was there before is there.
     """
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
     path = folder / f"{digest.hexdigest()}{suffix}"
-    if path.exists() and file_sha256(path) == digest.hexdigest():
-        synchronise(folder)  # who wrote it may have been killed before doing so
-        return path
-    with replacing(path) as stream:
+    with _writing(path):
+        if path.exists() and file_sha256(path) == digest.hexdigest():
+            synchronise(folder)  # who wrote it may have been killed before doing so
+            return path
+    with replacing(path, sha256=digest.hexdigest()) as stream:
         for part in parts:
             stream.write(part)
-    if file_sha256(path) != digest.hexdigest():
-        path.unlink()
-        raise NearsayError(
-            f"{path} does not read back as it was written: check the disk, then run the command again"
-        )
     return path
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a stream to a temporary file that takes the place of `path` when the block ends well."""
+def replacing(path: Path, *, sha256: str | None = None) -> Iterator[BinaryIO]:
+    """Give a stream to a temporary file that takes the place of `path` when the block ends well.
+
+    sha256: what the file has to hash to when it is read back, or NearsayError; None = it is not read back
+    """
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         with _writing(path):
-            _make_parent(path)
+            make_folder(path.parent)
             with temporary.open("xb") as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
+            if sha256 is not None and file_sha256(temporary) != sha256:
+                raise NearsayError(
+                    f"{path} does not read back as it was written: check the disk, then run the command again"
+                )
             temporary.replace(path)
             synchronise(path.parent)
     finally:
@@ -86,7 +95,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     temporary = path.parent / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
     try:
         with _writing(path):
-            _make_parent(path)
+            make_folder(path.parent)
             temporary.mkdir()
             yield temporary
             rights = stat.S_IMODE(temporary.stat().st_mode) & 0o666
@@ -102,25 +111,62 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Turn what the disk says into an error that names `path` and the remedy."""
     try:
         yield
     except OSError as error:
-        reason = error.strerror or error
-        if error.errno in FULL:
-            raise DiskFullError(
-                f"no room left to write {path} ({reason}); nothing half-written was kept. "
-                "Free some space and run the same command again"
-            ) from error
-        if isinstance(error, PermissionError):
-            raise NearsayError(f"{path} may not be written ({reason}). Check the folder's rights") from error
-        raise NearsayError(f"{path} cannot be written ({reason}). Name another place") from error
+        raise write_refusal(path, error) from error
 
 
-def _make_parent(path: Path) -> None:
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        synchronise(path.parent.parent)
+def write_refusal(path: Path, error: OSError) -> NearsayError:
+    """What the system says of writing a file, as an error that names `path` and the remedy."""
+    reason = error.strerror or error
+    if error.errno in FULL:
+        return DiskFullError(
+            f"no room left to write {path} ({reason}); nothing half-written was kept. "
+            "Free some space and run the same command again"
+        )
+    if error.errno in _RIGHTS:
+        return NearsayError(f"{path} may not be written ({reason}). Check the folder's rights")
+    if error.errno == errno.EROFS:
+        return StorageError(
+            f"{path} may not be written ({reason}). Name another place, or make that file system writable"
+        )
+    if error.errno in (errno.EIO, errno.ESTALE, *_LIMITS):
+        return StorageError(f"{path} cannot be written ({reason}). {_remedy(error.errno)}")
+    return NearsayError(f"{path} cannot be written ({reason}). Name another place")
+
+
+def read_refusal(path: Path, error: OSError | MemoryError) -> StorageError:
+    """What the system says of opening or reading a file, as an error that names `path` and the remedy."""
+    number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno
+    reason = getattr(error, "strerror", None) or os.strerror(number or errno.EIO)
+    return StorageError(f"{path} cannot be read ({reason}). {_remedy(number)}")
+
+
+def _remedy(number: int | None) -> str:
+    if number in (errno.EMFILE, errno.ENFILE):
+        return "Close other programs or raise the limit (ulimit -n), then try again"
+    if number == errno.ENOMEM:
+        return "Free some memory, then try again"
+    if number in _RIGHTS:
+        return "Check the rights of the file and its folders, then try again"
+    if number in _AWAY:
+        return "Check that its folder is there (a share may not be mounted), then try again"
+    return "Check the disk, then try again"
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are not there, so that they survive a loss of power."""
+    missing = []
+    place = path
+    while not place.is_dir():
+        missing.append(place)
+        if place == place.parent:
+            break
+        place = place.parent
+    path.mkdir(parents=True, exist_ok=True)
+    for made in reversed(missing):
+        synchronise(made.parent)
 
 
 def synchronise(place: Path) -> None:

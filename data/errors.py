@@ -4,7 +4,14 @@ Each message names the values in play and ends with the remedy. The command line
 exits with 1; everything else that is raised is a defect of nearsay.
 """
 
-__all__ = ["BadInputError", "DiskFullError", "MissingExtraError", "NearsayError", "first_line"]
+__all__ = [
+    "BadInputError",
+    "DiskFullError",
+    "MissingExtraError",
+    "NearsayError",
+    "StorageError",
+    "first_line",
+]
 
 
 class NearsayError(Exception):
@@ -17,6 +24,10 @@ class BadInputError(NearsayError):
 
 class DiskFullError(NearsayError):
     """There is no room left for what has to be written; nothing half-written stays."""
+
+
+class StorageError(NearsayError):
+    """The system refuses to open, read or write a file just now; it says nothing of what the file holds."""
 
 
 class MissingExtraError(NearsayError):

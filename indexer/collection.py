@@ -255,13 +255,11 @@ class Collection:
                 generations.register_encoder(connection, loaded)
                 if fault is not None:  # searches and writers of other collections need not wait otherwise
                     refill(connection, row.id)
-            mended, again = mend(store, row, generation, loaded, progress)
+            mended = mend(store, row, generation, loaded, progress)
             embedded, truncated = catch_up(store, generation, loaded, progress)
             promise = self._promise.of(generation.plan)
             plan = refresh_index(store, row, generation, always=True, contract=promise, listener=progress)
-            note = unmeasured(self.name, plan, promise)
-            done = generation.number, generation.state, embedded + again, truncated, mended
-            return RebuildReport(*done, () if note is None else (note,))
+            return mended.report(generation, embedded, truncated, unmeasured(self.name, plan, promise))
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""

@@ -16,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.errors import StorageError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import SegmentState
@@ -53,7 +54,10 @@ def check_contract(store: Store, collection: CollectionRow, take: Callable[[], S
     if churn is not None and abs(churn - before) >= CHECK_AT:
         try:
             snapshot = take()
-        except DamagedSegmentError:  # there is nothing to measure: every search says so, with the remedy
+        except (
+            DamagedSegmentError,
+            StorageError,
+        ):  # nothing to measure: every search says so, with the remedy
             return plan.warning(collection.name)
         mine = snapshot.index is not None and snapshot.generation.number == generation.number
         if mine and snapshot.searchable > 1:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import sqlalchemy as sa
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import NearsayError, StorageError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -19,7 +19,7 @@ from nearsay.indexer.library import Library
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import open_index
-from nearsay.indexer.quarantine import remedy
+from nearsay.indexer.quarantine import is_current, remedy
 from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vector_store import VectorStore, unit_length
 from nearsay.training.environment import Finding
@@ -89,7 +89,12 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
                 kind = Plan.from_json(generation.plan).kind
                 index_ids = open_index(kind, serialised, segment.last_passage, mapped=True).ids()
                 through = segment.last_passage
+        except StorageError as error:
+            yield Finding(subject, str(error), sound=False)
         except DamagedSegmentError as error:
+            if not is_current(store, row, segment):
+                yield Finding(subject, "replaced by a compaction meanwhile; look again", sound=True)
+                return
             yield Finding(subject, f"{error}. {mending}", sound=False)
     if len(opened) < sum(segment.kind is SegmentKind.VECTORS for segment in segments):
         return

@@ -2,10 +2,11 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
@@ -16,7 +17,7 @@ from nearsay.indexer.passage import PassageWindow
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.quarantine import quarantine_damaged
+from nearsay.indexer.quarantine import quarantine_damaged, restore
 from nearsay.indexer.read_ahead import read_ahead
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.segment_writer import SegmentWriter, embed
@@ -46,7 +47,34 @@ class RebuildReport:
     embedded: int  # passages
     truncated: int
     mended: int  # segments that were damaged and are made anew
-    notes: tuple[str, ...] = ()  # what could not be done
+    notes: tuple[str, ...] = ()  # what could not be done, and what was not needed
+    restored: int = 0  # segments that were in quarantine though they are whole, and answer again
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What `mend` found."""
+
+    segments: int  # damaged, and made anew
+    embedded: int  # passages in them
+    restored: int  # segments that were in quarantine though they are whole
+
+    def report(
+        self, generation: GenerationRow, embedded: int, truncated: int, note: str | None
+    ) -> RebuildReport:
+        """The report of a rebuild that began with it, then embedded so many more; note: what else is said."""
+        notes = () if note is None else (note,)
+        if self.restored:
+            were = "was" if self.restored == 1 else "were"
+            put_back = (
+                f"{counted(self.restored, 'segment')} in quarantine {were} whole after all and {were} put "
+                "back, without embedding anything again"
+            )
+            notes = (put_back, *notes)
+        embedded += self.embedded
+        return RebuildReport(
+            generation.number, generation.state, embedded, truncated, self.segments, notes, self.restored
+        )
 
 
 def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncoder) -> None:
@@ -95,15 +123,14 @@ def rebuild(
             number = generations.begin(connection, collection.id, encoder_id, GenerationState.BUILDING, plan)
             begun = _numbered(generations.all_of(connection, collection.id), number, collection.name)
         collections.changed(connection, collection.id)
-    mended, again = mend(store, collection, begun, encoder, listener)
+    mended = mend(store, collection, begun, encoder, listener)
     embedded, truncated = catch_up(store, begun, encoder, listener)
     chosen = refresh_index(store, collection, begun, contract=contract, listener=listener)
     note = None if contract is None else unmeasured(collection.name, chosen, contract)
     with store.database.writing() as connection:
         generations.set_state(connection, begun, GenerationState.READY)
         collections.changed(connection, collection.id)
-    notes = () if note is None else (note,)
-    return RebuildReport(begun.number, GenerationState.READY, embedded + again, truncated, mended, notes)
+    return mended.report(replace(begun, state=GenerationState.READY), embedded, truncated, note)
 
 
 def catch_up(
@@ -128,14 +155,17 @@ def mend(
     generation: GenerationRow,
     encoder: TextEncoder,
     listener: ProgressListener = unheard,
-) -> tuple[int, int]:
-    """Look for damaged segments and make them anew; how many segments, and how many passages in them.
+) -> Mended:
+    """Look for damaged segments and make them anew.
 
-    Vectors come from the catalogue's text; an index is left to `refresh_index`. The damaged files stay in
-    quarantine.
+    A file in quarantine that is whole after all is put back. Otherwise vectors come from the catalogue's
+    text; an index is left to `refresh_index`. The damaged files stay in quarantine. StorageError if a file
+    cannot be read just now.
     """
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
+    kept = [row for row in rows if row.state is SegmentState.QUARANTINED]
+    restored = sum(restore(store, collection, generation, row) for row in kept)
     quarantine_damaged(
         store, collection, generation, (row for row in rows if row.state is SegmentState.CURRENT)
     )
@@ -152,7 +182,7 @@ def mend(
             with store.database.writing() as connection:
                 generations.remove_segment(connection, row)
                 collections.changed(connection, collection.id)
-    return len(damaged), embedded
+    return Mended(len(damaged), embedded, restored)
 
 
 def promotable(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:

@@ -7,6 +7,7 @@ deserialising a stranger's index is a memory-safety hole in FAISS.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import file_sha256, write_by_hash
+from nearsay.data.durable import file_sha256, read_refusal, write_by_hash
+from nearsay.data.errors import StorageError
 from nearsay.indexer.errors import DamagedSegmentError
 
 __all__ = [
@@ -85,7 +87,8 @@ def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: i
 def open_vectors(path: Path, sha256: str, expected: SegmentHeader) -> VectorSegment:
     """Map a vectors segment after checking its hash, count, dimension, metric and encoder.
 
-    DamagedSegmentError names the file and what does not agree.
+    DamagedSegmentError names the file and what does not agree, or that its folder lacks it. StorageError: it
+    cannot be opened or read just now, which says nothing of what it holds.
     """
     arrays = _open(path, sha256, expected)
     ids, vectors = arrays["ids"], arrays["vectors"]
@@ -105,10 +108,18 @@ def _open(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray
     try:
         found = file_sha256(path)
         described, arrays = _map(path) if found == sha256 else ({}, {})
-    except FileNotFoundError:  # before its hash, or after it: a compaction may be at work
+    except (FileNotFoundError, IsADirectoryError) as error:
+        if not os.path.isdir(path.parent):  # noqa: PTH112 - Path.is_dir() raises where a share is away
+            raise StorageError(
+                f"segment {path.name} cannot be read: its folder {path.parent} is not there. Bring it back "
+                "(a share may not be mounted), then try again; if it is lost, make it anew, empty, and "
+                "rebuild the collection: nearsay index rebuild"
+            ) from error
+        if isinstance(error, IsADirectoryError):
+            raise DamagedSegmentError(f"segment {path.name} is a folder, not a file") from error
         raise DamagedSegmentError(f"segment {path.name} is missing from {path.parent}") from None
-    except OSError as error:
-        raise DamagedSegmentError(f"segment {path.name} cannot be read ({error.strerror})") from error
+    except (OSError, MemoryError) as error:
+        raise read_refusal(path, error) from error
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedSegmentError(f"segment {path.name} is no segment file ({error})") from error
     if found != sha256:

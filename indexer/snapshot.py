@@ -9,6 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.errors import NearsayError, StorageError
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
@@ -20,7 +21,7 @@ from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
-from nearsay.indexer.quarantine import quarantine
+from nearsay.indexer.quarantine import is_current, quarantine
 from nearsay.indexer.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import Candidates, VectorStore, merge
@@ -135,7 +136,8 @@ def take(
     """The collection's live generation, or another, as the transaction sees it; None if none is live yet.
 
     Segments that `before` had open already are not opened again. A damaged vectors segment raises
-    DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without.
+    DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without. A file
+    that cannot be opened just now raises StorageError.
     """
     generation = generation or generations.live(connection, collection.id)
     if generation is None:
@@ -205,6 +207,18 @@ def _open(
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error
         raise DamagedSegmentError(_refusal(collection.name, str(error), row.count)) from error
+    except StorageError as error:
+        raise _replaced_or(error, store, collection, row) from error
+
+
+def _replaced_or(
+    error: StorageError, store: Store, collection: CollectionRow, row: SegmentRow
+) -> StorageError | StaleSnapshotError:
+    """The error, unless the file is gone for good: by a compaction, or with its collection."""
+    try:
+        return error if is_current(store, collection, row) else StaleSnapshotError()
+    except NearsayError:  # what refuses the file may refuse the catalogue
+        return error
 
 
 def _index(
@@ -238,6 +252,8 @@ def _index(
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error
         return None, (f"{error}; {remedy}",)
+    except StorageError as error:
+        raise _replaced_or(error, store, collection, row) from error
     opened = open_index(
         plan.kind, serialised, row.last_passage, row.sha256, plan.parameters, mapped=plan.mapped
     )

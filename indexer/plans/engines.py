@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.errors import StorageError, first_line
+from nearsay.data.quantity import size_words
 from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, Engine, Shared, faiss_module
@@ -70,11 +72,19 @@ def open_index(
 
     mapped: the codes stay in `serialised` (a mapped file: read when they are needed, dropped when memory is
     short) instead of being copied into memory; only product-quantised codes are copied.
+
+    StorageError if FAISS cannot open it, most likely for want of memory.
     """
     faiss = faiss_module()
     serialised = np.ascontiguousarray(serialised)
-    if not mapped:
-        index = faiss.deserialize_index(serialised)
-        return CandidateIndex(engine_of(kind), index, through, sha256, parameters)
-    index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(serialised), serialised.nbytes))
+    try:
+        if not mapped:
+            index = faiss.deserialize_index(serialised)
+            return CandidateIndex(engine_of(kind), index, through, sha256, parameters)
+        index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(serialised), serialised.nbytes))
+    except (MemoryError, RuntimeError) as error:
+        raise StorageError(
+            f"FAISS cannot open an index of {size_words(serialised.nbytes)} ({first_line(error)}). Free some "
+            "memory, then try again; if it stays so, build the index anew: nearsay index rebuild"
+        ) from error
     return CandidateIndex(engine_of(kind), index, through, sha256, parameters, serialised)

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from nearsay.data.durable import file_sha256
+from nearsay.data.errors import StorageError
 from nearsay.indexer import segment as segment_module
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.segment import (
@@ -167,6 +168,16 @@ def test_bytes_after_the_end_are_found(segment: Path) -> None:
         open_vectors(segment, segment.stem, HEADER)
 
 
+def test_a_segment_whose_folder_is_away_is_not_called_damaged(segment: Path) -> None:
+    segment.parent.rename(segment.parent.with_name("away"))
+    with pytest.raises(StorageError) as raised:
+        open_vectors(segment, segment.stem, HEADER)
+    assert segment.name in str(raised.value)
+    assert str(segment.parent) in str(raised.value)
+    segment.parent.with_name("away").rename(segment.parent)
+    assert open_vectors(segment, segment.stem, HEADER).ids.tolist() == IDS.tolist()
+
+
 def test_a_missing_file_is_named_with_its_folder(segment: Path) -> None:
     segment.unlink()
     with pytest.raises(DamagedSegmentError) as raised:
@@ -174,10 +185,10 @@ def test_a_missing_file_is_named_with_its_folder(segment: Path) -> None:
     assert str(raised.value) == f"segment {segment.name} is missing from {segment.parent}"
 
 
-def test_a_folder_in_the_place_of_a_file_cannot_be_read(segment: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_is_damage(segment: Path) -> None:
     segment.unlink()
     segment.mkdir()
-    with pytest.raises(DamagedSegmentError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(DamagedSegmentError, match="is a folder, not a file"):
         open_vectors(segment, segment.stem, HEADER)
 
 
