@@ -93,8 +93,8 @@ def watch(reached: Reached) -> None:
         reached("after a commit")
 
     @contextlib.contextmanager
-    def watched_replacing(path: Path) -> Iterator[Any]:
-        with replacing(path) as stream:
+    def watched_replacing(path: Path, **options: str) -> Iterator[Any]:
+        with replacing(path, **options) as stream:
             yield WatchedStream(stream, reached)
             reached("before a rename")
         reached("after a rename")
