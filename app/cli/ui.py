@@ -26,6 +26,12 @@ __all__ = ["ui"]
 )
 @click.option("--password-file", type=click.Path(path_type=Path), help="The file whose first line it is.")
 @click.option("--max-upload", default=200, show_default=True, metavar="MB", help="The largest file taken.")
+@click.option(
+    "--server-files/--no-server-files",
+    default=None,
+    help="Whether files and folders of this machine may be named on the page, and read.  "
+    "[default: only if nobody but this machine reaches it]",
+)
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @library_options
 def ui(
@@ -37,13 +43,15 @@ def ui(
     password: bool,
     password_file: Path | None,
     max_upload: int,
+    server_files: bool | None,
     no_browser: bool,
     **place: Unpack[Place],
 ) -> None:
     """Open the library in the browser: search, explore, collections, training.
 
-    Only this machine can reach the page unless --address says otherwise, which needs --password or
-    --read-only. Nothing is fetched from or sent to any other address.
+    Only this machine can reach the page unless --address or --host says otherwise, which needs --password or
+    --read-only. Without a password, the printed address holds a token that lets its browser in, and nobody
+    else on this machine. Nothing is fetched from or sent to any other address.
 
     \b
     Example:
@@ -58,10 +66,13 @@ def ui(
         device=place["device"],
         precision=place["precision"],
         read_only=read_only,
-        password=_password(asked=password, file=password_file),
         largest_upload=max_upload,
     )
-    launch(Launch(address, port, hosts, browser=not no_browser, settings=settings))
+    hashed = _password(asked=password, file=password_file)
+    browser = not no_browser
+    launch(
+        Launch(address, port, hosts, browser, password=hashed, server_files=server_files, settings=settings)
+    )
 
 
 def _password(*, asked: bool, file: Path | None) -> str | None:

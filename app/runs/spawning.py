@@ -21,10 +21,10 @@ def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str |
     lock:     the descriptor of the run's lock, which the child goes on holding when it is closed here
     database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments
     """
-    environment = {
+    environment = {  # NEARSAY_UI…: the page's password and what else it was told
         name: value
         for name, value in os.environ.items()
-        if name not in ("NEARSAY_DATABASE", "NEARSAY_LIBRARY")
+        if name not in ("NEARSAY_DATABASE", "NEARSAY_LIBRARY") and not name.startswith("NEARSAY_UI")
     }
     if database is not None:
         environment["NEARSAY_DATABASE"] = database

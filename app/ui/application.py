@@ -1,4 +1,4 @@
-"""The pages together: who may look, which page is shown, and what stands beside it."""
+"""The pages together: which page is shown, and what stands beside it."""
 
 import importlib
 from collections.abc import Callable
@@ -7,13 +7,11 @@ from importlib.resources import files
 
 import streamlit as st
 
-from nearsay.app.ui.door import ask, is_let_in
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import is_there, opened
 from nearsay.app.ui.page_link import NEXT_COLLECTION
 from nearsay.app.ui.settings import Settings
-from nearsay.app.ui.signed_in import offer_to_sign_out, talk_to_browser
 from nearsay.app.ui.style import STYLE
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.welcome import offer_first_collection, offer_library
@@ -52,16 +50,11 @@ def run() -> None:
     st.set_page_config(page_title="nearsay", page_icon=icon, layout="wide")
     settings = Settings.from_environment()
     with telling_errors():
-        shown = is_let_in(settings) and is_there(settings)
+        shown = is_there(settings)
         # Named before anything ends this run: else Streamlit would forget which page the address asked for.
         pages = [_streamlit_page(entry, settings) for entry in PAGES]
         chosen = st.navigation(pages, position="sidebar" if shown else "hidden")
         st.html(STYLE)
-        if settings.password is not None:
-            talk_to_browser()
-        if not is_let_in(settings):
-            ask(settings)
-            return
         if not shown:
             offer_library(settings)
             return
@@ -107,8 +100,8 @@ def _sidebar(settings: Settings, library: Library) -> None:
             _to_address()
         if settings.read_only:
             st.badge("read only", icon=":material/lock:", color="gray")
-        if settings.password is not None:
-            offer_to_sign_out()
+        if settings.with_password and st.button("Sign out", icon=":material/logout:", type="tertiary"):
+            st.logout()  # Streamlit's own way out, at which the door forgets the browser
     if names and wanted and wanted not in names:  # a link that is old, or it was deleted meanwhile
         said = f"There is no collection '{wanted}' here any more. This is '{st.session_state['collection']}'."
         st.warning(as_markdown(said), icon=":material/warning:")

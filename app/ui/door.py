@@ -1,75 +1,338 @@
-"""Who may look: everybody, or who knows the password."""
+"""The page's door: what may pass to Streamlit, of requests and of websockets.
 
-import contextlib
-import threading
+It stands before everything that Streamlit answers (the page, its websocket, uploads, media, components), so
+that nobody who is not let in has a session, a file in the server's memory, or a script that runs for them.
+"""
+
+import hmac
+import ipaddress
 import time
-from collections import deque
 from dataclasses import dataclass, field
-from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-import streamlit as st
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from nearsay.app.ui.password import is_right
-from nearsay.app.ui.settings import Settings
-from nearsay.app.ui.signed_in import is_signed_in, sign_in, was_signed_in
+from nearsay.app.ui.settings import Access
+from nearsay.app.ui.sign_in import KEPT_SECONDS, SignedIn, Tries
+from nearsay.data.quantity import counted
 
-__all__ = ["Tries", "ask", "is_let_in"]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_TRIES, _SECONDS = 10, 60.0  # wrong passwords in so many seconds, by everybody together
+__all__ = ["Door"]
+
+_HEALTH = "/_stcore/health"  # tells that the server runs, and nothing else
+_SIGN_OUT = "/auth/logout"  # where `st.logout` sends a browser
+_LOOKING = ("GET", "HEAD", "OPTIONS")
+_LONGEST_FORM = 10_000  # bytes
+_UPLOADS_HELD = 5  # times the largest file: what all uploads together may take of the memory
+_MEGABYTE = 2**20
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser would send the form without its origin
+    "X-Content-Type-Options": "nosniff",
+}
+_FORM = """<form method="post">
+<label for="secret">$label</label>
+<input id="secret" name="secret" type="password" aria-label="$label" autocomplete="$fill" required autofocus>
+<button>Sign in</button>
+</form>"""
+_AT_ONCE = 2  # passwords that are stretched at the same time, 16 MB each
 
 
 @dataclass
-class Tries:
-    """The wrong tries of the last minute, so that a password cannot be guessed by trying many."""
+class Door:
+    """ASGI middleware that lets in who is signed in, or everybody where neither password nor token is set."""
 
-    times: deque[float] = field(default_factory=deque)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    app: "ASGIApp"
+    access: Access
+    signed_in: SignedIn = field(default_factory=SignedIn)
+    tries: Tries = field(default_factory=Tries)
+    arriving: int = 0  # bytes of uploads that are on their way
+    ticket: str | None = field(init=False)  # None once it was used
+    at_once: CapacityLimiter = field(init=False)
 
-    def begin(self, now: float) -> bool:
-        """Whether another may be made; it counts as wrong from now on, so that many at once are no way round.
+    def __post_init__(self) -> None:
+        """The ticket is good once."""
+        self.ticket = self.access.ticket
+        self.at_once = CapacityLimiter(_AT_ONCE)
 
-        now: seconds of any clock that only goes forward
-        """
-        with self.lock:
-            while self.times and now - self.times[0] > _SECONDS:
-                self.times.popleft()
-            if len(self.times) >= _TRIES:
-                return False
-            self.times.append(now)
-            return True
-
-    def was_right(self, now: float) -> None:
-        """Count the try that began at that time no longer."""
-        with self.lock, contextlib.suppress(ValueError):
-            self.times.remove(now)
-
-
-@cache  # not Streamlit's, which every visitor can have emptied
-def _tries() -> Tries:
-    return Tries()
-
-
-def is_let_in(settings: Settings) -> bool:
-    """Whether the pages may be shown: there is no password, or who looks has typed it."""
-    return settings.password is None or is_signed_in()
-
-
-def ask(settings: Settings) -> None:
-    """Ask for the password; who knows it is let in from the next run on."""
-    with st.container(key="ns_ask"):  # seen a moment later, when a browser that keeps a token has answered
-        st.title("nearsay")
-        if was_signed_in():
-            st.info("This browser is no longer signed in. What was pressed after that changed nothing.")
-        with st.form("password", border=False):
-            typed = st.text_input("Password", type="password", autocomplete="current-password")
-            if not st.form_submit_button("Sign in", type="primary"):
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Pass on what may pass; answer everything else here."""
+        if scope["type"] not in ("http", "websocket") or scope["path"] == _HEALTH:
+            await self.app(scope, receive, send)
+            return
+        here = HTTPConnection(scope)
+        foreign = self._foreign(here)
+        if scope["type"] == "websocket":
+            token = self._token(here)
+            if foreign or token is None:
+                await send({"type": "websocket.close", "code": 1008})
                 return
-    now = time.monotonic()
-    if not _tries().begin(now):
-        st.error("Too many wrong passwords were tried. Wait a minute and try again.")
-    elif is_right(typed, settings.password or ""):
-        _tries().was_right(now)
-        sign_in()
-        st.rerun()
-    else:
-        st.error("That is not the password. Ask whoever started this server for it.")
+            self._take_home(here)
+            await self.app(scope, self._while_signed_in(token, receive, send), send)
+            return
+        request = Request(scope, receive)
+        answer = foreign or await self._answer(request)
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
+        if request.method in _LOOKING:
+            await self.app(scope, receive, send)
+            return
+        await self._changing(request, send)
+
+    def _foreign(self, here: HTTPConnection) -> Response | None:
+        """The refusal of another name for this machine, or of another site's script; None for neither.
+
+        A site whose name suddenly means this machine (DNS rebinding) could otherwise read everything here.
+        """
+        host = here.headers.get("host", "")
+        if not self._is_ours(_host_name(f"//{host}"), here):
+            return _plain(
+                f"There is no page named {host!r} here. Who started nearsay ui can allow it: --host NAME",
+                403,
+            )
+        origin = here.headers.get("origin")
+        asks = here.scope["type"] == "websocket" or here.scope["method"] not in _LOOKING
+        own = (host.lower(), *self.access.origins)
+        if not asks or origin is None or origin.partition("://")[2].lower() in own:
+            return None
+        return _plain("This was asked by a page of another site, and is refused.", 403)
+
+    def _is_ours(self, name: str, here: HTTPConnection) -> bool:
+        """Whether it is a name that was allowed, or the address at which this connection arrived."""
+        if name in self.access.names:
+            return True
+        try:
+            return _address(name) == _address((here.scope.get("server") or ("",))[0])
+        except ValueError:
+            return False
+
+    @staticmethod
+    def _take_home(here: HTTPConnection) -> None:
+        """Name this host as the origin: it was looked at here, by rules that need nobody else.
+
+        For one that is not the same as the host (a proxy may change that) Streamlit asks a service outside
+        for this machine's address, to compare it.
+        """
+        if "origin" in here.headers:
+            kept = [(name, value) for name, value in here.scope["headers"] if name.lower() != b"origin"]
+            own = f"http://{here.headers.get('host', '')}".encode("latin-1")
+            here.scope["headers"] = [*kept, (b"origin", own)]
+
+    def _token(self, here: HTTPConnection) -> str | None:
+        """What the browser was given when it was let in, "" where everybody is; None: it is not let in."""
+        if self.access.password is None and self.access.token is None:
+            return ""
+        token = here.cookies.get(_cookie(here), "")
+        return token if token and self.signed_in.knows(token, time.time()) else None
+
+    def _while_signed_in(self, token: str, receive: "Receive", send: "Send") -> "Receive":
+        """The same messages, until somebody signs this browser out: then the page is loaded anew instead."""
+        if not token:
+            return receive
+
+        async def receive_if_known() -> "Message":
+            message = await receive()
+            if message["type"] != "websocket.receive" or self.signed_in.knows(token, time.time()):
+                return message
+            await send({"type": "websocket.send", "bytes": _load_anew()})
+            await send({"type": "websocket.close", "code": 1008})
+            return {"type": "websocket.disconnect", "code": 1008}
+
+        return receive_if_known
+
+    async def _answer(self, request: Request) -> Response | None:
+        """What is answered here; None for what may pass."""
+        token = self._token(request)
+        if token == "":
+            return None
+        if request.scope["path"] == _SIGN_OUT and request.headers.get("sec-fetch-site") != "cross-site":
+            if token is not None:
+                self.signed_in.forget(token)
+            away = RedirectResponse("/", 303, _HEADERS)
+            away.delete_cookie(_cookie(request), httponly=True, samesite="lax")
+            return away
+        if request.method in _LOOKING:
+            shown = request.query_params.get("token")
+            if shown is not None and self.access.token is not None:
+                if token is None and not self._is_token(shown):
+                    return self._ask(request, wrong=True)
+                return self._let_in(request, known=token is not None)
+            return None if token is not None else self._ask(request)
+        if token is not None:
+            return None
+        if request.method != "POST" or request.scope["path"].startswith("/_stcore/"):
+            return self._ask(request)
+        return await self._try(request)
+
+    async def _try(self, request: Request) -> Response:
+        """Look at a password, or a token, that was typed."""
+        try:
+            body = b""
+            async for part in request.stream():
+                body += part
+                if len(body) > _LONGEST_FORM:
+                    return _plain("That is longer than any password here.", 413)
+        except ClientDisconnect:
+            return _plain("", 400)
+        typed = parse_qs(body.decode("utf-8", "replace")).get("secret", [""])[0]
+        kept = self.access.password
+        if kept is None:
+            return self._let_in(request) if self._is_token(typed.strip()) else self._ask(request, wrong=True)
+        client = request.client.host if request.client else ""
+        wait = self.tries.begin(client, time.monotonic())
+        if wait > 0:
+            return self._ask(request, wait=wait)
+        if not await to_thread.run_sync(is_right, typed, kept, limiter=self.at_once):
+            return self._ask(request, wrong=True)
+        self.tries.was_right(client)
+        return self._let_in(request)
+
+    def _is_token(self, shown: str) -> bool:
+        """Whether it is the token, or the ticket, which is used up by that."""
+        if _same(shown, self.access.token):
+            return True
+        if not _same(shown, self.ticket):
+            return False
+        self.ticket = None
+        return True
+
+    def _let_in(self, request: Request, *, known: bool = False) -> Response:
+        """To the same address, without a token in it; known: the browser has been let in before."""
+        query = urlencode(
+            [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+        )
+        place = "/" + quote(
+            request.scope["path"].lstrip("/\\")
+        )  # two slashes would begin another site's name
+        answer = RedirectResponse(f"{place}?{query}" if query else place, 303, _HEADERS)
+        if not known:
+            answer.set_cookie(
+                _cookie(request),
+                self.signed_in.add(time.time()),
+                max_age=KEPT_SECONDS,
+                httponly=True,
+                samesite="lax",  # a link from elsewhere works; another site's script sends it nowhere
+                secure=request.url.scheme == "https",
+            )
+        return answer
+
+    def _ask(self, request: Request, *, wrong: bool = False, wait: float = 0.0) -> Response:
+        """The page that asks for the password or the token; a line for what is no page."""
+        with_password = self.access.password is not None
+        if "text/html" not in request.headers.get("accept", ""):
+            # As JSON: Streamlit's page shows it where it loses its connection, but no plain text.
+            return JSONResponse("You are not signed in. Load the page again.", 401, _HEADERS)
+        said = []
+        if not with_password:
+            said.append(
+                "<p>This page is for the person who started it. Open the address that "
+                "<code>nearsay ui</code> printed, which ends with <code>?token=…</code>, or type the token "
+                "here.</p>"
+            )
+        if wait > 0:
+            said.append(
+                '<p class="wrong" role="alert">Too many wrong passwords came from your address. Try again in '
+                f"{counted(int(wait) + 1, 'second')}.</p>"
+            )
+        elif wrong and with_password:
+            said.append(
+                '<p class="wrong" role="alert">That is not the password. Ask whoever started this server '
+                "for it.</p>"
+            )
+        elif wrong:
+            said.append(
+                '<p class="wrong" role="alert">That is not the token of this server, which is another after '
+                "every start.</p>"
+            )
+        form = Template(_FORM).substitute(
+            label="Password" if with_password else "Token",
+            fill="current-password" if with_password else "off",
+        )
+        page = Template(files("nearsay.app.ui").joinpath("sign_in.html").read_text("utf-8"))
+        headers = _HEADERS | {"WWW-Authenticate": "FormBased"}
+        if wait > 0:
+            headers["Retry-After"] = str(int(wait) + 1)
+        return HTMLResponse(
+            page.substitute(said="\n".join(said), form=form), 429 if wait > 0 else 401, headers
+        )
+
+    async def _changing(self, request: Request, send: "Send") -> None:
+        """Pass on what brings something: never where nothing may be changed, and no more than fits."""
+        scope, receive = request.scope, request.receive
+        if self.access.read_only:
+            await _plain("This page only reads: it takes no files.", 403)(scope, receive, send)
+            return
+        size = request.headers.get("content-length", "0" if request.method == "DELETE" else "")
+        if not size.isdecimal():
+            await _plain("Say how long it is (Content-Length).", 411)(scope, receive, send)
+            return
+        bound = _UPLOADS_HELD * self.access.largest_upload * _MEGABYTE
+        if _held() + self.arriving + int(size) > bound:
+            said = (
+                f"All uploads together may take {bound // _MEGABYTE:,} MB of this server's memory, and this "
+                "one is too much. Wait until others are added, or start nearsay ui with a larger --max-upload"
+            )
+            await _plain(said, 413)(scope, receive, send)
+            return
+        self.arriving += int(size)
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.arriving -= int(size)
+
+
+def _held() -> int:
+    """Bytes of the uploads that Streamlit holds for all sessions."""
+    from streamlit.runtime import get_instance
+    from streamlit.runtime.stats import CacheStat
+
+    found = get_instance().uploaded_file_mgr.get_stats()
+    return sum(stat.byte_length for stats in found.values() for stat in stats if isinstance(stat, CacheStat))
+
+
+def _load_anew() -> bytes:
+    """The message by which Streamlit's page goes to an address; the empty one is where it is."""
+    from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+    message = ForwardMsg()
+    message.auth_redirect.url = ""
+    return bytes(message.SerializeToString())
+
+
+def _same(shown: str, kept: str | None) -> bool:
+    return kept is not None and hmac.compare_digest(shown.encode("utf-8", "replace"), kept.encode())
+
+
+def _cookie(here: HTTPConnection) -> str:
+    """The cookie's name, one for each port: browsers send what a host set to all its ports."""
+    return f"nearsay_{(here.scope.get('server') or ('', ''))[1]}"
+
+
+def _host_name(url: str) -> str:
+    """The name in an address, in small letters; "" for what is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # ValueError for a port that is none
+        return "" if parts.username is not None else (parts.hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    found = ipaddress.ip_address(text.partition("%")[0])
+    return (found.ipv4_mapped if found.version == 6 else None) or found
+
+
+def _plain(said: str, status: int) -> Response:
+    return PlainTextResponse(said, status, _HEADERS)

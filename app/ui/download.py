@@ -5,8 +5,6 @@ from pathlib import PurePath
 
 import streamlit as st
 
-from nearsay.app.ui.signed_in import while_signed_in
-
 __all__ = ["offer_download"]
 
 _MEDIA_TYPES = {".csv": "text/csv", ".jsonl": "application/x-ndjson"}
@@ -30,7 +28,7 @@ def offer_download(
     """
     st.download_button(
         label,
-        while_signed_in(make),
+        make,
         file_name=file_name,
         mime=_MEDIA_TYPES[PurePath(file_name).suffix],
         icon=":material/download:",

@@ -1,21 +1,24 @@
 """Start Streamlit over a library, so that nothing leaves the machine and nobody else gets in unasked."""
 
+import contextlib
 import errno
 import hashlib
 import ipaddress
+import json
 import os
+import re
+import secrets
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
 from nearsay.app import life_lock
-from nearsay.app.ui.settings import Settings
+from nearsay.app.ui.settings import PRIVATE_VARIABLES, Access, Settings
 from nearsay.app.ui.theme import THEME
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 
@@ -23,37 +26,50 @@ __all__ = ["Launch", "free_port", "launch"]
 
 _FIRST_PORT, _TRIED = 8501, 100
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+_HOST = re.compile(r"(?:(?P<name>[a-z0-9_](?:[\w.-]*[a-z0-9_])?)|\[(?P<ip>[0-9a-f:.]+)\])(?::\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the page is served."""
+    """How the page is served, and to whom."""
 
     address: str = "localhost"  # where it listens
     port: int | None = None  # None: 8501, or the next that is free
     hosts: tuple[str, ...] = ()  # names that browsers may use for it, beyond the address itself
     browser: bool = True  # open one
+    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`; None: none is asked
+    server_files: bool | None = (
+        None  # may files of this machine be named; None: if only this machine reaches it
+    )
     settings: Settings = field(default_factory=Settings)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    ticket: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
     def __post_init__(self) -> None:
-        """BadInputError for a port that is none, and for a page that everybody could write to."""
+        """BadInputError for a port or a name that is none, and for a page that everybody could write to."""
         if self.port is not None and not 0 < self.port < 65_536:
             raise BadInputError(f"{self.port} is no port. Take one from 1024 to 65535")
-        if not self.is_local and not self.settings.read_only and self.settings.password is None:
+        for host in self.hosts:
+            if _bare(host) is None:
+                raise BadInputError(
+                    f"'{host}' is no name of a host. Give it as browsers show it, without http:// and what "
+                    "follows the name: --host search.example.org"
+                )
+        if not self.is_local and not self.settings.read_only and self.password is None:
             raise BadInputError(
-                f"at {self.address} everybody who reaches this machine could change the library. "
-                "Ask for a password (--password), or let them only read (--read-only)"
+                f"at {', '.join([self.address, *self.hosts])} everybody who reaches this machine could "
+                "change the library. Ask for a password (--password), or let them only read (--read-only)"
             )
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
-        if self.address == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.address).is_loopback
-        except ValueError:
-            return False
+        """Whether only this machine can reach it; any other name is a proxy's, which passes others on."""
+        return all(_is_loopback(name) for name in (self.address, *self.hosts))
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether the printed address lets in: other users of this machine and other sites stay out."""
+        return self.is_local and self.password is None
 
     @property
     def url(self) -> str:
@@ -64,50 +80,63 @@ class Launch:
             name = f"[{self.address}]" if ":" in self.address else self.address
         return f"http://{name}:{self.port}"
 
-    def command(self) -> list[str]:
-        """The command line of Streamlit; no secret stands in it."""
-        options: dict[str, object] = {
+    def access(self) -> Access:
+        """What the door asks of whom."""
+        names = ["localhost", "127.0.0.1", "::1", self.address, *(_bare(host) or host for host in self.hosts)]
+        if not _is_loopback(self.address):
+            machine = socket.gethostname().partition(".")[0]
+            names += [socket.gethostname(), machine, f"{machine}.local"]
+        return Access(
+            names=tuple(dict.fromkeys(name.lower() for name in names if name not in _EVERYWHERE)),
+            origins=tuple(host.lower() for host in self.hosts),
+            password=self.password,
+            token=self.token if self.needs_token else None,
+            ticket=self.ticket if self.needs_token and self.browser else None,
+            read_only=self.settings.read_only,
+            largest_upload=self.settings.largest_upload,
+        )
+
+    def options(self) -> dict[str, object]:
+        """The options of Streamlit, by their names."""
+        return THEME | {
             "server.address": self.address,
-            "server.headless": not self.browser,
-            "server.showEmailPrompt": False,
+            "server.port": self.port,
+            "server.headless": True,  # the browser is opened by who knows the token
             "server.fileWatcherType": "none",
             "server.runOnSave": False,
             "server.maxUploadSize": self.settings.largest_upload,
-            # Another site's script must not reach the page under a name of its own (DNS rebinding).
-            "server.allowedHosts": self._names(),
             "browser.gatherUsageStats": False,
             "client.toolbarMode": "viewer",
             "client.showErrorDetails": "none",
             "client.showErrorLinks": False,
-            # Else it offers, here and in the page, to install instructions for coding agents.
+            # Else it offers, here and in the page, to install instructions for coding agents; and it asks a
+            # site outside for this machine's address, to print it.
             "logger.hideWelcomeMessage": True,
             "logger.level": "warning",
             "runner.magicEnabled": False,
         }
-        if self.port is not None:
-            options["server.port"] = self.port
-        if not self.is_local:  # else Streamlit asks a site outside for this machine's address to print it
-            options["browser.serverAddress"] = self.hosts[0] if self.hosts else "localhost"
-        script = files("nearsay.app.ui.entry").joinpath("streamlit_script.py")
-        given = [
-            f"--{name}={_written(one)}"
-            for name, value in (options | THEME).items()
-            for one in (value if isinstance(value, list) else [value])
-        ]
-        # -P: a click.py in the folder where somebody stands must not be taken for the package.
-        return [sys.executable, "-P", "-m", "streamlit", "run", str(script), *given]
+
+    def handed_over(self) -> dict[str, object]:
+        """What the page's process has to know, secrets among it: for a pipe, which nobody else can read."""
+        opened = self.url + (f"/?token={self.ticket}" if self.needs_token else "")
+        return {
+            "access": asdict(self.access()),
+            "options": self.options(),
+            "open": opened if self.browser else None,
+        }
 
     def environment(self, before: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The environment of the page's process; the user's own settings of Streamlit do not reach in."""
-        kept = {name: value for name, value in before.items() if not name.startswith("STREAMLIT_")}
-        settings = replace(self.settings, server_files=self.settings.server_files and self.is_local)
+        kept = {
+            name: value
+            for name, value in before.items()
+            if not name.startswith("STREAMLIT_") and name not in PRIVATE_VARIABLES
+        }
+        if not self.hosts:  # with no proxy before it, anybody could write another's address into a header
+            kept["FORWARDED_ALLOW_IPS"] = ""
+        may_name = self.is_local if self.server_files is None else self.server_files
+        settings = replace(self.settings, server_files=may_name, with_password=self.password is not None)
         return kept | settings.to_environment()
-
-    def _names(self) -> list[str]:
-        if self.address in _EVERYWHERE and not self.hosts:
-            return ["*"]
-        local = ["localhost", "127.0.0.1", "[::1]"]
-        return list(dict.fromkeys([*local, self.address, *self.hosts]))
 
 
 def launch(launch: Launch) -> None:
@@ -121,9 +150,15 @@ def launch(launch: Launch) -> None:
     _check(launch.settings)
     keep = partial(_reserve, launch.address)
     launch = replace(launch, port=free_port(launch.address, launch.port, reserve=keep))
-    sys.stdout.write(f"nearsay is at {launch.url} (Ctrl-C ends it)\n")
+    shown = f"{launch.url}/?token={launch.token}" if launch.needs_token else launch.url
+    sys.stdout.write(f"nearsay is at {shown} (Ctrl-C ends it)\n")
     sys.stdout.flush()
-    command = launch.command()
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w", encoding="utf-8") as pipe:  # far less than a pipe holds
+        json.dump(launch.handed_over(), pipe)
+    os.set_inheritable(reader, True)
+    # -P: a click.py in the folder where somebody stands must not be taken for the package.
+    command = [sys.executable, "-P", "-m", "nearsay.app.ui.entry.page_server", str(reader)]
     os.execve(command[0], command, launch.environment())  # noqa: S606 - no shell, and our own command
 
 
@@ -224,5 +259,19 @@ def _try_to_listen(address: str, port: int) -> None:
         raise refused[0]
 
 
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _is_loopback(name: str) -> bool:
+    name = _bare(name) or name
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _bare(host: str) -> str | None:
+    """The name of a host without a port, in small letters; None for what is no name."""
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(host))
+    found = _HOST.fullmatch(host.lower().rstrip("."))
+    return (found["ip"] or found["name"]) if found else None

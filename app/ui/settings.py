@@ -7,23 +7,24 @@ from dataclasses import asdict, dataclass, fields
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["VARIABLE", "Settings"]
+__all__ = ["PRIVATE_VARIABLES", "VARIABLE", "Access", "Settings"]
 
-VARIABLE = "NEARSAY_UI"  # how the settings reach the process that Streamlit runs: other users cannot read it
+VARIABLE = "NEARSAY_UI"  # how the settings reach the process that serves the page: other users cannot read it
+PRIVATE_VARIABLES = (VARIABLE, "NEARSAY_UI_PASSWORD")  # which no process that the page starts inherits
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the library is and what may be done to it."""
+    """Where the library is and what may be done to it; no secret of the door is among them."""
 
     library: str = "library"  # its folder
     database: str | None = None  # URL of a PostgreSQL catalogue; None: SQLite inside the folder
     device: str | None = None  # cpu, cuda, cuda:1, mps; None: the best there is
     precision: str = "auto"  # of the encoders
     read_only: bool = False  # nothing can be added, changed, removed or trained; judging neither
-    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`; None: no password is asked
+    with_password: bool = False  # visitors signed in with one, and can sign out
     largest_upload: int = 200  # megabytes a file
-    server_files: bool = True  # files and folders of the serving machine may be named; never from outside
+    server_files: bool = True  # files and folders of the serving machine may be named
 
     def __post_init__(self) -> None:
         """BadInputError for an upload limit that is none."""
@@ -39,3 +40,21 @@ class Settings:
         """The settings that `nearsay ui` passed on; the usual ones where it did not start the process."""
         kept = json.loads(environment.get(VARIABLE, "{}"))
         return cls(**{each.name: kept[each.name] for each in fields(cls) if each.name in kept})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may reach the page, as its door asks it; holds secrets, and never stands in an environment.
+
+    With neither a password nor a token everybody may, which is for pages that only read.
+    """
+
+    names: tuple[
+        str, ...
+    ]  # that browsers may use for the page, beside the address that they reached; lower case
+    origins: tuple[str, ...] = ()  # the names, some with a port, of proxies that name themselves as the host
+    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`
+    token: str | None = None  # in the address that is printed
+    ticket: str | None = None  # as the token, but for the browser that is opened, and good once
+    read_only: bool = False
+    largest_upload: int = 200  # megabytes a file

@@ -3,9 +3,7 @@
 __all__ = ["STYLE"]
 
 STYLE = """<style>
-.st-key-ns_hidden, .st-key-ns_keeping, .st-key-ns_top { display: none; }
-.st-key-ns_ask { animation: ns-appear .1s .7s backwards; }
-@keyframes ns-appear { from { opacity: 0; } }
+.st-key-ns_hidden, .st-key-ns_top { display: none; }
 [data-testid="stMainBlockContainer"] { padding-top: 3.5rem; }
 [data-testid="stMain"] h1 { font-size: 2rem; padding: .6rem 0; }
 .ns-card { overflow-wrap: anywhere; line-height: 1.55; }

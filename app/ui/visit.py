@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from nearsay.app.ui.door import is_let_in
 from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
@@ -36,14 +35,7 @@ class Visit:
         return self.may_write and self.settings.server_files
 
     def check_writing(self) -> None:
-        """BadInputError where nothing may be changed: asked before every change, whatever was shown.
-
-        Streamlit calls what hangs on a button before the page, which would ask for the password.
-        """
-        if not is_let_in(self.settings):
-            raise BadInputError(
-                "you are signed out, and nothing was changed. Load the page again if it asks for no password"
-            )
+        """BadInputError where nothing may be changed: asked before every change, whatever was shown."""
         if not self.may_write:
             raise BadInputError(
                 "this page only reads. Who started it can allow changes: nearsay ui without --read-only"

@@ -66,20 +66,20 @@ return app?.getAttribute('data-test-script-state') === 'notRunning' && !waiting
 
 @contextlib.contextmanager
 def served(library: Path) -> Iterator[tuple[str, float]]:
-    """The address of the page, and when its process was started."""
+    """The address that is printed, with its token, and when the process was started."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "nearsay.app.cli", "ui", "--library", str(library), "--no-browser"]
     begun = time.perf_counter()
-    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     try:
         for _ in range(3000):
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"http://localhost:{port}/_stcore/health", timeout=5).close()
                 break
             time.sleep(0.02)
-        yield f"http://localhost:{port}", begun
+        yield str(server.stdout and server.stdout.readline()).split()[3], begun
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(30)
@@ -112,7 +112,8 @@ def first_page(library: Path, rounds: int) -> list[float]:
 def measured(library: Path, collection: str, rounds: int, queries: Sequence[str]) -> dict[str, list[float]]:
     """Seconds of every look."""
     found: dict[str, list[float]] = {}
-    with served(library) as (address, _):
+    with served(library) as (printed, _):
+        address = printed.partition("/?")[0]
         browser = chromium()
         try:
             for number in range(rounds + 1):  # the first opens everything, and is told by itself

@@ -5,7 +5,6 @@ import streamlit as st
 from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run
 from nearsay.app.runs.results import RunResults, read_results
-from nearsay.app.ui.door import is_let_in
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, open_page
@@ -87,16 +86,12 @@ def _facts(visit: Visit, run: Run) -> None:
 @st.fragment(run_every=3.0)
 def _live_curves(visit: Visit, number: int) -> None:
     with telling_errors():
-        if not is_let_in(visit.settings):
-            st.rerun()
         _curves(runs_of(visit).get(number))
 
 
 @st.fragment(run_every=2.0)
 def _live_log(visit: Visit, number: int) -> None:
     with telling_errors():
-        if not is_let_in(visit.settings):
-            st.rerun()
         _log(runs_of(visit).get(number))
 
 

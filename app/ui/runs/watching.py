@@ -14,7 +14,6 @@ import streamlit as st
 
 from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState
-from nearsay.app.ui.door import is_let_in
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.runs.words import STATE_COLOURS, STATE_ICONS, duration, progress_words, took
@@ -121,8 +120,6 @@ def watch_run(
 @st.fragment(run_every=1.0)
 def _at_work(visit: Visit, number: int, place: str, log: int) -> None:
     with telling_errors():
-        if not is_let_in(visit.settings):
-            st.rerun()
         try:
             run = runs_of(visit).get(number)
         except BadInputError:  # removed in another window

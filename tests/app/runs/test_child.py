@@ -95,6 +95,22 @@ def test_one_works_at_a_time_and_those_that_wait_can_be_cancelled(runs: Runs, ne
     assert first.ended_at <= third.started_at
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="only Linux shows an environment")
+def test_the_process_of_a_run_inherits_no_secret_of_the_page(
+    runs: Runs, new_pipe: NewPipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEARSAY_UI_PASSWORD", "a quiet harbour")
+    monkeypatch.setenv("NEARSAY_UI", "what the page was told")
+    pipe = new_pipe()
+    run = start(runs, "hold", pipe.name)
+    assert pipe.hear() == "at it"
+    shown = Path(f"/proc/{runs.get(run.number).pid}/environ").read_bytes()
+    assert b"PATH=" in shown
+    assert b"NEARSAY_UI" not in shown
+    runs.cancel(run.number)
+    runs.wait(run.number)
+
+
 def test_asked_once_it_ends_its_step_and_asked_again_it_ends_at_once(runs: Runs, new_pipe: NewPipe) -> None:
     pipe = new_pipe()
     run = start(runs, "step", pipe.name)

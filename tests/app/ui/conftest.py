@@ -1,6 +1,7 @@
 """Libraries to look at, pages without a browser (AppTest), and a browser over a page that really runs."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -8,14 +9,14 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from nearsay.app.ui import application, opened
-from nearsay.app.ui.password import hashed
 from nearsay.app.ui.settings import Settings
 from nearsay.data.document import JsonValue
 from nearsay.data.samples import folder as sample_folder
@@ -120,16 +121,6 @@ def whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return lambda: _whole_page(settings, monkeypatch)
 
 
-@pytest.fixture
-def let_in_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AppTest]:
-    """`let_in_page("secret")`: all of the page behind a password."""
-
-    def look(password: str) -> AppTest:
-        return _whole_page(Settings(library=settings.library, password=hashed(password)), monkeypatch)
-
-    return look
-
-
 def _whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     for name, value in settings.to_environment().items():
         monkeypatch.setenv(name, value)
@@ -153,12 +144,25 @@ def _script(path: str) -> None:
 @pytest.fixture
 def served(settings: Settings, server_log: Path) -> Iterator[str]:
     """The address of the page over the test's library, as `nearsay ui` serves it."""
-    with server_log.open("wb") as log:
-        with_server = _Server(settings, log)
-        try:
-            yield with_server.address
-        finally:
-            with_server.stop()
+    with_server = Served(settings, server_log)
+    try:
+        yield with_server.address
+    finally:
+        with_server.stop()
+
+
+@pytest.fixture
+def serve(settings: Settings, server_log: Path) -> Iterator[Callable[..., "Served"]]:
+    """`serve("--host", "search.example.org", read_only=True)`: a server with these options."""
+    begun = []
+
+    def begin(*words: str, **changes: Any) -> Served:
+        begun.append(Served(replace(settings, **changes), server_log, *words))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.stop()
 
 
 @pytest.fixture
@@ -167,12 +171,17 @@ def server_log(tmp_path: Path) -> Path:
     return tmp_path / "server.log"
 
 
-class _Server:
-    def __init__(self, settings: Settings, log: IO[bytes]) -> None:
+_PRINTED = re.compile(r"nearsay is at (\S+?)(?:/\?token=(\S+))? ")
+
+
+class Served:
+    """A process of `nearsay ui`."""
+
+    def __init__(self, settings: Settings, log: Path, *words: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self.address = f"http://localhost:{port}"
+        self.port, self.address = port, f"http://localhost:{port}"
         command = [
             sys.executable,
             "-m",
@@ -183,7 +192,9 @@ class _Server:
             "--no-browser",
         ]
         command += ["--port", str(port), "--device", "cpu"] + ["--read-only"] * settings.read_only
-        self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        with log.open("wb") as output:
+            self._process = subprocess.Popen([*command, *words], stdout=output, stderr=subprocess.STDOUT)
+        self.pid, self._log = self._process.pid, log
         for _ in range(600):
             if self._process.poll() is not None:
                 raise RuntimeError(f"nearsay ui ended with {self._process.returncode}")
@@ -193,6 +204,13 @@ class _Server:
             except OSError:
                 self._process_breathes()
         raise RuntimeError("nearsay ui did not answer within a minute")
+
+    @property
+    def token(self) -> str | None:
+        """What the printed address lets in with."""
+        found = _PRINTED.search(self._log.read_text("utf-8"))
+        assert found
+        return found[2]
 
     def _process_breathes(self) -> None:
         try:
@@ -295,7 +313,10 @@ class Visitor:
         self.browser, self.address, self._log = browser, address, log
 
     def goes_to(self, page: str) -> None:
-        self.browser.get(f"{self.address}/{page}")
+        """With the token that the server printed, where it did."""
+        token = _PRINTED.search(self._log.read_text("utf-8"))[2]
+        more = f"{'&' if '?' in page else '?'}token={token}" if token else ""
+        self.browser.get(f"{self.address}/{page}{more}")
 
     def sees(self, text: str, seconds: float = 180.0) -> None:
         self.until(lambda _: text in self.text(), f"'{text}' is not shown", seconds)

@@ -105,19 +105,19 @@ def make_library(library: Path) -> None:
 
 @contextlib.contextmanager
 def served(library: Path) -> Iterator[str]:
-    """The address of the page over the library."""
+    """The address of the page over the library as it is printed, with its token."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "nearsay.app.cli", "ui", "--library", str(library), "--no-browser"]
-    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     try:
         for _ in range(300):
             with contextlib.suppress(OSError):
                 urllib.request.urlopen(f"http://localhost:{port}/_stcore/health", timeout=5).close()
                 break
             time.sleep(0.2)
-        yield f"http://localhost:{port}"
+        yield str(process.stdout and process.stdout.readline()).split()[3]
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -172,9 +172,11 @@ def main() -> None:
         library = chosen.library or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "library"
         if not library.exists():
             make_library(library)
-        address = stack.enter_context(served(library))
+        printed = stack.enter_context(served(library))
         browser = chromium()
         stack.callback(browser.quit)
+        browser.get(printed)
+        address = printed.partition("/?")[0]
         take(browser, address, PICTURES[0], chosen.out)  # loads the encoder; taken again below
         for picture in PICTURES:
             if chosen.only is None or picture.name in chosen.only:

@@ -141,7 +141,6 @@ class TestPassword:
         visitor.types("Password", "a quiet harbour")
         visitor.sees("Sign out")
         visitor.sees("160 documents")  # the page of the address, and not the first
-        visitor.finds("localStorage.getItem('nearsay')")
         visitor.goes_to("?collection=samples&q=frost+on+a+cold+night&k=3")
         visitor.sees_element(".ns-card mark")
         other = visitors()

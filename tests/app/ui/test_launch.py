@@ -1,6 +1,7 @@
 """How the page is served, and to whom."""
 
 import errno
+import json
 import os
 import socket
 import tempfile
@@ -11,55 +12,83 @@ from nearsay.app.ui.launch import Launch, free_port, launch
 from nearsay.app.ui.settings import VARIABLE, Settings
 from nearsay.data.errors import BadInputError, MissingExtraError
 
-
-def options(launch: Launch) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for argument in launch.command():
-        if argument.startswith("--"):
-            name, _, value = argument[2:].partition("=")
-            found.setdefault(name, []).append(value)
-    return found
+PUBLIC = "0.0.0.0"  # noqa: S104 - every address of this machine
 
 
 def test_only_this_machine_is_listened_to_unless_told_otherwise():
-    assert options(Launch())["server.address"] == ["localhost"]
+    assert Launch().options()["server.address"] == "localhost"
 
 
 def test_nothing_is_told_to_anybody():
-    found = options(Launch())
-    assert found["browser.gatherUsageStats"] == ["false"]
-    assert found["client.showErrorDetails"] == ["none"]
-    assert found["client.showErrorLinks"] == ["false"]
+    found = Launch().options()
+    assert found["browser.gatherUsageStats"] is False
+    assert found["client.showErrorDetails"] == "none"
+    assert found["client.showErrorLinks"] is False
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.4", "search.example.org"])  # noqa: S104
+@pytest.mark.parametrize("address", [PUBLIC, "::", "192.168.1.4", "search.example.org"])
 def test_a_page_that_others_reach_needs_a_password_or_only_reads(address):
     with pytest.raises(BadInputError, match="--password"):
         Launch(address)
     Launch(address, settings=Settings(read_only=True))
-    Launch(address, settings=Settings(password="hash"))
+    Launch(address, password="hash")
+
+
+@pytest.mark.parametrize(
+    "host", ["search.example.org", "192.168.1.4", "search.example.org:8443", "[2001:db8::1]"]
+)
+def test_a_page_behind_a_proxy_is_one_that_others_reach(host):
+    with pytest.raises(BadInputError, match=r"search|192|2001"):
+        Launch(hosts=(host,))
+    behind = Launch(hosts=(host,), password="hash")
+    assert not behind.is_local
+    assert not passed_on(behind).server_files
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "127.0.0.2", "::1"])
-def test_this_machine_needs_neither(address):
-    assert Launch(address).is_local
+@pytest.mark.parametrize("hosts", [(), ("notes.localhost", "127.0.0.1:8501", "[::1]")])
+def test_this_machine_needs_neither(address, hosts):
+    assert Launch(address, hosts=hosts).is_local
 
 
-def test_streamlit_never_asks_outside_for_the_address_of_this_machine():
-    found = options(Launch("0.0.0.0", settings=Settings(read_only=True)))  # noqa: S104
-    assert found["browser.serverAddress"] == ["localhost"]
-    found = options(Launch("0.0.0.0", hosts=("search.example.org",), settings=Settings(read_only=True)))  # noqa: S104
-    assert found["browser.serverAddress"] == ["search.example.org"]
+@pytest.mark.parametrize("host", ["", "http://search.example.org", "search.example.org/notes", "*", "a b"])
+def test_a_host_that_is_no_name_is_refused(host):
+    with pytest.raises(BadInputError, match=r"--host search\.example\.org"):
+        Launch(hosts=(host,), password="hash")
 
 
 def test_another_name_for_this_machine_is_not_answered():
-    assert options(Launch())["server.allowedHosts"] == ["localhost", "127.0.0.1", "[::1]"]
-    named = Launch("192.168.1.4", hosts=("search.example.org",), settings=Settings(read_only=True))
-    assert options(named)["server.allowedHosts"][-2:] == ["192.168.1.4", "search.example.org"]
+    assert Launch().access().names == ("localhost", "127.0.0.1", "::1")
+    named = Launch("192.168.1.4", hosts=("Search.Example.Org:8443",), password="hash").access().names
+    assert {"192.168.1.4", "search.example.org"} < set(named)
+
+
+def test_at_every_address_only_the_machines_own_names_are_answered(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "Quiet.example.org")
+    names = Launch(PUBLIC, settings=Settings(read_only=True)).access().names
+    assert names == ("localhost", "127.0.0.1", "::1", "quiet.example.org", "quiet", "quiet.local")
+
+
+def test_only_a_page_of_this_machine_that_asks_for_no_password_has_a_token():
+    alone = Launch()
+    assert alone.access().token == alone.token
+    assert Launch().token != alone.token
+    for other in (Launch(password="hash"), Launch(PUBLIC, settings=Settings(read_only=True))):
+        assert (other.access().token, other.access().ticket) == (None, None)
+
+
+def test_the_browser_is_opened_with_what_is_good_once_since_others_see_its_command_line():
+    alone = Launch(port=8600)
+    assert alone.handed_over()["open"] == f"http://localhost:8600/?token={alone.ticket}"
+    assert alone.ticket != alone.token
+    assert Launch(port=8600, password="hash").handed_over()["open"] == "http://localhost:8600"
+    shut = Launch(port=8600, browser=False)
+    assert shut.handed_over()["open"] is None
+    assert shut.access().ticket is None
 
 
 def test_streamlit_offers_nobody_to_install_anything():
-    assert options(Launch())["logger.hideWelcomeMessage"] == ["true"]
+    assert Launch().options()["logger.hideWelcomeMessage"] is True
 
 
 @pytest.fixture
@@ -106,7 +135,11 @@ def launched(monkeypatch, tmp_path):
     ports = []
 
     def become(program, command, environment):
-        ports.append(int(next(each for each in command if each.startswith("--server.port="))[14:]))
+        with os.fdopen(int(command[-1])) as pipe:
+            handed = json.load(pipe)
+        token = handed["access"]["token"]
+        assert not any(token in part for part in [*command, *environment.values()])
+        ports.append(handed["options"]["server.port"])
 
     monkeypatch.setattr(os, "execve", become)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -166,7 +199,7 @@ def test_a_port_of_the_systems_own_is_refused_to_who_may_not(monkeypatch):
     [
         ("localhost", "http://localhost:8600"),
         ("::1", "http://[::1]:8600"),
-        ("0.0.0.0", "http://localhost:8600"),  # noqa: S104
+        (PUBLIC, "http://localhost:8600"),
     ],
 )
 def test_the_address_that_is_told_can_be_opened(address, url):
@@ -179,22 +212,32 @@ def test_a_port_that_is_none_is_refused(port):
         Launch(port=port)
 
 
-def test_secrets_stand_in_the_environment_and_not_in_the_command():
-    settings = Settings(database="postgresql://ada:secret@db/papers", password="hash-of-it")
-    command = Launch(settings=settings).command()
-    assert not any("secret" in part or "hash-of-it" in part for part in command)
-    assert "secret" in Launch(settings=settings).environment({})[VARIABLE]
+def test_no_secret_of_the_door_stands_in_the_environment():
+    behind = Launch(password="hash-of-it", settings=Settings(database="postgresql://ada:secret@db/papers"))
+    found = behind.environment({"NEARSAY_UI_PASSWORD": "a quiet harbour", "HOME": "/home/ada"})
+    assert "NEARSAY_UI_PASSWORD" not in found
+    for secret in ("hash-of-it", behind.token, behind.ticket, "a quiet harbour"):
+        assert not any(secret in value for value in found.values())
+    assert "secret" in found[VARIABLE]  # other users cannot read it, and no run inherits it
+    assert "hash-of-it" in json.dumps(behind.handed_over())
 
 
 def test_settings_come_through_the_environment_as_they_were():
-    settings = Settings("papers", None, "cpu", "float32", read_only=True, password="x", largest_upload=7)
+    settings = Settings(
+        "papers", None, "cpu", "float32", read_only=True, with_password=True, largest_upload=7
+    )
     assert Settings.from_environment(settings.to_environment()) == settings
     assert Settings.from_environment({}) == Settings()
 
 
 def test_settings_of_streamlit_in_the_environment_do_not_reach_in():
-    found = Launch().environment({"STREAMLIT_SERVER_ADDRESS": "0.0.0.0", "HOME": "/home/ada"})  # noqa: S104
-    assert set(found) == {"HOME", VARIABLE}
+    found = Launch().environment({"STREAMLIT_SERVER_ADDRESS": PUBLIC, "HOME": "/home/ada"})
+    assert set(found) == {"HOME", VARIABLE, "FORWARDED_ALLOW_IPS"}
+
+
+def test_only_a_proxy_that_was_named_is_believed_whom_it_passes_on():
+    assert Launch().environment({})["FORWARDED_ALLOW_IPS"] == ""
+    assert "FORWARDED_ALLOW_IPS" not in Launch(hosts=("docs.example.org",), password="hash").environment({})
 
 
 def test_an_upload_limit_below_a_megabyte_is_refused():
@@ -208,9 +251,17 @@ def test_without_streamlit_the_line_that_installs_it_is_said(monkeypatch):
         launch(Launch())
 
 
-def test_files_of_the_machine_are_named_only_by_who_sits_at_it():
-    def passed_on(launch: Launch) -> Settings:
-        return Settings.from_environment(launch.environment({}))
+def passed_on(launch: Launch) -> Settings:
+    return Settings.from_environment(launch.environment({}))
 
+
+def test_files_of_the_machine_are_named_only_by_who_sits_at_it_unless_allowed():
     assert passed_on(Launch()).server_files
-    assert not passed_on(Launch("192.168.1.4", settings=Settings(password="hash"))).server_files
+    assert not passed_on(Launch(server_files=False)).server_files
+    assert not passed_on(Launch("192.168.1.4", password="hash")).server_files
+    assert passed_on(Launch("192.168.1.4", password="hash", server_files=True)).server_files
+
+
+def test_visitors_can_sign_out_where_they_signed_in_with_a_password():
+    assert passed_on(Launch(password="hash")).with_password
+    assert not passed_on(Launch()).with_password
