@@ -67,6 +67,8 @@ def _checked(document: Document, limit: int) -> Document:
     checked_text(document.text, "text", limit, clean=False)
     check_string(document.title, "the title")
     row_id(document.id, "id", clean=False)
+    if document.source is not None:
+        check_string(document.source, "the source")
     metadata = json_value(document.metadata, "the metadata", nan_is_none=True)
     if metadata == document.metadata or not isinstance(metadata, dict):
         return document

@@ -1,7 +1,6 @@
 """A collection: a named set of documents in a library, and everything that can be done with it."""
 
 import contextlib
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
 from nearsay.indexer.browser import Browser
-from nearsay.indexer.catalogue import collections, documents, generations
+from nearsay.indexer.catalogue import documents, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -26,7 +25,7 @@ from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.collection_search import CollectionSearch, SearchOptions
-from nearsay.indexer.compaction import CompactReport, compact, merge_small
+from nearsay.indexer.compaction import CompactReport, compact, delete_collection, merge_small
 from nearsay.indexer.contract_check import check_contract
 from nearsay.indexer.declaring import DeclareReport, declare_fields, declared_names, forget_fields
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
@@ -197,11 +196,9 @@ class Collection:
     def delete(self) -> None:
         """Remove the collection itself with everything in it."""
         row = self._record.row()
-        with self._locked(row, "delete") as store, store.database.writing() as connection:
-            collections.delete(connection, row.id)
-        self._snapshot.forget()
-        for folder in (self._store.segments(row.id), self._store.reports(row.id)):
-            shutil.rmtree(folder, ignore_errors=True)
+        with self._locked(row, "delete") as store:
+            self._snapshot.forget()
+            delete_collection(store, row)
 
     def tune(
         self,
@@ -275,11 +272,15 @@ class Collection:
             before = last_retired(store, row)
             return self._go_live(store, row, before, progress)
 
-    def compact(self, *, drop_retired: bool = False) -> CompactReport:
-        """Merge small segments, drop removed passages' vectors and files that nothing points to."""
+    def compact(self, *, drop_retired: bool = False, grace: float | None = None) -> CompactReport:
+        """Merge small segments, drop removed passages' vectors and files that nothing points to.
+
+        grace: seconds that a replaced file stays for other machines that may have it open; None = an hour
+            with a PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
+        """
         row = self._record.row()
         with self._locked(row, "compact") as store:
-            return compact(store, row, drop_retired=drop_retired)
+            return compact(store, row, drop_retired=drop_retired, grace=grace)
 
     # Reading
 

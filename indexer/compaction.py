@@ -1,12 +1,27 @@
-"""Merging small segments, leaving out removed passages, clearing what nothing points to."""
+"""Merging small segments, leaving out removed passages, clearing what nothing points to.
 
+A file that was replaced may still be open, or about to be opened, elsewhere. On one machine an open file
+outlives its name, and who comes late looks again; a network file system keeps no such promise. So where the
+catalogue is PostgreSQL, which several machines may share, a replaced file stays for a grace period. When it
+was replaced is kept as the time of its last change, which is set at that moment by the file system's clock.
+"""
+
+import contextlib
+import math
+import os
 import shutil
+import time
+import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX
+from nearsay.data.errors import BadInputError, StorageError
+from nearsay.data.quantity import counted, size_words
 from nearsay.indexer.catalogue import clusterings, collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
@@ -18,7 +33,19 @@ from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["CompactReport", "compact", "merge_for_index", "merge_small"]
+__all__ = [
+    "CompactReport",
+    "compact",
+    "delete_collection",
+    "merge_for_index",
+    "merge_small",
+    "superseding",
+]
+
+GRACE = {
+    "sqlite": 0.0,
+    "postgresql": 3600.0,
+}  # seconds that a replaced file stays, by the catalogue's dialect
 
 _ROWS = 131_072  # passages in a merged segment
 _SMALL = 16_384  # passages: what one addition writes at once
@@ -36,21 +63,51 @@ class CompactReport:
     generations_dropped: int
     files_removed: int
     bytes_freed: int
+    files_waiting: int = 0  # replaced so lately that others may still have them open
+    bytes_waiting: int = 0
+    files_refused: int = 0  # that the system did not let go; the next compaction tries again
+    catalogue_bytes_freed: int = 0
+    notes: tuple[str, ...] = ()
 
 
-def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = False) -> CompactReport:
+@dataclass(slots=True)
+class _Removal:
+    """What became of the files that nothing points to."""
+
+    files: int = 0
+    bytes: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
+    refused: int = 0
+    reason: str = ""  # why the first of those that were refused was
+
+    def refuse(self, error: OSError) -> None:
+        self.refused += 1
+        self.reason = self.reason or str(error)
+
+
+def compact(
+    store: Store, collection: CollectionRow, *, drop_retired: bool = False, grace: float | None = None
+) -> CompactReport:
     """Rewrite each generation without its removed passages; the caller holds the writer lock.
 
     New files are written first and entered in one transaction; only then files that nothing points to go.
-    `drop_retired` also forgets retired generations, after which there is no going back to them.
+    drop_retired: also forget retired generations, after which there is no going back to them
+    grace:        seconds that a replaced file stays for those who may have it open, 0 = none; None = an hour
+                  with a PostgreSQL catalogue, none with SQLite
+
+    What cannot be removed or tidied up fails nothing: the report's notes say so.
     """
+    if grace is not None and not (math.isfinite(grace) and grace >= 0):
+        raise BadInputError(f"a grace of {grace} seconds cannot be kept. Give 0 or more")
     dropped = 0
     with store.database.writing() as connection:
-        before = len(generations.segments_of(connection, collection.id))
+        before = generations.segments_of(connection, collection.id)
         for generation in generations.all_of(connection, collection.id):
             if drop_retired and generation.state is GenerationState.RETIRED:
                 # Before the number is free: the next generation that gets it has not this report.
-                report_plot(store, collection.id, generation.number).unlink(missing_ok=True)
+                _remove_plot(report_plot(store, collection.id, generation.number))
+                superseding(store, [row for row in before if row.generation == generation.number], collection)
                 generations.drop(connection, generation)
                 dropped += 1
         if dropped:
@@ -64,13 +121,66 @@ def compact(store: Store, collection: CollectionRow, *, drop_retired: bool = Fal
         connection.execute(removed_passages.delete().where(removed_passages.c.collection_id == collection.id))
         collections.changed(connection, collection.id, compacted=True)
     with store.database.reading() as connection:
-        rows = generations.segments_of(connection, collection.id)
-    files, freed = remove_orphans(store, collection.id, rows)
+        after = len(generations.segments_of(connection, collection.id))
+    removal = _remove_orphans(store, collection, grace)
+    _remove_folders_of_the_deleted(store, grace)
+    vacuumed = store.database.vacuum()
+    said = () if vacuumed.note is None else (vacuumed.note,)
+    return CompactReport(
+        len(before),
+        after,
+        vectors_dropped,
+        dropped,
+        removal.files,
+        removal.bytes,
+        removal.waiting,
+        removal.waiting_bytes,
+        removal.refused,
+        vacuumed.bytes_freed,
+        (*_notes(removal, collection.name), *said),
+    )
+
+
+def _notes(removal: _Removal, collection: str) -> tuple[str, ...]:
+    notes = []
+    if removal.waiting:
+        notes.append(
+            f"{counted(removal.waiting, 'replaced file')} ({size_words(removal.waiting_bytes)}) may still be "
+            f"open elsewhere and stay a while. Remove them now: nearsay index compact {collection} --grace 0"
+        )
+    if removal.refused:
+        notes.append(
+            f"{counted(removal.refused, 'file')} could not be removed ({removal.reason}). Nothing needs "
+            f"them. Once that is mended: nearsay index compact {collection}"
+        )
+    return tuple(notes)
+
+
+def _remove_plot(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{path}, the picture of a generation that is to be dropped, cannot be removed "
+            f"({error.strerror}), so nothing was dropped. Check its rights and the disk, then try again"
+        ) from error
+
+
+def delete_collection(store: Store, collection: CollectionRow) -> None:
+    """Delete a collection with everything in it; the caller holds the writer lock.
+
+    Where its files get a grace period, the next compaction of any collection after it removes them.
+    """
+    with store.database.writing() as connection:
+        for folder in (store.segments(collection.id), store.reports(collection.id)):
+            with contextlib.suppress(OSError):
+                os.utime(folder)
+        collections.delete(connection, collection.id)
     _remove_folders_of_the_deleted(store)
-    return CompactReport(before, len(rows), vectors_dropped, dropped, files, freed)
 
 
-def _remove_folders_of_the_deleted(store: Store) -> None:
+def _remove_folders_of_the_deleted(store: Store, grace: float | None = None) -> None:
+    """Remove the folders of collections that were deleted, as far as the system allows."""
     # Folders first: a collection is in the catalogue before it has one.
     folders = sorted(
         folder for kind in ("segments", "reports") for folder in (store.folder / kind).glob("[0-9]*")
@@ -79,20 +189,68 @@ def _remove_folders_of_the_deleted(store: Store) -> None:
         known = {str(id_) for id_ in collections.ids(connection)}
     for folder in folders:
         if folder.name not in known:
-            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                if _old_enough(folder, folder.parent, _grace(store, grace)):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_orphans(store: Store, collection_id: int, rows: list[SegmentRow]) -> tuple[int, int]:
-    """Remove the files that a crash or a merge left behind; how many, and their bytes."""
-    named = {row.sha256 for row in rows}
-    files = freed = 0
-    folder = store.segments(collection_id)
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.stem not in named or path.name.startswith(TEMPORARY_PREFIX):
-            freed += path.stat().st_size
-            path.unlink()
-            files += 1
-    return files, freed
+def superseding(store: Store, rows: Iterable[SegmentRow], collection: CollectionRow) -> None:
+    """Begin the grace period of files that the transaction under way is about to replace."""
+    for row in rows:
+        with contextlib.suppress(OSError):  # not ours to change, or gone: then it counts from its writing
+            os.utime(store.segment(collection.id, row.sha256))
+
+
+def _remove_orphans(store: Store, collection: CollectionRow, grace: float | None = None) -> _Removal:
+    """Remove the files that a crash or a merge left behind, in a transaction that keeps other writers out."""
+    removal = _Removal()
+    with store.database.writing() as connection:
+        named = {row.sha256 for row in generations.segments_of(connection, collection.id)}
+        folder = store.segments(collection.id)
+        try:
+            paths = sorted(folder.iterdir())
+        except FileNotFoundError:
+            return removal
+        except OSError as error:
+            removal.refuse(error)
+            return removal
+        for path in paths:
+            half_written = path.name.startswith(TEMPORARY_PREFIX)
+            if path.stem in named and not half_written:
+                continue
+            try:
+                size = path.stat().st_size
+                if half_written or _old_enough(path, folder, _grace(store, grace)):
+                    path.unlink()
+                    removal.files += 1
+                    removal.bytes += size
+                else:
+                    removal.waiting += 1
+                    removal.waiting_bytes += size
+            except OSError as error:
+                removal.refuse(error)
+    return removal
+
+
+def _grace(store: Store, asked: float | None) -> float:
+    return GRACE[store.database.dialect] if asked is None else asked
+
+
+def _old_enough(path: Path, folder: Path, grace: float) -> bool:
+    """Whether what was replaced has stayed its grace period, by the clock of the file system."""
+    return grace <= 0 or _now(folder) - path.stat().st_mtime >= grace
+
+
+def _now(folder: Path) -> float:
+    """This moment as the file system under the folder sees it: a server's clock may differ from ours."""
+    probe = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    try:
+        probe.touch()
+        moment = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:
+        return time.time()
+    return moment
 
 
 def merge_small(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
@@ -108,9 +266,7 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
         return
     vectors = open_all(store, collection, generation, small)
     _replace(store, collection, generation, small, vectors, np.arange(len(vectors)))
-    with store.database.reading() as connection:
-        named = generations.segments_of(connection, collection.id)
-    remove_orphans(store, collection.id, named)
+    _remove_orphans(store, collection)
 
 
 def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
@@ -136,9 +292,7 @@ def merge_for_index(store: Store, collection: CollectionRow, generation: Generat
             opened = open_all(store, collection, generation, run)
             vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
             _replace(store, collection, generation, run, vectors, np.arange(len(vectors)))
-    with store.database.reading() as connection:
-        named = generations.segments_of(connection, collection.id)
-    remove_orphans(store, collection.id, named)
+    _remove_orphans(store, collection)
 
 
 def _merge(
@@ -182,6 +336,7 @@ def _replace(
         )
         written.append((path, ids))
     with store.database.writing() as connection:
+        superseding(store, rows, collection)
         for row in rows:
             generations.remove_segment(connection, row)
         for path, ids in written:

@@ -10,7 +10,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
-from nearsay.indexer.compaction import merge_for_index
+from nearsay.indexer.compaction import merge_for_index, superseding
 from nearsay.indexer.mapped_pages import give_back, trim
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
 from nearsay.indexer.plans.contract import RecallContract
@@ -231,6 +231,7 @@ def _keep(
             path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
             give_back(serialised)
     with store.database.writing() as connection:
+        superseding(store, state.indexes, collection)
         for row in state.indexes:
             generations.remove_segment(connection, row)
         if path is not None and index is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.durable import replacing
+from nearsay.data.durable import FULL, make_folder, read_refusal, replacing
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
@@ -67,20 +67,26 @@ class Library:
         load_encoder: gives the encoder of a name, instead of `Encoder.load`
         """
         home = Path(folder)
+        try:
+            str(home).encode()
+        except UnicodeEncodeError:
+            raise BadInputError(
+                f"the folder's name {str(home)!a} is not UTF-8, which the catalogue needs. Name another"
+            ) from None
         identity = home / _IDENTITY
-        if not identity.exists() and not create:
+        kept = _identity(identity)
+        if not kept and not create:
             raise BadInputError(
                 f"there is no library in {home}. Make one: nearsay index add COLLECTION FILE --library {home}"
             )
         try:
-            home.mkdir(parents=True, exist_ok=True)
+            make_folder(home)
         except OSError as error:
-            if error.errno == 28:  # ENOSPC
+            if error.errno in FULL:
                 raise DiskFullError(f"no room left to make {home}. Free some space and try again") from error
             raise NearsayError(
                 f"{home} cannot be a library ({error.strerror}). Name another folder"
             ) from error
-        kept = _identity(identity)
         wanted = "sqlite" if database is None else "given"
         if kept.get("database", wanted) != wanted:
             raise BadInputError(
@@ -174,12 +180,15 @@ class Library:
 
 
 def _identity(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
+    """The folder's own id and kind of catalogue; empty if it is no library yet."""
     try:
         kept = json.loads(path.read_text("utf-8"))
         return {"id": str(kept["id"]), "database": str(kept["database"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise read_refusal(path, error) from error
+    except (ValueError, KeyError, TypeError) as error:
         raise CatalogueError(f"{path} cannot be read ({error}). Restore it from a backup") from error
 
 

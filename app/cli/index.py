@@ -269,9 +269,18 @@ def rollback(collection: str, **place: Unpack[Place]) -> None:
 @index.command()
 @click.argument("collection")
 @click.option("--drop-retired", is_flag=True, help="Also forget retired generations: no way back to them.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long a replaced file stays for other machines that may have it open. If left out: 3600 with "
+    "--database, where several machines may share a library, otherwise 0.",
+)
 @json_option
 @library_options
-def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[Place]) -> None:
+def compact(
+    collection: str, drop_retired: bool, grace: float | None, as_json: bool, **place: Unpack[Place]
+) -> None:
     """Merge segments and free the room of what was removed.
 
     \b
@@ -279,7 +288,7 @@ def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[
         nearsay index compact papers
     """
     with open_library(place) as library:
-        report = library.collection(collection).compact(drop_retired=drop_retired)
+        report = library.collection(collection).compact(drop_retired=drop_retired, grace=grace)
     if as_json:
         print_json(report)
         return
@@ -288,9 +297,10 @@ def compact(collection: str, drop_retired: bool, as_json: bool, **place: Unpack[
     )
     click.echo(
         f"{counted(report.segments_before, 'segment')} became {report.segments_after}; {dropped} dropped, "
-        f"{size_words(report.bytes_freed)} freed",
+        f"{size_words(report.bytes_freed + report.catalogue_bytes_freed)} freed",
         err=True,
     )
+    print_notes(report.notes)
 
 
 @index.command()

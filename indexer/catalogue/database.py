@@ -3,37 +3,59 @@
 SQLite runs in write-ahead mode with full synchronisation at commit and takes its write lock when a writing
 transaction begins (BEGIN IMMEDIATE), so no transaction fails half-way for a lock. Errors of the database come
 out as `NearsayError`s that say what to do.
+
+A reader of such a database writes, too: a file that readers share (-shm). Where that cannot be made, on a
+read-only file system, without the right to write or on a full disk, the file is read as one that nobody
+changes (`immutable=1`), as long as no writer left anything in the write-ahead log beside it.
+https://www.sqlite.org/wal.html#read_only_databases
 """
 
 import contextlib
-import json
+import os
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, PendingRollbackError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    NoSuchModuleError,
+    PendingRollbackError,
+)
+from sqlalchemy.pool import ConnectionPoolEntry
 
-from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
+from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
+from nearsay.data.quantity import size_words
 from nearsay.indexer.errors import BusyError, CatalogueError
 from nearsay.indexer.json_text import json_text
 
-__all__ = ["Database"]
+__all__ = ["Database", "Vacuumed"]
 
 BUSY_SECONDS = 60.0
 WRITE_AHEAD_RETRY_SECONDS = 0.01
 _WRITING = "nearsay_writing"
-_LOOKING_SECONDS = 10.0  # the most that is looked for damage before an error that may be its doing is raised
-# What code raises that is given a value which no column holds.
-_FROM_WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_REMEDY = (
-    "Restore it from a backup, or begin a new library and add the documents again; what is damaged, "
-    "nearsay doctor --prove says"
-)
+_UNCHANGING = "nearsay_unchanging"  # a file read as such: its path, its identity, and why
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # for what readers share
+_WORTH_A_VACUUM = 16 << 20  # bytes
+_VACUUMED_UNASKED = 1 << 30  # bytes; 43 MB a second on a busy machine, and writers wait BUSY_SECONDS
+_LITTLE = 1 << 20  # bytes: with less the disk is full
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuumed:
+    """What became of the room that deleted rows took."""
+
+    bytes_freed: int
+    note: str | None = None  # why it is still taken
 
 
 class Database:
@@ -64,8 +86,7 @@ class Database:
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that commits as a whole when the block ends, and not at all when it raises.
 
-        SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already. Of a writer
-        whose transactions are checked it is CatalogueError: alone, it has nobody to be in conflict with.
+        SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already.
         """
         with self._translated(), self.engine.connect() as connection:
             # Writers of one row wait for each other; a writing transaction needs no fixed view.
@@ -83,6 +104,40 @@ class Database:
         with self._translated():
             upgrade(self.engine, create=create)
 
+    def vacuum(self) -> Vacuumed:
+        """Give the disk back what deleted rows took in an SQLite file, where it is a quarter of it or more.
+
+        Readers go on meanwhile; writers wait, for as long as the rest takes to be written twice, so that a
+        file with more than 1 GB left is not done unasked. It takes that much room on the way. Nothing that
+        goes wrong with it is an error: the file is as it was.
+        """
+        if self.dialect != "sqlite":
+            return Vacuumed(0)
+        path = Path(str(self.engine.url.database))
+        with self._translated(), contextlib.closing(self.engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+
+            def pragma(name: str) -> int:
+                return int(cursor.execute(f"PRAGMA {name}").fetchone()[0])
+
+            page, pages, free = pragma("page_size"), pragma("page_count"), pragma("freelist_count")
+            if free * page < _WORTH_A_VACUUM or 4 * free < pages:
+                return Vacuumed(0)
+            unused = f"{size_words(free * page)} of {path} are unused"
+            by_hand = f"Give them back when nobody writes: sqlite3 {path} VACUUM"
+            if (pages - free) * page > _VACUUMED_UNASKED:
+                return Vacuumed(0, f"{unused}. {by_hand}")
+            before = _size(path)
+            try:
+                cursor.execute("VACUUM")
+            except sqlite3.Error as error:
+                return Vacuumed(0, f"{unused}, and stay so for now ({error}). {by_hand}")
+            with contextlib.suppress(sqlite3.Error):  # a reader may be at work: a later one does it
+                cursor.execute("PRAGMA busy_timeout = 1000")
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+            return Vacuumed(max(before - _size(path), 0))
+
     def close(self) -> None:
         """Give the connections back."""
         self.engine.dispose()
@@ -91,43 +146,31 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except IntegrityError as error:
-            if self._check is None:
-                raise
-            raise self._damaged(_said(error.orig)) from error
+        except IntegrityError:
+            raise
+        except UnicodeEncodeError as error:
+            raise BadInputError(
+                f"{ascii(error.object)[:80]} holds half a surrogate pair, which is no character. Remove it"
+            ) from error
         except DBAPIError as error:
-            raise _translate(error, self._shown) from error
-        except sqlite3.Error as error:  # of a cursor that was read without SQLAlchemy
-            raise _translate(error, self._shown) from error
+            raise _translate(error, self.engine.url.render_as_string(hide_password=True)) from error
         except PendingRollbackError as error:  # of tidying up, after what ended the statement before it
             first = _first(error)
             if isinstance(first, DBAPIError):
-                raise _translate(first, self._shown) from first
+                shown = self.engine.url.render_as_string(hide_password=True)
+                raise _translate(first, shown) from first
             if isinstance(first, KeyboardInterrupt):
                 raise first from None
             raise
-        except _FROM_WRONG_VALUES as error:
-            fault = self._fault()
-            if fault is None:
-                raise
-            raise self._damaged(fault) from error
 
-    @property
-    def _shown(self) -> str:
-        return self.engine.url.render_as_string(hide_password=True)
 
-    def _damaged(self, reason: str) -> CatalogueError:
-        return CatalogueError(f"the catalogue {_place(self._shown)} is damaged ({reason}). {_REMEDY}")
-
-    def _fault(self) -> str | None:
-        """What is wrong with the file, as far as it is found within seconds."""
-        from nearsay.indexer.catalogue.integrity import file_fault
-
-        try:
-            with self.engine.connect() as connection:
-                return file_fault(connection, full=True, seconds=_LOOKING_SECONDS)
-        except (DBAPIError, UnicodeDecodeError) as error:  # SQLite names what it cannot read by its bytes
-            return _said(error)
+def _size(path: Path) -> int:
+    """The bytes of an SQLite file and its write-ahead log."""
+    found = 0
+    for part in (path, path.with_name(f"{path.name}-wal")):
+        with contextlib.suppress(OSError):
+            found += part.stat().st_size
+    return found
 
 
 def _first(error: BaseException) -> BaseException:
@@ -152,7 +195,7 @@ def _engine(url: str | sa.URL) -> sa.Engine:
         if parsed.get_backend_name() == "postgresql":
             # A transaction sees one state from beginning to end, as in SQLite.
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
-        engine = sa.create_engine(parsed, json_serializer=_json, json_deserializer=_from_json, **options)
+        engine = sa.create_engine(parsed, json_serializer=_json, **options)
     except (ArgumentError, NoSuchModuleError, ValueError):
         shown = re.sub(r":.*@", "://***@", str(url))  # it may hold a password: the cause names it, too
         raise BadInputError(
@@ -161,19 +204,88 @@ def _engine(url: str | sa.URL) -> sa.Engine:
     except ModuleNotFoundError as error:
         raise MissingExtraError("A PostgreSQL catalogue", "postgres") from error
     if engine.dialect.name == "sqlite":
+        event.listen(engine, "do_connect", _connect_sqlite)
         event.listen(engine, "connect", _on_sqlite_connect)
+        event.listen(engine, "checkout", _on_sqlite_checkout)
+        event.listen(engine, "checkin", _on_sqlite_checkin)
         event.listen(engine, "begin", _on_sqlite_begin)
     return engine
 
 
+def _connect_sqlite(
+    dialect: sa.Dialect,
+    record: ConnectionPoolEntry,
+    arguments: list[Any],
+    options: dict[str, Any],
+) -> Any:  # noqa: ANN401 - the driver's own type
+    """Connect to the file, or to its unchanging content where nothing can be written beside it."""
+    connection: Any = dialect.connect(*arguments, **options)
+    try:
+        connection.isolation_level = None  # transactions begin in _on_sqlite_begin, not inside the driver
+        _begin_write_ahead(connection.cursor())
+    except sqlite3.OperationalError as error:
+        connection.close()
+        path = Path(arguments[0])
+        if not _is_only_readable(path, error) or not _nothing_logged(path):
+            raise
+        still: Any = dialect.connect(f"{path.absolute().as_uri()}?immutable=1", **{**options, "uri": True})
+        record.info[_UNCHANGING] = path, _identity(path), error
+        return still
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_only_readable(path: Path, error: sqlite3.OperationalError) -> bool:
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return False
+    return error.sqlite_errorcode in _NO_ROOM or not _may_be_written(path)
+
+
+def _may_be_written(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _nothing_logged(path: Path) -> bool:
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size == 0
+    except FileNotFoundError:
+        return True
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _on_sqlite_connect(connection: Any, _record: Any) -> None:  # noqa: ANN401 - the driver's own type
-    connection.isolation_level = None  # transactions begin in _on_sqlite_begin, not inside the driver
+    connection.isolation_level = None
     cursor = connection.cursor()
-    _begin_write_ahead(cursor)
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA cache_size = -65536")
     cursor.close()
+
+
+def _on_sqlite_checkout(_connection: Any, record: Any, _proxy: Any) -> None:  # noqa: ANN401
+    """Connect anew if a file that was read as unchanging did change, or may be written by now."""
+    if _UNCHANGING in record.info:
+        path, identity, error = record.info[_UNCHANGING]
+        if error.sqlite_errorcode in _NO_ROOM:  # new for this transaction
+            return
+        try:
+            unchanged = _nothing_logged(path) and _identity(path) == identity and not _may_be_written(path)
+        except OSError:
+            unchanged = False
+        if not unchanged:
+            raise DisconnectionError(f"{path} was changed")
+
+
+def _on_sqlite_checkin(_connection: Any, record: ConnectionPoolEntry) -> None:  # noqa: ANN401
+    """Look for room again at the next transaction."""
+    if _UNCHANGING in record.info and record.info[_UNCHANGING][2].sqlite_errorcode in _NO_ROOM:
+        record.invalidate()
 
 
 def _begin_write_ahead(cursor: sqlite3.Cursor) -> None:
@@ -196,35 +308,75 @@ def _begin_write_ahead(cursor: sqlite3.Cursor) -> None:
 
 def _on_sqlite_begin(connection: sa.Connection) -> None:
     writing = connection.get_execution_options().get(_WRITING, False)
+    if writing and _UNCHANGING in connection.info:
+        cause: sqlite3.OperationalError = connection.info[_UNCHANGING][2]
+        raise DBAPIError.instance("BEGIN IMMEDIATE", None, cause, sqlite3.Error, dialect=connection.dialect)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _said(error: BaseException | None) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def _translate(error: BaseException, url: str) -> NearsayError:
-    error = getattr(error, "orig", None) or error
-    reason = _said(error)
+def _translate(error: DBAPIError, url: str) -> NearsayError:
+    reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
     lowered = reason.lower()
-    if "disk is full" in lowered or "no space left" in lowered or "disk i/o error" in lowered:
+    name = str(getattr(error.orig, "sqlite_errorname", ""))
+    if "disk is full" in lowered or "no space left" in lowered or _lacks_room(name, url):
         return DiskFullError(
             f"the catalogue {_place(url)} could not be written ({reason}); the change was not made. "
             "Free some space and run the same command again"
         )
+    if "disk i/o error" in lowered or "input/output error" in lowered:
+        more = f", {name}" if name else ""
+        return StorageError(
+            f"the catalogue {_place(url)} could not be read or written ({reason}{more}); no change was made. "
+            "Check the disk, and any limit on how large files may grow, then run the same command again"
+        )
+    if "readonly" in lowered or "read-only" in lowered:
+        return CatalogueError(
+            f"the catalogue {_place(url)} may only be read ({reason}); the change was not made. Check the "
+            "rights of the file and its folder, and whether the file system is mounted read-only"
+        )
+    if "unable to open" in lowered:
+        return StorageError(f"the catalogue {_place(url)} cannot be opened ({reason}). {_opening(url)}")
     if "locked" in lowered or "could not serialize" in lowered:
         return BusyError(
             f"the catalogue {_place(url)} is busy with another writer ({reason}). Wait a little and try again"
         )
-    if getattr(error, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB":
+    if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB":
         return CatalogueError(
             f"the words of a collection in {_place(url)} are damaged ({reason}). "
             "See of which, and how to enter them anew: nearsay doctor --prove"
         )
-    if any(said in lowered for said in ("malformed", "not a database", "could not decode")):
-        return CatalogueError(f"the catalogue {_place(url)} is damaged ({reason}). {_REMEDY}")
+    if "malformed" in lowered or "not a database" in lowered:
+        return CatalogueError(
+            f"the catalogue {_place(url)} is damaged ({reason}). Restore it from a backup, or begin a new "
+            "library and add the documents again"
+        )
     return CatalogueError(
         f"the catalogue {_place(url)} refused: {reason}. Check the address, the rights and the free space"
+    )
+
+
+def _lacks_room(name: str, url: str) -> bool:
+    """Whether the file that readers share could not be made for want of room: SQLite does not say."""
+    if name != "SQLITE_IOERR_SHMSIZE":
+        return False
+    try:
+        return shutil.disk_usage(Path(_place(url)).parent).free < _LITTLE
+    except OSError:
+        return False
+
+
+def _opening(url: str) -> str:
+    """What mends a file that SQLite cannot open; it does not say why."""
+    path = Path(_place(url))
+    logged = path.with_name(f"{path.name}-wal")
+    if logged.exists() and not os.access(path.parent, os.W_OK):
+        return (
+            f"Changes wait in {logged.name} that cannot be entered where nothing may be written: open the "
+            "library once where it may be, or copy it there"
+        )
+    return (
+        "Check that its folder is there, the rights of both, and how many files are open (ulimit -n), then "
+        "try again"
     )
 
 
@@ -235,10 +387,3 @@ def _place(url: str) -> str:
 def _json(value: object) -> str:
     """A function of its own: psycopg caches by a function's code, and warns of closures."""
     return json_text(value)
-
-
-def _from_json(text: str | bytes) -> object:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise CatalogueError(f"the catalogue is damaged (a value is no JSON: {error}). {_REMEDY}") from error

@@ -13,8 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.data import durable
-from nearsay.data.durable import TEMPORARY_PREFIX, file_sha256, new_folder, replacing, write_by_hash
-from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.data.durable import (
+    TEMPORARY_PREFIX,
+    file_sha256,
+    make_folder,
+    new_folder,
+    read_refusal,
+    replacing,
+    write_by_hash,
+)
+from nearsay.data.errors import DiskFullError, NearsayError, StorageError
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
 
@@ -174,3 +182,60 @@ def test_files_of_a_new_folder_are_readable_for_whom_the_folder_is(tmp_path: Pat
         os.umask(before)
     for place in ("weights", "inner/weights"):
         assert stat.S_IMODE((tmp_path / "model" / place).stat().st_mode) == 0o640
+
+
+def test_every_folder_that_is_made_is_entered_durably_in_the_one_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synchronised: list[Path] = []
+    monkeypatch.setattr(durable, "synchronise", synchronised.append)
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert synchronised == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert len(synchronised) == 3
+    write_by_hash(tmp_path / "d" / "e", [b"abc"], ".bin")
+    assert synchronised[3:] == [tmp_path, tmp_path / "d", tmp_path / "d" / "e"]
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE])
+def test_a_file_that_cannot_be_read_back_is_a_fault_and_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(durable, "file_sha256", failing(number))
+    with pytest.raises(StorageError) as raised:
+        write_by_hash(tmp_path, [b"abc"], ".bin")
+    assert os.strerror(number) in str(raised.value)
+    assert str(tmp_path / f"{ABC}.bin") in str(raised.value)
+    assert "space" not in str(raised.value)
+    assert names(tmp_path) == []
+
+
+def test_a_whole_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_by_hash(tmp_path, [b"abc"], ".bin")
+    monkeypatch.setattr(durable, "file_sha256", failing(errno.EIO))
+    with pytest.raises(StorageError, match=f"{ABC}.bin"):
+        write_by_hash(tmp_path, [b"abc"], ".bin")
+    assert names(tmp_path) == [f"{ABC}.bin"]
+
+
+def test_a_read_only_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "open", failing(errno.EROFS))
+    with pytest.raises(StorageError, match=r"a\.bin may not be written \(Read-only file system\)"):
+        replacing(tmp_path / "a.bin").__enter__()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "ulimit -n"),
+        (OSError(errno.EACCES, os.strerror(errno.EACCES)), "rights"),
+        (OSError(errno.ESTALE, os.strerror(errno.ESTALE)), "share"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), "disk"),
+        (MemoryError(), "memory"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_the_remedy(error: OSError | MemoryError, said: str) -> None:
+    refusal = read_refusal(Path("/somewhere/a.bin"), error)
+    assert str(refusal).startswith("/somewhere/a.bin cannot be read (")
+    assert said in str(refusal)
+    assert str(refusal).endswith("then try again")

@@ -1,14 +1,19 @@
 """Compaction changes files and no answer."""
 
+import errno
+import os
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
+from nearsay.data.errors import BadInputError, StorageError
 from nearsay.indexer import Collection, Library, compaction
-from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue import collections, database
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import DamagedSegmentError
@@ -269,3 +274,220 @@ def test_many_little_additions_do_not_leave_many_segments(library: Library) -> N
     collection.compact()
     assert [(hit.id, hit.score) for hit in collection.search("aaa b 7", k=100)] == before
     assert all(finding.sound for finding in examine(library, prove=True))
+
+
+# Files that others may have open, and files that the system does not let go
+
+
+def _age(collection: Collection, seconds: float) -> None:
+    """Let what is there have been replaced, or written, so much earlier."""
+    for path in collection.library.store.segments(1).iterdir():
+        before = path.stat().st_mtime - seconds
+        os.utime(path, (before, before))
+
+
+def test_replaced_files_stay_for_the_grace_period(pets: Collection) -> None:
+    _age(pets, 10_000.0)  # written long ago: what counts is when they are replaced
+    before, old = _answer(pets), _files(pets)
+    report = pets.compact(grace=3600)
+    assert (report.segments_after, report.files_removed, report.bytes_freed) == (1, 0, 0)
+    assert report.files_waiting == 5
+    assert report.bytes_waiting > 5 * 4 * 8 * 4
+    assert old < _files(pets)
+    (note,) = report.notes
+    assert note.endswith("nearsay index compact pets --grace 0")
+    assert pets.compact(grace=3600).files_waiting == 5
+    _age(pets, 3601.0)
+    report = pets.compact(grace=3600)
+    assert (report.files_removed, report.files_waiting, report.notes) == (5, 0, ())
+    assert _files(pets) == _segments(pets)
+    assert _answer(pets) == before
+
+
+def test_a_grace_of_zero_frees_the_room_at_once(pets: Collection) -> None:
+    pets.compact(grace=3600)
+    assert pets.compact(grace=0).files_removed == 5
+    assert _files(pets) == _segments(pets)
+
+
+@pytest.mark.parametrize("grace", [-1.0, float("nan"), float("inf")])
+def test_a_grace_that_cannot_be_kept_is_refused(pets: Collection, grace: float) -> None:
+    with pytest.raises(BadInputError, match=str(grace)):
+        pets.compact(grace=grace)
+
+
+def test_the_grace_period_is_an_hour_where_machines_may_share_the_files(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert compaction.GRACE == {"sqlite": 0.0, "postgresql": 3600.0}
+    monkeypatch.setitem(compaction.GRACE, "sqlite", 3600.0)
+    old = _files(pets)
+    assert pets.compact().files_waiting == 5
+    assert old < _files(pets)
+
+
+def test_an_addition_that_merges_keeps_the_grace_period(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(compaction.GRACE, "sqlite", 3600.0)
+    monkeypatch.setattr(compaction, "_MOST_SMALL", 5)
+    _age(pets, 10_000.0)
+    old = _files(pets)
+    pets.add_rows([{"id": "new", "text": "a"}])
+    assert len(_segments(pets)) == 1
+    assert old < _files(pets)
+
+
+def test_the_files_of_a_dropped_generation_keep_the_grace_period(pets: Collection) -> None:
+    pets.compact()
+    pets.rebuild(WordsEncoder("letters", dimension=4))
+    pets.promote()
+    _age(pets, 10_000.0)
+    report = pets.compact(drop_retired=True, grace=3600)
+    assert (report.generations_dropped, report.files_removed, report.files_waiting) == (1, 0, 1)
+
+
+def test_the_grace_period_goes_by_the_clock_of_the_file_system(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction.time, "time", lambda: 4e9)  # this machine's clock is decades ahead
+    assert pets.compact(grace=3600).files_waiting == 5
+
+
+def test_files_of_a_deleted_collection_keep_the_grace_period(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = pets.library.collection("other")
+    other.add_rows([{"id": "d", "text": "a"}])
+    folder = pets.library.store.segments(1)
+    monkeypatch.setitem(compaction.GRACE, "sqlite", 3600.0)
+    os.utime(folder, (0.0, 0.0))
+    pets.delete()
+    assert len(list(folder.iterdir())) == 5
+    other.compact()
+    assert folder.exists()
+    other.compact(grace=0)
+    assert not folder.exists()
+
+
+def _refuse(patch: pytest.MonkeyPatch, step: str, number: int) -> None:
+    real = getattr(Path, step)
+
+    def refused(self: Path, *arguments: object, **options: object) -> object:
+        if self.suffix == ".safetensors" or self.parent.name == "segments":
+            raise OSError(number, os.strerror(number), str(self))
+        return real(self, *arguments, **options)
+
+    patch.setattr(Path, step, refused)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EBUSY, errno.EROFS, errno.ESTALE])
+def test_files_that_cannot_be_removed_do_not_fail_a_compaction(pets: Collection, number: int) -> None:
+    before = _answer(pets)
+    with pytest.MonkeyPatch.context() as patch:
+        _refuse(patch, "unlink", number)
+        report = pets.compact()
+    assert (report.segments_after, report.files_removed, report.files_refused) == (1, 0, 5)
+    (note,) = report.notes
+    assert os.strerror(number) in note
+    assert note.endswith("nearsay index compact pets")
+    assert _answer(pets) == before
+    report = pets.compact()
+    assert (report.files_removed, report.files_refused, report.notes) == (5, 0, ())
+    assert _files(pets) == _segments(pets)
+
+
+def test_a_folder_that_cannot_be_listed_does_not_fail_a_compaction(pets: Collection) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        _refuse(patch, "iterdir", errno.EIO)
+        assert pets.compact().files_refused == 1
+    assert pets.compact().files_removed == 5
+
+
+def test_an_addition_that_merges_does_not_fail_for_files_that_stay(
+    pets: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_MOST_SMALL", 5)
+    with pytest.MonkeyPatch.context() as patch:
+        _refuse(patch, "unlink", errno.EACCES)
+        assert pets.add_rows([{"id": "new", "text": "a"}]).added == 1
+    assert len(_answer(pets)) == 21
+
+
+def test_a_picture_that_cannot_be_removed_keeps_its_generation(pets: Collection) -> None:
+    pets.rebuild(WordsEncoder("letters", dimension=4))
+    pets.promote()
+    drawn = report_plot(pets._store, 1, 1)
+    drawn.mkdir(parents=True)  # a folder is not unlinked
+    with pytest.raises(StorageError, match=str(drawn)):
+        pets.compact(drop_retired=True)
+    assert len(pets.generations()) == 2
+
+
+# The catalogue's own file
+
+
+@pytest.fixture
+def shrunken(pets: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
+    """A collection of which most rows were removed: half of the catalogue's file is unused."""
+    monkeypatch.setattr(database, "_WORTH_A_VACUUM", 1 << 18)
+    pets.add_rows({"id": f"n{n}", "text": f"{n} " + "parrot " * 500} for n in range(300))
+    pets.remove([f"n{n}" for n in range(300)])
+    return pets
+
+
+def _impatient(connection: sqlite3.Connection, *_: object) -> None:
+    connection.execute("PRAGMA busy_timeout = 1")
+
+
+def _catalogue_bytes(pets: Collection) -> int:
+    folder = pets.library.store.folder
+    return sum(
+        path.stat().st_size for path in folder.glob("catalogue.sqlite*") if path.suffix != ".sqlite-shm"
+    )
+
+
+def test_room_that_removed_rows_took_in_the_catalogue_is_given_back(shrunken: Collection) -> None:
+    answer, before = _answer(shrunken), _catalogue_bytes(shrunken)
+    report = shrunken.compact()
+    assert report.catalogue_bytes_freed > 1_000_000
+    assert _catalogue_bytes(shrunken) < before - 1_000_000
+    assert report.notes == ()
+    assert _answer(shrunken) == answer
+    assert shrunken.compact().catalogue_bytes_freed == 0
+    shrunken.add_rows([{"id": "new", "text": "the parrot"}])
+    assert len(_answer(shrunken)) == 21
+    _assert_sound(shrunken.library)
+
+
+def test_a_reader_goes_on_while_the_catalogue_shrinks(
+    shrunken: Collection, open_library: Callable[[], Library]
+) -> None:
+    reader = open_library()
+    with reader.store.database.reading() as connection:
+        before = connection.exec_driver_sql("SELECT count(*) FROM documents").scalar_one()
+        shrunken.compact()
+        assert connection.exec_driver_sql("SELECT count(*) FROM documents").scalar_one() == before
+    assert _answer(reader.collection("pets")) == _answer(shrunken)
+
+
+def test_a_catalogue_that_cannot_be_shrunk_fails_no_compaction(
+    shrunken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sqlite3.connect(shrunken.library.store.folder / "catalogue.sqlite", isolation_level=None)
+    monkeypatch.setattr(database, "_VACUUMED_UNASKED", 0)
+    report = shrunken.compact()
+    assert report.catalogue_bytes_freed == 0
+    (note,) = report.notes
+    assert note.endswith("catalogue.sqlite VACUUM")
+    monkeypatch.undo()
+    monkeypatch.setattr(database, "_WORTH_A_VACUUM", 1 << 18)
+    sa.event.listen(shrunken.library.store.database.engine, "checkout", _impatient)
+    other.execute("BEGIN IMMEDIATE")
+    vacuumed = shrunken.library.store.database.vacuum()
+    other.execute("ROLLBACK")
+    other.close()
+    assert vacuumed.bytes_freed == 0
+    assert vacuumed.note is not None
+    assert "locked" in vacuumed.note
+    assert shrunken.compact().catalogue_bytes_freed > 1_000_000

@@ -15,7 +15,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data import durable
 from nearsay.data.durable import TEMPORARY_PREFIX, replacing
-from nearsay.data.errors import DiskFullError
+from nearsay.data.errors import DiskFullError, StorageError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import database
 from nearsay.indexer.doctor import examine
@@ -29,7 +29,7 @@ import json, resource, sys
 sys.path.insert(0, sys.argv[1])
 from words_encoder import WordsEncoder
 from nearsay.indexer import Library
-from nearsay.data.errors import DiskFullError
+from nearsay.data.errors import DiskFullError, StorageError
 
 words = WordsEncoder(dimension=int(sys.argv[3]))
 with Library.open(sys.argv[2], load_encoder=lambda _: words) as library:
@@ -38,7 +38,7 @@ with Library.open(sys.argv[2], load_encoder=lambda _: words) as library:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[4]), resource.RLIM_INFINITY))
     try:
         pets.add_rows(json.loads(sys.stdin.read()))
-    except DiskFullError as error:
+    except (DiskFullError, StorageError) as error:
         print(error)
     print(sorted(hit.id for hit in pets.search("a cat", k=3)))
 """
@@ -174,8 +174,8 @@ def test_a_real_limit_on_segment_files_is_survived(tmp_path: Path) -> None:
 
 def test_a_real_limit_on_the_catalogue_is_survived(tmp_path: Path) -> None:
     said = _add_limited(tmp_path, 8, limit=10_000)
-    assert "catalogue.sqlite could not be written (" in said[0]
-    assert said[0].endswith("; the change was not made. Free some space and run the same command again")
+    assert "catalogue.sqlite could not be read or written (disk I/O error" in said[0]  # all that SQLite says
+    assert "any limit on how large files may grow" in said[0]
     assert said[1:] == ["['d0', 'd1', 'd2']"]
     _assert_next_run_finishes(tmp_path, 8)
 
@@ -201,7 +201,10 @@ def test_a_catalogue_that_may_not_grow_is_a_full_disk(pets: Collection) -> None:
     ("reason", "error", "says"),
     [
         ("database or disk is full", DiskFullError, "Free some space and run the same command again"),
-        ("disk I/O error", DiskFullError, "Free some space and run the same command again"),
+        ("disk I/O error", StorageError, "Check the disk"),
+        ('could not read blocks 0..1 in file "base/1": Input/output error', StorageError, "Check the disk"),
+        ("unable to open database file", StorageError, "try again"),
+        ("attempt to write a readonly database", CatalogueError, "may only be read"),
         ("could not extend file: No space left on device\nHINT: Check", DiskFullError, "Free some space"),
         ("database is locked", BusyError, "Wait a little and try again"),
         ("database disk image is malformed", CatalogueError, "Restore it from a backup"),
@@ -213,6 +216,8 @@ def test_errors_of_the_database_come_out_as_ours(reason: str, error: type[Except
     raised = sa.exc.OperationalError("INSERT", {}, Exception(reason))
     translated = database._translate(raised, "sqlite:////home/me/catalogue.sqlite")
     assert type(translated) is error
+    assert (error is DiskFullError) == ("Free some space" in str(translated))
+    assert ("malformed" in reason or "not a database" in reason) == ("backup" in str(translated))
     assert "/home/me/catalogue.sqlite" in str(translated)
     assert reason.splitlines()[0] in str(translated)
     assert says in str(translated)

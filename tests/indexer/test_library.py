@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
-from nearsay.indexer.errors import CatalogueError, UnknownCollectionError
+from nearsay.indexer.errors import UnknownCollectionError
 from nearsay.indexer.store import Store
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
@@ -128,7 +128,7 @@ def test_a_folder_in_which_nothing_may_be_written_is_refused(
     folder.mkdir()
     (folder / "catalogue.sqlite").mkdir()  # cannot be opened as a file
     with pytest.raises(
-        CatalogueError, match=r"catalogue\.sqlite refused: unable to open database file\. Check"
+        StorageError, match=r"catalogue\.sqlite cannot be opened \(unable to open database file\)\. Check"
     ):
         Library.open(folder)
     assert not (folder / "library.json").exists()

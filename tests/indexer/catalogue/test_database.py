@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError
+from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.indexer.catalogue import collections, database
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
@@ -24,7 +24,7 @@ def kept(connection: sa.Connection) -> set[str]:
 
 
 def keep(connection: sa.Connection, id_: str) -> None:
-    connection.execute(libraries.insert().values(id=id_, created_at="2026-01-01"))
+    connection.execute(libraries.insert().values(id=id_, created_at=""))
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_what_is_there_twice_is_told_to_the_caller(catalogue: Database) -> None:
     [
         ("database or disk is full", DiskFullError, "Free some space"),
         ("could not extend file: No space left on device\nHINT: …", DiskFullError, "Free some space"),
-        ("disk I/O error", DiskFullError, "Free some space"),
+        ("disk I/O error", StorageError, "Check the disk"),
         ("database is locked", BusyError, "try again"),
         ("could not serialize access due to concurrent update", BusyError, "try again"),
         ("database disk image is malformed", CatalogueError, "Restore it from a backup"),
@@ -191,7 +191,7 @@ def test_each_failure_of_the_database_says_what_to_do(
     ("met", "told"),
     [
         (KeyboardInterrupt(), KeyboardInterrupt),
-        (sqlite3.OperationalError("disk I/O error"), DiskFullError),
+        (sqlite3.OperationalError("disk I/O error"), StorageError),
     ],
 )
 def test_what_ended_a_statement_is_told_though_tidying_up_failed_after_it(
@@ -264,8 +264,10 @@ def test_a_damaged_database_is_named(sqlite: Database, tmp_path: Path) -> None:
     sqlite.close()
 
 
-def test_a_folder_that_is_not_there_is_an_error_of_the_catalogue(tmp_path: Path) -> None:
-    with pytest.raises(CatalogueError, match=r"unable to open database file. Check the address"):
+def test_a_catalogue_in_a_folder_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(
+        StorageError, match=r"unable to open database file\)\. Check that its folder is there"
+    ):
         Database(f"sqlite:///{tmp_path / 'no' / 'catalogue.sqlite'}").migrate(create=True)
 
 
