@@ -26,6 +26,8 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
@@ -68,6 +70,9 @@ def train_sentence_encoder(
     place = choose_device(device)
     source = find_encoder(base)
     refuse_unsafe(source.folder)
+    encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
+    if any(one.objective.kind is ObjectiveKind.SIMCSE for one in sets):
+        require_dropout(encoder, source.name)
     settings: dict[str, JsonValue] = {
         "task": "sentence encoder",
         "base": source.source,
@@ -83,7 +88,6 @@ def train_sentence_encoder(
         watch.report(f"going on with the run in {out}")
     elif lost:
         watch.report(f"the run in {out} ended before its first checkpoint and begins again")
-    encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     measured = MeasuredModel(source, encoder)
     tokenizer = measured.cutting_at(chosen.training_length)
     prepared = prepare_sets(sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report)

@@ -15,9 +15,9 @@ from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.quiet import quiet_libraries
 
-__all__ = ["DenoisingObjective"]
+__all__ = ["DECODER_KINDS", "DenoisingObjective"]
 
-_KINDS: Final = ("bert", "camembert", "roberta", "xlm-roberta")  # transformers can make decoders of these
+DECODER_KINDS: Final = ("bert", "camembert", "roberta", "xlm-roberta")  # transformers can make decoders of these
 _IGNORED: Final = -100  # targets that are no token
 
 
@@ -88,10 +88,10 @@ class DenoisingObjective(SentenceObjective):
 
 def _tied_decoder(base: PreTrainedModel) -> PreTrainedModel:
     kind = base.config.model_type
-    if kind not in _KINDS:
+    if kind not in DECODER_KINDS:
         raise BadInputError(
             f"the objective {ObjectiveKind.TSDAE} cannot make a decoder of a {kind}. "
-            f"Begin with one of {', '.join(_KINDS)}, or take {ObjectiveKind.SIMCSE}"
+            f"Begin with one of {', '.join(DECODER_KINDS)}, or take {ObjectiveKind.SIMCSE}"
         )
     config = copy.deepcopy(base.config)
     config.is_decoder = True

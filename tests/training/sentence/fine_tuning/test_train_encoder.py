@@ -203,6 +203,33 @@ def test_an_encoder_on_another_transformer_than_a_bert_trains_as_it_runs(
     assert losses(out) == [pytest.approx(float(expected.detach()), rel=1e-5)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "remedy"),
+    [
+        ("bert", {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}, "objective tsdae"),
+        ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}, "attention_dropout to 0.1"),
+    ],
+)
+def test_simcse_on_an_encoder_without_dropout_is_refused(
+    kind: str,
+    settings: dict[str, object],
+    remedy: str,
+    scored: SentenceExamples,
+    make_folder_of: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    one = TrainingSet(scored, ObjectiveConfig(ObjectiveKind.SIMCSE))
+    options = SentenceTraining(steps=2, batch=8, precision=Precision.FLOAT32)
+    folder, out = make_folder_of(kind, **settings), tmp_path / "out"
+    with pytest.raises(BadInputError, match=rf"simcse.*{kind} has none.*{remedy}"):
+        train_sentence_encoder([one], out, base=folder, options=options, device="cpu")
+    assert not out.exists()
+    rate = "attention_dropout" if kind == "qwen3" else "attention_probs_dropout_prob"
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {rate: 0.1}), "utf-8")
+    assert train_sentence_encoder([one], out, base=folder, options=options, device="cpu").finished
+
+
 def test_several_sets_take_turns_each_with_its_objective(
     scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
 ) -> None:
