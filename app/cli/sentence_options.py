@@ -60,7 +60,11 @@ _OBJECTIVE = (
     click.option("--concatenation", metavar="LIST", help="What softmax sees, as in u,v,|u-v|"),
     click.option("--symmetric", is_flag=True, help="Ranking: the positive looks for its anchor, too."),
     click.option("--matryoshka", metavar="N,N", help="Train these first dimensions to stand alone."),
-    click.option("--guide", metavar="ENCODER", help="The encoder that guides or teaches."),
+    click.option(
+        "--guide",
+        metavar="ENCODER",
+        help="The encoder that guides or teaches; a teacher reads the first column, and the others learn its vector.",
+    ),
 )
 _STRUCTURE = (
     click.option(

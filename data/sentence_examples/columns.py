@@ -11,7 +11,7 @@ from nearsay.data.fields import ID_NAMES, TEXT_NAMES
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.similarity_pairs import FIRST_NAMES, SCORE_NAMES, SECOND_NAMES
 
-__all__ = ["ExampleColumns", "choose_columns"]
+__all__ = ["ExampleColumns", "choose_columns", "is_negative_name"]
 
 # Names are tried in this order, in any case of letters.
 _LABEL_NAMES: Final = (
@@ -93,6 +93,11 @@ def choose_columns(
             "leave it out, or name two text columns and a kind with labels"
         )
     return ExampleColumns(tuple(texts), found, columns is None, label is None and found is not None)
+
+
+def is_negative_name(name: str) -> bool:
+    """Whether a column's name says that its texts do not belong to the anchor, as negative, neg_1."""
+    return _NEGATIVE.fullmatch(name.lower()) is not None
 
 
 def _guessed_texts(

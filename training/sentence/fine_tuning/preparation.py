@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
-from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.sentence.encoder import Encoder
@@ -18,7 +18,7 @@ from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, column_kinds
+from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, column_kinds, guided_columns
 from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.kind import ObjectiveKind, kind_to_learn_from
@@ -68,6 +68,8 @@ def converted_set(given: TrainingSet) -> TrainingSet:
             "their differences. Take other data or another objective"
         )
     wanted = kind_to_learn_from(objective, examples.kind)
+    if objective is ObjectiveKind.TEACHER and any(map(is_negative_name, examples.columns)):
+        wanted = ExampleKind.TEXTS  # no translations of the first column: each text learns its own vector
     if wanted is not examples.kind:
         examples = _CONVERSIONS[wanted](examples)
     if not len(examples):
@@ -104,7 +106,7 @@ def prepare_sets(
         guide = None
         if one.guide is not None:
             loaded = Encoder.load(one.guide, device=device, precision=options.precision)
-            guide = _guide(one.examples, loaded, report)
+            guide = _guide(one, loaded, report)
         objective = _objective(one, encoder, None if guide is None else guide.dimension, options.seed)
         objectives.append(objective)
         texts.append(
@@ -131,9 +133,11 @@ def prepare_sets(
     return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 
 
-def _guide(examples: SentenceExamples, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:
-    kinds = column_kinds(examples.kind, len(examples.columns))
-    asked = ((row[column], kind) for column, kind in enumerate(kinds) for row in examples.texts)
+def _guide(one: TrainingSet, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:
+    examples, objective = one.examples, one.objective.kind
+    kinds = column_kinds(examples, objective)
+    columns = dict.fromkeys(guided_columns(examples, objective))
+    asked = ((row[column], kinds[column]) for column in columns for row in examples.texts)
 
     def progress(done: int, total: int) -> None:
         report(f"{guide.name} has encoded {done:,} of {total:,} texts of {examples.name}")

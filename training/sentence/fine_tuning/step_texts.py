@@ -16,7 +16,7 @@ from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.word_deletion import deleted_words
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["StepColumns", "StepTexts", "column_kinds"]
+__all__ = ["StepColumns", "StepTexts", "column_kinds", "guided_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class StepColumns:
 
     columns: Sequence[Sequence[NDArray[np.int32]]]  # token numbers of each text of each column
     labels: NDArray[np.int64] | NDArray[np.float32] | None  # (rows,); TSDAE: (rows, tokens)
-    guide: NDArray[np.float32] | None  # (columns x rows, guide dimension)
+    guide: NDArray[np.float32] | None  # (columns x rows, guide dimension), column after column
 
 
 class StepTexts:
@@ -46,7 +46,7 @@ class StepTexts:
         self._examples = examples
         self._objective = objective
         self._tokens = tokens
-        self._kinds = column_kinds(examples.kind, len(examples.columns))
+        self._kinds = column_kinds(examples, objective.kind)
         self._prompts = [prompts[kind] for kind in self._kinds]
         self._guide = guide
         self._pad_id = pad_id
@@ -77,12 +77,28 @@ class StepTexts:
         labels = None if self._labels is None else self._labels[list(rows)]
         guide = None
         if self._guide is not None:
-            asked = [(row[column], kind) for column, kind in enumerate(self._kinds) for row in texts]
+            guided = guided_columns(self._examples, self._objective.kind)
+            asked = [(row[column], self._kinds[column]) for column in guided for row in texts]
             guide = self._guide.of(asked)
         return StepColumns(columns, labels, guide)
 
 
-def column_kinds(kind: ExampleKind, columns: int) -> list[TextKind]:
-    """Say which columns are queries and which passages, for encoders that put another prompt before each."""
-    first = TextKind.QUERY if kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} else TextKind.PASSAGE
-    return [first, *[TextKind.PASSAGE] * (columns - 1)]
+def column_kinds(examples: SentenceExamples, objective: ObjectiveKind) -> list[TextKind]:
+    """Say which columns are queries and which passages, for encoders that put another prompt before each.
+
+    A text and its translations, which a teacher's vector is taught to, are of one kind.
+    """
+    asks = examples.kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} and objective is not ObjectiveKind.TEACHER
+    first = TextKind.QUERY if asks else TextKind.PASSAGE
+    return [first, *[TextKind.PASSAGE] * (len(examples.columns) - 1)]
+
+
+def guided_columns(examples: SentenceExamples, objective: ObjectiveKind) -> list[int]:
+    """Say of which column the guide's vector is taken, for each column.
+
+    A teacher reads the first column, in its own language, and its vector is the target of the translations
+    too; a guide judges every column by its own vector. Reimers & Gurevych 2020, section 2,
+    https://arxiv.org/abs/2004.09813
+    """
+    columns = range(len(examples.columns))
+    return [0 for _ in columns] if objective is ObjectiveKind.TEACHER else list(columns)

@@ -167,6 +167,12 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
     for one in sets:
         examples = one.examples
         watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, objective {one.objective.kind}")
+        if one.objective.kind is ObjectiveKind.TEACHER and len(examples.columns) > 1:
+            first, *others = examples.columns
+            watch.report(
+                f"{examples.name}: {one.guide} encodes the column {first!r}, and {' and '.join(map(repr, others))} "
+                "learn its vectors, too"
+            )
     rows = sum(len(one.examples) for one in sets)
     steps = prepared.task.steps_per_epoch
     watch.report(f"{rows:,} rows in {steps:,} steps an epoch, {prepared.texts:,} different texts")

@@ -17,7 +17,12 @@ from nearsay.training.sentence.quiet import quiet_libraries
 
 __all__ = ["DECODER_KINDS", "DenoisingObjective"]
 
-DECODER_KINDS: Final = ("bert", "camembert", "roberta", "xlm-roberta")  # transformers can make decoders of these
+DECODER_KINDS: Final = (
+    "bert",
+    "camembert",
+    "roberta",
+    "xlm-roberta",
+)  # transformers can make decoders of these
 _IGNORED: Final = -100  # targets that are no token
 
 

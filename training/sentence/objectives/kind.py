@@ -23,7 +23,7 @@ class ObjectiveKind(StrEnum):
     GUIDED = "guided"  # ranking without the texts that a guide holds for false negatives
     SIMCSE = "simcse"  # a text seen twice through dropout is nearest to itself
     TSDAE = "tsdae"  # the vector of a text with words deleted is enough to write the whole text
-    TEACHER = "teacher"  # be near another encoder's vectors (distillation)
+    TEACHER = "teacher"  # be near another encoder's vectors (distillation), across languages too
 
 
 EXAMPLE_KINDS: Final[Mapping[ObjectiveKind, frozenset[ExampleKind]]] = {
@@ -37,7 +37,7 @@ EXAMPLE_KINDS: Final[Mapping[ObjectiveKind, frozenset[ExampleKind]]] = {
     ObjectiveKind.GUIDED: frozenset({ExampleKind.PAIRS, ExampleKind.TUPLES}),
     ObjectiveKind.SIMCSE: frozenset({ExampleKind.TEXTS}),
     ObjectiveKind.TSDAE: frozenset({ExampleKind.TEXTS}),
-    ObjectiveKind.TEACHER: frozenset(ExampleKind),
+    ObjectiveKind.TEACHER: frozenset({ExampleKind.TEXTS, ExampleKind.PAIRS, ExampleKind.TUPLES}),
 }
 
 # What a set of one kind can be turned into without making anything up (see `…sentence_examples.conversion`).
@@ -55,10 +55,13 @@ def kind_to_learn_from(objective: ObjectiveKind, kind: ExampleKind) -> ExampleKi
     """Say which kind a set of `kind` has to be turned into for the objective: its own when that is fine.
 
     NLI becomes triplets for ranking (the entailed and the contradicted hypothesis of a premise), labelled
-    pairs become the pairs that mean the same, and all become single texts for what needs no more. Raises
-    BadInputError, naming the objectives that do fit, when the data do not hold what the objective needs.
+    pairs become the pairs that mean the same, and all become single texts for what needs no more. A teacher
+    takes pairs and tuples for translations; of labelled and scored pairs it teaches each text by itself.
+    Raises BadInputError, naming the objectives that do fit, when the data do not hold what the objective needs.
     """
     wanted = EXAMPLE_KINDS[objective]
+    if objective is ObjectiveKind.TEACHER and kind.is_labelled:
+        return ExampleKind.TEXTS  # what is marked as different must not be given one vector
     for possible in (kind, *_CONVERTED[kind]):
         if possible in wanted:
             return possible

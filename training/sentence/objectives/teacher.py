@@ -14,13 +14,16 @@ __all__ = ["TeacherObjective"]
 class TeacherObjective(SentenceObjective):
     """`loss = mean of 1 - cos(P u, t)` over rows, or of `(P u - t)^2` over rows and dimensions.
 
-    columns: any number of texts, each of equal weight    labels: not looked at    guide: the teacher's t
+    columns: texts, and perhaps their translations, of equal weight    labels: not looked at
+    guide: the teacher's t for each column. In training, t of every column is the teacher's vector of the
+    *first* one, the text in the teacher's language: so the student's vectors of a text and of its translations
+    come to lie at one place, also in languages that the teacher has never learned.
 
     P is a learned linear layer, drawn from torch's generator, when the teacher's vectors have another
     dimension, and nothing otherwise. The cosine, the default, leaves the vectors' length free; the square
     does not.
 
-    Reimers & Gurevych 2020, section 2, https://arxiv.org/abs/2004.09813 (the square)
+    Reimers & Gurevych 2020, section 2, https://arxiv.org/abs/2004.09813 (with the square)
     """
 
     guided = True

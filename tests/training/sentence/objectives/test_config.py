@@ -142,7 +142,9 @@ def test_data_are_turned_into_what_an_objective_learns_from() -> None:
     assert kind_to_learn_from(ObjectiveKind.RANKING, ExampleKind.NLI) is ExampleKind.TUPLES
     assert kind_to_learn_from(ObjectiveKind.RANKING, ExampleKind.LABELLED) is ExampleKind.PAIRS
     assert kind_to_learn_from(ObjectiveKind.TSDAE, ExampleKind.SCORED) is ExampleKind.TEXTS
-    assert kind_to_learn_from(ObjectiveKind.TEACHER, ExampleKind.NLI) is ExampleKind.NLI
+    assert kind_to_learn_from(ObjectiveKind.TEACHER, ExampleKind.PAIRS) is ExampleKind.PAIRS
+    for labelled in (ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED):
+        assert kind_to_learn_from(ObjectiveKind.TEACHER, labelled) is ExampleKind.TEXTS
 
 
 def test_data_that_do_not_fit_are_refused_with_the_objectives_that_do() -> None:
