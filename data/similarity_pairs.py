@@ -1,45 +1,19 @@
 """Pairs of sentences with a person's score of how alike they are."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.row_files import column_named, file_rows
+from nearsay.data.row_files import file_rows
+from nearsay.data.sentence_examples.columns import choose_columns
+from nearsay.data.sentence_examples.kind import ExampleKind
 
-__all__ = ["FIRST_NAMES", "SCORE_NAMES", "SECOND_NAMES", "ScoredPair", "read_scored_pairs"]
+__all__ = ["ScoredPair", "read_scored_pairs"]
 
-SCORE_NAMES: Final = (
-    "score",
-    "similarity",
-    "similarity_score",
-    "similarity score",
-    "relatedness_score",
-    "gold",
-    "label",
-)
-# Tried in this order, in any case of letters; the first and second names of one place belong together.
-FIRST_NAMES: Final = (
-    "sentence1",
-    "sentence_1",
-    "sentence_a",
-    "text1",
-    "text_1",
-    "text_a",
-    "question1",
-    "anchor",
-)
-SECOND_NAMES: Final = (
-    "sentence2",
-    "sentence_2",
-    "sentence_b",
-    "text2",
-    "text_2",
-    "text_b",
-    "question2",
-    "positive",
-)
+_SAMPLE_ROWS = 200  # what the columns are told from
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +25,30 @@ class ScoredPair:
     score: float
 
 
-def read_scored_pairs(path: str | Path) -> list[ScoredPair]:
-    """Read a tsv, csv or jsonl file (or its .gz) with the columns score, sentence1 and sentence2.
+def read_scored_pairs(
+    path: str | Path, *, columns: Sequence[str] | None = None, label: str | None = None
+) -> list[ScoredPair]:
+    """Read a tsv, csv, jsonl (or its .gz) or parquet file of two texts and their score.
 
-    Usual other names of the columns are known (similarity, text_a, ...). BadInputError names the file and
-    line of the first row that cannot be used: an evaluation on part of a file would mislead.
+    columns, label: of the texts and of the score; None: told from their names as in training
+        (`choose_columns`): sentence1, text_a, …; score, similarity, label, …
+    BadInputError names the file and line of the first row that cannot be used: an evaluation on part of a
+    file would mislead.
     """
+    rows = file_rows(path)
+    sample = list(islice(rows, _SAMPLE_ROWS))
+    if not sample:
+        raise BadInputError(
+            f"{path} holds no pairs; give a file with the columns score, sentence1 and sentence2"
+        )
+    chosen = choose_columns(
+        [row for _, row in sample], kind=ExampleKind.SCORED, columns=columns, label=label, path=str(path)
+    )
+    names = chosen.texts
     pairs: list[ScoredPair] = []
-    names: tuple[str, str, str] | None = None
-    for line, row in file_rows(path):
+    for line, row in chain(sample, rows):
         place = f"{path}:{line}"
-        if names is None:
-            names = (
-                column_named(row, FIRST_NAMES, path),
-                column_named(row, SECOND_NAMES, path),
-                column_named(row, SCORE_NAMES, path),
-            )
-        first, second, score = (row.get(name) for name in names)
+        first, second = (row.get(name) for name in names)
         if (
             not isinstance(first, str)
             or not isinstance(second, str)
@@ -77,11 +58,7 @@ def read_scored_pairs(path: str | Path) -> list[ScoredPair]:
             raise BadInputError(
                 f"{place}: {names[0]} or {names[1]} is empty or no text; mend or remove the row"
             )
-        pairs.append(ScoredPair(first, second, _score(score, place)))
-    if not pairs:
-        raise BadInputError(
-            f"{path} holds no pairs; give a file with the columns score, sentence1 and sentence2"
-        )
+        pairs.append(ScoredPair(first, second, _score(row.get(chosen.label or ""), place)))
     return pairs
 
 

@@ -36,19 +36,21 @@ def _train(command: Command) -> Command:
 
 @click.command()
 @_files
+@click.option("--columns", metavar="A,B", help="The fields with the texts; guessed if left out.")
+@click.option("--label", metavar="FIELD", help="The field with the score; guessed if left out.")
 @judging_options
-def sts(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
+def sts(files: tuple[Path, ...], columns: str | None, label: str | None, **judging: Unpack[Judging]) -> None:
     """Correlate similarity with scored sentence pairs.
 
-    FILE: tsv, csv or jsonl with the columns score, sentence1 and sentence2. Spearman's and Pearson's
-    correlation, times 100, of cosine, dot product, Euclidean and Manhattan distance; Spearman of the cosine
-    is the field's figure.
+    FILE: tsv, csv or jsonl with two texts and their score on any scale, as in the columns score, sentence1
+    and sentence2. Spearman's and Pearson's correlation, times 100, of cosine, dot product, Euclidean and
+    Manhattan distance; Spearman of the cosine is the field's figure.
 
     \b
     Example:
         nearsay evaluate sts stsb/test.tsv --encoder all-MiniLM-L6-v2
     """
-    measure("sts", files, judging)
+    measure("sts", files, judging, columns=columns.split(",") if columns else None, label=label)
 
 
 @click.command()

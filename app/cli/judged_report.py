@@ -28,13 +28,15 @@ def measure(
     *,
     split: str = "test",
     train: Path | None = None,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
 ) -> None:
     """Measure the encoder on each place, in order, as judged sets of one kind, and print a row each."""
     from nearsay.training.evaluation.judged.reading import read_judged_set
 
     sets: list[JudgedSet] = []
     for place in places:
-        found = read_judged_set(f"{kind}:{place}", split=split, train=train)
+        found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
         sets.append(found if judging["limit"] is None else found.limited(judging["limit"], judging["seed"]))
         print_notes(sets[-1].notes)
     outcomes = _outcomes(sets, judging)

@@ -9,18 +9,47 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.fields import ID_NAMES, TEXT_NAMES
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.similarity_pairs import FIRST_NAMES, SCORE_NAMES, SECOND_NAMES
 
-__all__ = ["ExampleColumns", "choose_columns", "is_negative_name"]
+__all__ = ["ExampleColumns", "UnknownColumnsError", "choose_columns", "is_negative_name"]
 
 # Names are tried in this order, in any case of letters.
+_SCORE_NAMES: Final = (
+    "score",
+    "similarity",
+    "similarity_score",
+    "similarity score",
+    "relatedness_score",
+    "gold",
+    "label",
+)
+# Tried in this order, in any case of letters; the first and second names of one place belong together.
+_FIRST_NAMES: Final = (
+    "sentence1",
+    "sentence_1",
+    "sentence_a",
+    "text1",
+    "text_1",
+    "text_a",
+    "question1",
+    "anchor",
+)
+_SECOND_NAMES: Final = (
+    "sentence2",
+    "sentence_2",
+    "sentence_b",
+    "text2",
+    "text_2",
+    "text_b",
+    "question2",
+    "positive",
+)
 _LABEL_NAMES: Final = (
-    *("gold_label", *SCORE_NAMES, "is_duplicate", "is_paraphrase", "quality", "labels", "target"),
+    *("gold_label", *_SCORE_NAMES, "is_duplicate", "is_paraphrase", "quality", "labels", "target"),
     *("relation", "entailment_label", "entailment_judgment"),
 )
 _PAIR_NAMES: Final = (
     ("premise", "hypothesis"),
-    *zip(FIRST_NAMES, SECOND_NAMES, strict=True),
+    *zip(_FIRST_NAMES, _SECOND_NAMES, strict=True),
     *(("query", other) for other in ("positive", "pos", "passage", "document", "answer", "response")),
     *(("question", other) for other in ("positive", "pos", "passage", "answer", "duplicate", "sentence")),
     *(("title", other) for other in ("abstract", "text", "body")),
@@ -36,6 +65,10 @@ _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a se
 _NAMES_SHOWN: Final = 12
 _VALUES_SHOWN: Final = 4
 _FEW_WORDS: Final = 3  # different words that a column of labels has at most
+
+
+class UnknownColumnsError(BadInputError):
+    """Which columns are the texts or the label cannot be told; the caller has to name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +113,13 @@ def choose_columns(
             f"{_wanted_columns(kind)}, or another kind. Its columns are {listed}"
         )
     wants_label = len(texts) == 2 if kind is None else kind.is_labelled
-    found = label or (_guessed_label(names, texts) if wants_label else None)
+    found = label or (_guessed_label(names, texts, kind) if wants_label else None)
     if found is None and kind is None and wants_label:
         _refuse_unused_labels(sample, [name for name in names if name not in texts], path)
     if found is None and kind is not None and kind.is_labelled:
-        raise BadInputError(
-            f"{path}: which column is the label cannot be told; its columns are {listed}. Name the label"
+        raise UnknownColumnsError(
+            f"{path}: which column is the label cannot be told; its columns are {listed}. Name the label: "
+            f"--label {_example([name for name in names if name not in texts][:1] or names)}"
         )
     if label is not None and not wants_label:
         raise BadInputError(
@@ -129,7 +163,7 @@ def _guessed_texts(
     ]
     wanted = {1, 2} if kind is None else {1} if kind is ExampleKind.TEXTS else {2}
     if len(others) not in wanted:
-        raise BadInputError(
+        raise UnknownColumnsError(
             f"{path}: which columns are the texts cannot be told; its columns are {_listed(names)}. Name "
             f"{'them' if kind is None else _wanted_columns(kind)}: --columns {_example(others or names)}"
         )
@@ -151,9 +185,10 @@ def _negatives(lower: Mapping[str, str]) -> list[str]:
     return [name for _, name in sorted((int(match[1] or 0), name) for match, name in found)]
 
 
-def _guessed_label(names: Sequence[str], texts: Sequence[str]) -> str | None:
+def _guessed_label(names: Sequence[str], texts: Sequence[str], kind: ExampleKind | None) -> str | None:
     lower = {name.lower(): name for name in reversed(names) if name not in texts}
-    return next((lower[name] for name in _LABEL_NAMES if name in lower), None)
+    wanted = (*_SCORE_NAMES, *_LABEL_NAMES) if kind is ExampleKind.SCORED else _LABEL_NAMES
+    return next((lower[name] for name in wanted if name in lower), None)
 
 
 def _refuse_unused_labels(sample: Sequence[Mapping[str, object]], names: Sequence[str], path: str) -> None:

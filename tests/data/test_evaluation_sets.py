@@ -21,12 +21,21 @@ PAIR = [ScoredPair("a", "b", 4.5)]
         ("a.csv", "text1;text2;similarity\na;b;4.5\n"),
         ("a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": 4.5}\n'),
         ("a.jsonl.gz", '\n{"sentence_1": "a", "sentence_2": "b", "label": "4.5"}\n'),
+        ("a.tsv", "gold_label\tscore\tpremise\thypothesis\nneutral\t4.5\ta\tb\n"),  # not the words
+        ("a.tsv", "first\tsecond\tgold\na\tb\t4.5\n"),
     ],
 )
 def test_scored_pairs_are_read_by_their_header(
     write: Callable[[str, str | bytes], str], name: str, content: str
 ) -> None:
     assert read_scored_pairs(write(name, content)) == PAIR
+
+
+def test_columns_of_scored_pairs_may_be_named(write: Callable[[str, str | bytes], str]) -> None:
+    name = write("a.tsv", "score\tleft\tright\tnote\trating\n9\ta\tb\tc\t4.5\n")
+    assert read_scored_pairs(name, columns=("left", "right"), label="rating") == PAIR
+    with pytest.raises(BadInputError, match="no column 'lift'; its columns are 'score', 'left', 'right'"):
+        read_scored_pairs(name, columns=("lift", "right"))
 
 
 def test_quotes_in_tsv_pairs_are_characters(write: Callable[[str, str | bytes], str]) -> None:
@@ -48,9 +57,10 @@ def test_quotes_in_tsv_pairs_are_characters(write: Callable[[str, str | bytes], 
         ("a.tsv", "score\tsentence1\tsentence2\n", r"a\.tsv holds no pairs"),
         (
             "a.tsv",
-            "score\tfirst\tsecond\n1\ta\tb\n",
-            r"no column 'sentence1'; its columns are score, first, second",
+            "score\tfirst\tsecond\tthird\n1\ta\tb\tc\n",
+            "columns are 'score', 'first', 'second', 'third'",
         ),
+        ("a.tsv", "alike\tsentence1\tsentence2\n1\ta\tb\n", "label.*columns are 'alike'.*--label alike"),
         ("a.tsv", b"score\tsentence1\tsentence2\n1\t\xff\tb\n", r"a\.tsv:2: byte 3 of the line is not utf-8"),
         ("a.jsonl", "bad\n", r"a\.jsonl:1: not JSON"),
         ("a.jsonl", '{"sentence1": "a", "sentence2": 5, "score": 1}', r"a\.jsonl:1: sentence1 or sentence2"),

@@ -29,6 +29,8 @@ class Layout:
     kind: EvaluationKind
     path: Path  # the folder of a judged corpus, else the file
     train: Path | None = None  # what a linear layer learns from, where the kind needs it
+    texts: tuple[str, ...] | None = None  # of STS: the columns of both texts; None: told from their names
+    score: str | None = None  # of STS: the column of the score; None: told from its name
 
 
 def is_corpus_folder(folder: Path) -> bool:

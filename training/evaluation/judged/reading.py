@@ -1,6 +1,6 @@
 """Reading judged sets from files and folders."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.retrieval_set import read_retrieval_set
+from nearsay.data.sentence_examples.columns import UnknownColumnsError
 from nearsay.data.similarity_pairs import read_scored_pairs
 from nearsay.training.evaluation.judged.candidates import read_candidates
 from nearsay.training.evaluation.judged.classification import ClassificationSet
@@ -36,23 +37,39 @@ _NEEDS_TRAINING: Final = frozenset({EvaluationKind.NLI, EvaluationKind.CLASSIFIC
 
 
 def read_judged_set(
-    spec: str | Path, *, split: str = "test", train: str | Path | None = None, name: str | None = None
+    spec: str | Path,
+    *,
+    split: str = "test",
+    train: str | Path | None = None,
+    name: str | None = None,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
 ) -> JudgedSet:
     """Read a judged set.
 
     spec:  a file or folder, perhaps after its kind and a colon: `sts:stsb/test.tsv`, `stsb/test.tsv`, `stsb`;
-           a kind that is not told is guessed from the columns and the folder's files
+           a kind that is not told is guessed from the columns and the folder's files. Behind a file of scored
+           pairs its columns may stand, both texts and then the score: `sts:dev.tsv:left,right,rating`
     split: of a judged corpus, which judgements (`qrels/test.tsv`); of another folder, which file (`test.tsv`)
     train: what the linear layer of NLI and CLASSIFICATION learns from; None: the file beside
     name:  None: the folder's, or the file's
+    columns, label: of scored pairs, as `read_scored_pairs` takes them
     Raises BadInputError for what is not there, cannot be told or cannot be read.
     """
     kind, path = _parsed(spec)
     if not path.exists():
-        raise BadInputError(f"{path} does not exist. Check the name")
-    layout = _layout(path, kind, split)
+        path, named = _named_columns(path)
+        kind = kind or EvaluationKind.STS
+        columns, label = columns or named[:2], label or (named[2] if len(named) > 2 else None)
+    if (columns or label) and kind not in {None, EvaluationKind.STS}:
+        raise BadInputError(
+            f"columns are named for {path}, which is a set of the kind {kind}; only scored pairs (sts) take "
+            "them. Leave them out, or rename the file's columns"
+        )
+    layout = _layout(path, EvaluationKind.STS if columns or label else kind, split)
+    layout = replace(layout, texts=None if columns is None else tuple(columns), score=label)
     if train is not None:
-        layout = Layout(layout.kind, layout.path, Path(train))
+        layout = replace(layout, train=Path(train))
     return read_layout(layout, split=split, name=name)
 
 
@@ -65,12 +82,27 @@ def _parsed(spec: str | Path) -> tuple[EvaluationKind | None, Path]:
     before, colon, after = str(spec).partition(":")
     if isinstance(spec, str) and colon and before in set(EvaluationKind):
         return EvaluationKind(before), Path(after)
-    if isinstance(spec, str) and before.isidentifier() and after and not Path(spec).exists():
+    is_word = isinstance(spec, str) and before.isidentifier() and after
+    if is_word and not Path(spec).exists() and not Path(before).exists():
         raise BadInputError(
             f"there is no file {spec}, and {before!r} is no kind of judged set. Say one of "
             f"{', '.join(EvaluationKind)} before the colon"
         )
     return None, Path(spec)
+
+
+def _named_columns(spec: Path) -> tuple[Path, list[str]]:
+    """Part a file from the two or three columns behind it; BadInputError when there is no such file."""
+    file, colon, named = str(spec).rpartition(":")
+    names = named.split(",")
+    if not colon or not Path(file).is_file():
+        raise BadInputError(f"{spec} does not exist. Check the name")
+    if len(names) not in {2, 3} or not all(names):
+        raise BadInputError(
+            f"{named!r} behind {file} names no columns. Give both texts and the score, as in "
+            f"sts:{file}:sentence1,sentence2,score"
+        )
+    return Path(file), names
 
 
 def _layout(path: Path, kind: EvaluationKind | None, split: str) -> Layout:
@@ -108,7 +140,13 @@ def _name(path: Path) -> str:
 
 def _sts(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
-    return StsSet(name, tuple(read_scored_pairs(layout.path)))
+    try:
+        pairs = read_scored_pairs(layout.path, columns=layout.texts, label=layout.score)
+    except UnknownColumnsError as error:
+        raise BadInputError(
+            f"{error}, or name texts and score behind the file, as in sts:{layout.path}:left,right,score"
+        ) from error
+    return StsSet(name, tuple(pairs))
 
 
 def _pairs(layout: Layout, split: str, name: str) -> JudgedSet:

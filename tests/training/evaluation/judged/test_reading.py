@@ -9,6 +9,7 @@ from nearsay.training.evaluation.judged.layout import train_file
 from nearsay.training.evaluation.judged.nli import NliSet
 from nearsay.training.evaluation.judged.recognition import kind_of_rows
 from nearsay.training.evaluation.judged.reranking import RerankingSet
+from nearsay.training.evaluation.judged.scored_pairs import StsSet
 from nearsay.training.evaluation.judged.suite import find_suite
 from nearsay.training.evaluation.judged.triplets import TripletSet
 
@@ -278,3 +279,38 @@ def test_sets_without_a_split_in_their_name_stand_beside_those_with_one(tmp_path
     suite = find_suite(tmp_path)
     assert [each.name for each in suite.sets] == ["others", "sts_test", "triplets"]
     assert any("strange.tsv is not taken" in note for note in suite.notes)
+
+
+SCORED = "score\tleft\tright\tnote\trating\n9\ta cat\ta pet\tx\t4.5\n8\ta cat\train\tx\t1\n"
+
+
+@pytest.mark.parametrize("spec", ["sts:{}:left,right,rating", "{}:left,right,rating"])
+def test_the_columns_of_scored_pairs_may_stand_behind_their_file(spec: str, tmp_path: Path) -> None:
+    file = tmp_path / "dev.tsv"
+    file.write_text(SCORED, "utf-8")
+    judged = read_judged_set(spec.format(file))
+    assert isinstance(judged, StsSet)
+    assert [(pair.sentence1, pair.sentence2, pair.score) for pair in judged.pairs] == [
+        ("a cat", "a pet", 4.5),
+        ("a cat", "rain", 1.0),
+    ]
+    assert read_judged_set(f"sts:{file}:left,right").pairs[0].score == 9  # the score is told from its name
+    named = read_judged_set(file, columns=("left", "right"), label="rating")
+    assert named.pairs == judged.pairs
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("sts:{}", r"columns are 'score', 'left'.*sts:.*dev.tsv:left,right,score"),
+        ("sts:{}:left,wrong", "no column 'wrong'; its columns are 'score', 'left'"),
+        ("sts:{}:left", "'left' behind .* names no columns"),
+        ("pairs:{}:left,right", "kind pairs; only scored pairs"),
+        ("sts:{}x:left,right", "does not exist"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(spec: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "dev.tsv"
+    file.write_text(SCORED, "utf-8")
+    with pytest.raises(BadInputError, match=said):
+        read_judged_set(spec.format(file))
