@@ -42,7 +42,9 @@ _DATA = (
     click.option("--label", metavar="FIELD", help="The field with label or score; guessed if left out."),
     click.option("--rows", type=int, help="So many rows of each file, drawn by chance."),
     click.option(
-        "--dev", metavar="SET", help="Measured while it trains, as in sts:dev.tsv; the best is kept."
+        "--dev",
+        metavar="SET",
+        help="Measured while it trains, as in sts:dev.tsv or sts:dev.tsv:left,right,score; the best is kept.",
     ),
     click.option(
         "--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated."
@@ -63,7 +65,7 @@ _OBJECTIVE = (
     click.option(
         "--guide",
         metavar="ENCODER",
-        help="The encoder that guides or teaches; a teacher reads the first column, and the others learn its vector.",
+        help="The encoder that guides or teaches; a teacher reads the first column, for the others too.",
     ),
 )
 _STRUCTURE = (
@@ -76,7 +78,7 @@ _STRUCTURE = (
     click.option("--length", type=int, help="Most tokens of a text; as the base has it."),
 )
 _TRAINING = (
-    click.option("--epochs", type=float, help="Times each row is learned from.  [default: 1]"),
+    click.option("--epochs", type=float, help="Times each row is learned from.  [default: by the rows]"),
     click.option("--steps", type=int, help="Train for so many steps instead."),
     click.option("--minutes", type=float, help="Train for so many minutes instead."),
     click.option("--batch", type=int, help="Rows of a step.  [default: 32]"),

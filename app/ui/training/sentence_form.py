@@ -80,7 +80,6 @@ def _base(visit: Visit) -> dict[str, Any]:
 
 
 def _length() -> dict[str, Any]:
-    defaults = SentenceTraining()
     columns = st.columns(2)
     with columns[0]:
         unit = st.radio(
@@ -94,14 +93,17 @@ def _length() -> dict[str, Any]:
         amount = st.number_input(
             "How many",
             min_value=0.1,
-            value=defaults.epochs,
+            value=None,
+            placeholder="by the number of rows",
             step=1.0,
             format="%g",
             key="sen_amount",
-            help="Times, steps or minutes, as chosen beside.",
+            help="Times, steps or minutes, as chosen beside. Left out, the number of rows decides.",
         )
+    if amount is None:
+        return {}
     if unit == _EPOCHS:
-        return {"epochs": None if amount == defaults.epochs else float(amount)}
+        return {"epochs": float(amount)}
     return {"steps": max(round(amount), 1)} if unit == _STEPS else {"minutes": float(amount)}
 
 

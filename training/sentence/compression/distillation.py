@@ -67,7 +67,7 @@ def distil(
         [TrainingSet(as_texts(one), objective, guide=teacher) for one in texts],
         out,
         base=start or student or teacher,
-        options=options,
+        options=options or SentenceTraining(epochs=1.0),
         dev=dev,
         tests=tests,
         device=device,

@@ -8,7 +8,10 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.sentence.precision import Precision
 
-__all__ = ["SentenceTraining"]
+__all__ = ["SentenceTraining", "usual_epochs"]
+
+_ROWS_LEARNED_FROM = 160  # in sum over the epochs, at least
+_MOST_EPOCHS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class SentenceTraining:
     Reimers & Gurevych 2019, sections 3.1 and 4.2, https://arxiv.org/abs/1908.10084
     """
 
-    epochs: float = 1.0  # times that each row is learned from
+    epochs: float | None = None  # times that each row is learned from; None: as `usual_epochs` says
     steps: int | None = None  # instead of epochs
     minutes: float | None = None  # instead of epochs: time of training, evaluation left out
     batch: int = 32  # rows of a step
@@ -71,8 +74,13 @@ class SentenceTraining:
             if value is not None
         }
         if self.steps is not None or self.minutes is not None:
-            told.pop("epochs")
+            told.pop("epochs", None)
         return told
+
+
+def usual_epochs(examples: int) -> int:
+    """Choose how often to learn from so many rows: often from a few, once from many."""
+    return min(max(round(_ROWS_LEARNED_FROM / max(examples, 1)), 1), _MOST_EPOCHS)
 
 
 def _is_number(value: object) -> bool:

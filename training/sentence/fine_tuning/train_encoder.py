@@ -7,8 +7,9 @@ from pathlib import Path
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.sentence_examples.leaks import without_leaks
+from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
 from nearsay.training.run.metrics_log import read_metrics
@@ -22,7 +23,7 @@ from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, chang
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged, told_sets
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
@@ -30,9 +31,12 @@ from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.tokens import shortened
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["train_sentence_encoder"]
+
+_SHOWN = 40  # characters of a text of a row that is shown
 
 
 def train_sentence_encoder(
@@ -66,13 +70,16 @@ def train_sentence_encoder(
             "patience counts evaluations of a dev set, and there is none. Name one with --dev, or leave "
             "--patience out"
         )
-    sets = [converted_set(_without_leaks(one, [*tests, *([dev] if dev else [])], watch)) for one in sets]
+    held_out = [*tests, *([dev] if dev else [])]
+    sets = [converted_set(one) for one in _without_all_leaks(sets, held_out, watch)]
     place = choose_device(device)
     source = find_encoder(base)
     refuse_unsafe(source.folder)
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     if any(one.objective.kind is ObjectiveKind.SIMCSE for one in sets):
         require_dropout(encoder, source.name)
+    run = RunFolder(out)
+    chosen = _with_epochs(chosen, sets, run, watch)
     settings: dict[str, JsonValue] = {
         "task": "sentence encoder",
         "base": source.source,
@@ -82,7 +89,6 @@ def train_sentence_encoder(
         "dev": None if dev is None else told_judged(dev),
         **chosen.to_json(),
     }
-    run = RunFolder(out)
     lost = run.metrics.is_file() and not run.has_checkpoint
     if run.begin(settings):
         watch.report(f"going on with the run in {out}")
@@ -131,27 +137,71 @@ def train_sentence_encoder(
     return result
 
 
-def _without_leaks(one: TrainingSet, held_out: Sequence[JudgedSet], watch: Watch) -> TrainingSet:
-    """Leave out the rows that the encoder is to be measured on, and say how many they are."""
+def _without_all_leaks(
+    sets: Sequence[TrainingSet], held_out: Sequence[JudgedSet], watch: Watch
+) -> list[TrainingSet]:
+    """Leave out the rows that the encoder is to be measured on, and say how many and of which sets they are.
+
+    A set of which nothing is left is left out whole; BadInputError when that is all there is.
+    """
     if not held_out:
-        return one
-    kept, leaked = without_leaks(one.examples, chain.from_iterable(judged.held_out() for judged in held_out))
-    names = ", ".join(dict.fromkeys(judged.name for judged in held_out))
-    if leaked and one.examples.kind is ExampleKind.TEXTS:
-        watch.report(
-            f"{leaked:,} of {len(one.examples):,} texts of {one.examples.name} are also in {names}; "
-            "a text alone tells no judgement, so they stay"
+        return list(sets)
+    kept: list[TrainingSet] = []
+    emptied: list[str] = []
+    for one in sets:
+        others, leaked = without_leaks(
+            one.examples, chain.from_iterable(judged.held_out() for judged in held_out)
         )
-        return one
-    if leaked == len(one.examples):
+        if not leaked:
+            kept.append(one)
+            continue
+        rows = counted(len(one.examples), "row")
+        found = f"{leaked:,} of {rows} of {one.examples.name} {_leaks(one, held_out)}"
+        if one.examples.kind is ExampleKind.TEXTS:
+            watch.report(f"{found}; a text alone tells no judgement, so they stay")
+            kept.append(one)
+        elif len(others):
+            watch.report(f"{found}: left out")
+            kept.append(dataclasses.replace(one, examples=others))
+        else:
+            watch.report(f"{found}: left out, and nothing is left of it")
+            emptied.append(found)
+    if not kept:
         raise BadInputError(
-            f"every row of {one.examples.name} is also in {names}. Measure on texts that are not trained on"
+            f"every row gives an evaluation away: {'; '.join(emptied)}. Train on other rows, or measure on a "
+            "set that does not hold them"
         )
-    if leaked:
-        watch.report(
-            f"{leaked:,} of {len(one.examples):,} rows of {one.examples.name} are also in {names}: left out"
-        )
-    return dataclasses.replace(one, examples=kept)
+    return kept
+
+
+def _leaks(one: TrainingSet, held_out: Sequence[JudgedSet]) -> str:
+    """Say in which of the sets the leaking rows are: how many in each, and the first."""
+    examples = one.examples
+    report = find_leaks(examples, chain.from_iterable(judged.held_out() for judged in held_out))
+    leaking = examples.select(report.leaking)
+    parts = []
+    for judged in held_out:
+        if rows := find_leaks(leaking, judged.held_out()).leaking:
+            first = " + ".join(shortened(text, _SHOWN) for text in leaking.texts[rows[0]])
+            parts.append(f"{judged.name} ({len(rows):,}, such as {first})")
+    return f"are also in {' and '.join(dict.fromkeys(parts))}"
+
+
+def _with_epochs(
+    options: SentenceTraining, sets: Sequence[TrainingSet], run: RunFolder, watch: Watch
+) -> SentenceTraining:
+    """Settle the number of epochs, if nothing says how long to train: of the run there, else by the rows."""
+    if options.epochs is not None or options.steps is not None or options.minutes is not None:
+        return options
+    if run.has_checkpoint and isinstance(begun := run.config().get("epochs"), int | float):
+        return dataclasses.replace(options, epochs=float(begun))
+    examples = sum(len(one.examples) for one in sets)
+    epochs = usual_epochs(examples)
+    watch.report(
+        f"{counted(examples, 'example')}, so {counted(epochs, 'epoch')}: few rows are learned from several "
+        "times; another number of epochs may be given"
+    )
+    return dataclasses.replace(options, epochs=float(epochs))
 
 
 def _base_dev(run: RunFolder) -> dict[str, float]:
@@ -168,10 +218,9 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
         examples = one.examples
         watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, objective {one.objective.kind}")
         if one.objective.kind is ObjectiveKind.TEACHER and len(examples.columns) > 1:
-            first, *others = examples.columns
+            first, *others = map(repr, examples.columns)
             watch.report(
-                f"{examples.name}: {one.guide} encodes the column {first!r}, and {' and '.join(map(repr, others))} "
-                "learn its vectors, too"
+                f"{examples.name}: {one.guide} encodes {first}, and {' and '.join(others)} learn its vectors"
             )
     rows = sum(len(one.examples) for one in sets)
     steps = prepared.task.steps_per_epoch
@@ -185,7 +234,7 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
 def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
     steps = options.steps
     if steps is None and options.minutes is None:
-        steps = max(round(options.epochs * steps_per_epoch), 1)
+        steps = max(round((options.epochs or 1.0) * steps_per_epoch), 1)
     return Optimisation(
         steps=steps,
         minutes=options.minutes,

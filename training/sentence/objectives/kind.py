@@ -57,7 +57,7 @@ def kind_to_learn_from(objective: ObjectiveKind, kind: ExampleKind) -> ExampleKi
     NLI becomes triplets for ranking (the entailed and the contradicted hypothesis of a premise), labelled
     pairs become the pairs that mean the same, and all become single texts for what needs no more. A teacher
     takes pairs and tuples for translations; of labelled and scored pairs it teaches each text by itself.
-    Raises BadInputError, naming the objectives that do fit, when the data do not hold what the objective needs.
+    Raises BadInputError, naming the objectives that fit, when the data do not hold what the objective needs.
     """
     wanted = EXAMPLE_KINDS[objective]
     if objective is ObjectiveKind.TEACHER and kind.is_labelled:

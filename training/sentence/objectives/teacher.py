@@ -16,8 +16,8 @@ class TeacherObjective(SentenceObjective):
 
     columns: texts, and perhaps their translations, of equal weight    labels: not looked at
     guide: the teacher's t for each column. In training, t of every column is the teacher's vector of the
-    *first* one, the text in the teacher's language: so the student's vectors of a text and of its translations
-    come to lie at one place, also in languages that the teacher has never learned.
+    *first* one, the text in the teacher's language: the student learns to give a text and its translations
+    one vector, also in languages that the teacher has never learned.
 
     P is a learned linear layer, drawn from torch's generator, when the teacher's vectors have another
     dimension, and nothing otherwise. The cosine, the default, leaves the vectors' length free; the square

@@ -19,7 +19,7 @@ from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
@@ -126,9 +126,99 @@ def test_rows_that_give_the_test_away_are_left_out_and_counted(
         device="cpu",
         watch=Watch(report=said.append),
     )
-    assert any("of 32 rows of animals are also in test" in note and "left out" in note for note in said)
+    assert any("of 32 rows of animals are also in " in note and "left out" in note for note in said)
     config = json.loads((tmp_path / "out" / "run" / "config.json").read_text("utf-8"))
     assert config["sets"][0]["rows"] < 32 - 8
+
+
+def judged_rows(file: Path, rows: Sequence[tuple[str, str]]) -> Path:
+    lines = [f"{number % 5}\t{a}\t{b}" for number, (a, b) in enumerate(rows)]
+    file.write_text("score\tsentence1\tsentence2\n" + "\n".join(lines) + "\n", "utf-8")
+    return file
+
+
+def test_only_sets_with_leaks_are_named_each_with_its_count_and_an_example(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+) -> None:
+    rows = [(a, b) for a, b in scored.texts]
+    first = judged_rows(tmp_path / "first.tsv", rows[:3])
+    clean = judged_rows(tmp_path / "clean.tsv", [("q w", "e r"), ("t y", "u i")])
+    second = judged_rows(tmp_path / "second.tsv", rows[2:7])
+    said: list[str] = []
+    train_sentence_encoder(
+        [cosent(scored)],
+        tmp_path / "out",
+        base=tiny_folder,
+        options=SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32),
+        tests=[read_judged_set(f"sts:{file}") for file in (first, clean, second)],
+        device="cpu",
+        watch=Watch(report=said.append),
+    )
+    (note,) = [note for note in said if "left out" in note]
+    assert note.startswith("7 of 32 rows of animals")
+    assert f"first (3, such as {rows[0][0]!r} + {rows[0][1]!r})" in note
+    assert f"second (5, such as {rows[2][0]!r} + {rows[2][1]!r})" in note
+    assert "clean" not in note
+
+
+def test_a_set_that_leaks_whole_is_left_out_and_the_others_are_trained_on(
+    scored: SentenceExamples, examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+) -> None:
+    pairs = examples_of(ExampleKind.PAIRS, [("q w", "e r"), ("t y", "u i")])
+    leaking = TrainingSet(pairs, ObjectiveConfig(ObjectiveKind.RANKING))
+    test = read_judged_set(f"sts:{judged_rows(tmp_path / 'test.tsv', pairs.texts)}")  # type: ignore[arg-type]
+    said: list[str] = []
+
+    def trained(sets: list[TrainingSet], out: Path) -> None:
+        train_sentence_encoder(
+            sets,
+            out,
+            base=tiny_folder,
+            options=SentenceTraining(steps=1, batch=8, precision=Precision.FLOAT32),
+            tests=[test],
+            device="cpu",
+            watch=Watch(report=said.append),
+        )
+
+    trained([leaking, cosent(scored)], tmp_path / "out")
+    config = json.loads((tmp_path / "out" / "run" / "config.json").read_text("utf-8"))
+    assert [one["name"] for one in config["sets"]] == ["animals"]
+    assert any("2 of 2 rows of pairs rows" in note and "nothing is left" in note for note in said)
+    with pytest.raises(BadInputError, match=r"2 of 2 rows of pairs rows are also in .*/test \(2.*other rows"):
+        trained([leaking], tmp_path / "none")
+
+
+@pytest.mark.parametrize(("rows", "epochs"), [(1, 8), (20, 8), (50, 3), (200, 1), (100_000, 1)])
+def test_few_rows_are_learned_from_several_times(rows: int, epochs: int) -> None:
+    assert usual_epochs(rows) == epochs
+
+
+def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
+    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+) -> None:
+    few = scored.select(range(16))
+    said: list[str] = []
+
+    def trained(out: Path, watch: Watch, epochs: float | None = None) -> int:
+        options = SentenceTraining(epochs=epochs, batch=8, precision=Precision.FLOAT32)
+        return train_sentence_encoder(
+            [cosent(few)], out, base=tiny_folder, options=options, device="cpu", watch=watch
+        ).steps
+
+    def told(out: Path) -> object:
+        return json.loads((out / "run" / "config.json").read_text("utf-8"))["epochs"]
+
+    assert trained(tmp_path / "chosen", Watch(report=said.append)) == 16  # 8 epochs of 2 steps
+    assert told(tmp_path / "chosen") == 8
+    assert any(note.startswith("16 examples, so 8 epochs") for note in said)
+    said.clear()
+    assert trained(tmp_path / "given", Watch(report=said.append), epochs=2) == 4
+    assert told(tmp_path / "given") == 2
+    assert not any("epochs" in note for note in said)
+    # A run that began with another number, by an earlier version's rule, goes on with it.
+    asked = iter([True, *[False] * 100])
+    trained(tmp_path / "resumed", Watch(stop=lambda: next(asked)), epochs=3)
+    assert trained(tmp_path / "resumed", Watch()) == 6
 
 
 NLI_ROWS = [
