@@ -1,6 +1,7 @@
-"""Whether each collection's rows, words, declared fields, vectors and index say the same."""
+"""Whether the catalogue is whole, and each collection's rows, words, vectors and index say the same."""
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
+from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wrong_numbers
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
@@ -29,6 +31,7 @@ from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["examine"]
 
+_SUBJECT = "catalogue"
 _SAMPLE = 50  # passages that are encoded again
 _LEAST_COSINE = 0.999  # between a stored vector and the same text encoded now, at any precision
 _NEAREST = 10  # passages that each of them is looked for among
@@ -38,27 +41,92 @@ _SEED = 20190827
 def examine(library: Library, *, prove: bool = False) -> list[Finding]:
     """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
 
-    prove: also split every text into words and take every declared field's values out again, encode a sample
-           of passages again, and search for each of it by its own vector
+    prove: also compare every index of the catalogue with its table and every text with its hash, split every
+           text into words and take every declared field's values out again, encode a sample of passages
+           again, and search for each of it by its own vector
+
+    What cannot be read is a finding, too, and what stands beside it is looked at all the same.
     """
-    findings: list[Finding] = []
-    for collection in library.collections():
+    findings = _looked(_SUBJECT, _catalogue(library, prove=prove))
+    try:
+        every = library.collections()
+    except NearsayError as error:
+        return [*findings, Finding(_SUBJECT, str(error), sound=False)]
+    for collection in every:
+        findings += _collection(library, collection, prove=prove)
+    return findings
+
+
+def _collection(library: Library, collection: Collection, *, prove: bool) -> list[Finding]:
+    try:
         with library.store.database.reading() as connection:
             row = collections.find(connection, collection.name)
             every = [] if row is None else generations.all_of(connection, row.id)
-        if row is None or not every:
-            findings.append(Finding(collection.name, "empty", sound=True))
-            continue
-        of_it = [finding for generation in every for finding in _examine_generation(library, row, generation)]
-        of_it.append(_words(library, row, prove=prove))
-        if prove:
-            of_it += _fields(library, row)
-        of_it += _clusters(library, row)
-        of_it.append(_orphans(library, row))
-        if prove and all(finding.sound for finding in of_it):
-            of_it += _prove(collection)
-        findings += of_it
-    return findings
+    except NearsayError as error:
+        return [Finding(collection.name, str(error), sound=False)]
+    if row is None or not every:
+        return [Finding(collection.name, "empty", sound=True)]
+    looks = [_examine_generation(library, row, generation) for generation in every]
+    looks += [_words(library, row, prove=prove), _numbers(library, row)]
+    if prove:
+        looks += [_texts(library, row), _fields(library, row)]
+    looks += [_clusters(library, row), _orphans(library, row)]
+    found = [finding for look in looks for finding in _looked(row.name, look)]
+    if prove and all(finding.sound for finding in found):
+        found += _looked(row.name, _prove(collection))
+    return found
+
+
+def _looked(subject: str, look: Iterator[Finding]) -> list[Finding]:
+    """What a look finds; one that is ended by an error finds that."""
+    found: list[Finding] = []
+    try:
+        found.extend(look)
+    except NearsayError as error:
+        found.append(Finding(subject, str(error), sound=False))
+    return found
+
+
+def _catalogue(library: Library, *, prove: bool) -> Iterator[Finding]:
+    database = library.store.database
+    if database.dialect != "sqlite":
+        return
+    with database.reading() as connection:
+        fault = file_fault(connection, full=prove)
+    if fault is not None:
+        detail = f"damaged: {fault}. Restore {database.engine.url.database} from a backup"
+        yield Finding(_SUBJECT, f"{detail}, or begin a new library and add the documents again", sound=False)
+    else:
+        compared = ", each of its indexes and values compared" if prove else ""
+        yield Finding(_SUBJECT, f"the database's file is whole{compared}", sound=True)
+
+
+def _numbers(library: Library, row: CollectionRow) -> Iterator[Finding]:
+    with library.store.database.reading() as connection:
+        fault = wrong_numbers(connection, row.id)
+    if fault is not None:
+        detail = (
+            f"{fault}: the catalogue is damaged. Restore it from a backup, or add the documents to a new one"
+        )
+        yield Finding(f"{row.name}, numbers", detail, sound=False)
+
+
+def _texts(library: Library, row: CollectionRow) -> Iterator[Finding]:
+    with library.store.database.reading() as connection:
+        count, _ = collections.size(connection, row.id)
+        wrong = sorted(set(differing_texts(connection, row.id)))
+    if wrong:
+        more = f" and {len(wrong) - 1:,} more" if wrong[1:] else ""
+        yield Finding(
+            f"{row.name}, texts",
+            f"document '{wrong[0]}'{more} is not what was added: its hash differs. Remove it, enter words "
+            f"anew and add it again: nearsay index remove {row.name} {shlex.quote(wrong[0])}, nearsay index "
+            f"rebuild {row.name}, nearsay index add {row.name} FILE",
+            sound=False,
+        )
+    else:
+        detail = f"{counted(count, 'document')}, each compared with its hashes"
+        yield Finding(f"{row.name}, texts", detail, sound=True)
 
 
 def _examine_generation(library: Library, row: CollectionRow, generation: GenerationRow) -> Iterator[Finding]:
@@ -151,16 +219,17 @@ def _anew(name: str, generation: GenerationRow) -> str:
     )
 
 
-def _words(library: Library, row: CollectionRow, *, prove: bool) -> Finding:
+def _words(library: Library, row: CollectionRow, *, prove: bool) -> Iterator[Finding]:
     with library.store.database.reading() as connection:
         count = passages.passage_numbers(connection, row.id).size
         fault = check_words(connection, row.id, prove=prove)
     subject = f"{row.name}, words"
     if fault is not None:
         detail = f"{fault}. Enter them anew: nearsay index rebuild {row.name}"
-        return Finding(subject, detail, sound=False)
+        yield Finding(subject, detail, sound=False)
+        return
     compared = ", each word compared with the text" if prove else ""
-    return Finding(subject, f"those of {count:,} passages are there{compared}", sound=True)
+    yield Finding(subject, f"those of {count:,} passages are there{compared}", sound=True)
 
 
 def _fields(library: Library, row: CollectionRow) -> Iterator[Finding]:
@@ -184,7 +253,7 @@ def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
     yield Finding(f"{row.name}, clusters", detail + (anew if stray else ""), sound=not stray)
 
 
-def _orphans(library: Library, row: CollectionRow) -> Finding:
+def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
     with library.store.database.reading() as connection:
         named = {segment.sha256 for segment in generations.segments_of(connection, row.id)}
     folder = library.store.segments(row.id)
@@ -197,11 +266,12 @@ def _orphans(library: Library, row: CollectionRow) -> Finding:
     except FileNotFoundError:
         pass
     except OSError as error:
-        return Finding(row.name, str(read_refusal(folder, error)), sound=False)
+        yield Finding(row.name, str(read_refusal(folder, error)), sound=False)
+        return
     detail = f"{len(sizes)} files that nothing points to"
     if sizes:
         detail += f" ({sum(sizes) / 1e6:.1f} MB; nearsay index compact {row.name})"
-    return Finding(row.name, detail, sound=True)
+    yield Finding(row.name, detail, sound=True)
 
 
 def _prove(collection: Collection) -> Iterator[Finding]:

@@ -91,8 +91,18 @@ class Plan:
     def from_json(cls, kept: Mapping[str, Any]) -> "Plan":
         """From what `to_json` gave, now or in an older nearsay.
 
-        CatalogueError for a kind that only a newer nearsay knows.
+        CatalogueError for a kind that only a newer nearsay knows, and for what no nearsay wrote.
         """
+        try:
+            return cls._from_json(kept)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CatalogueError(
+                f"the plan of a generation cannot be read ({type(error).__name__}: {error}). "
+                "Choose it anew: nearsay index rebuild COLLECTION --encoder ENCODER, then promote it"
+            ) from error
+
+    @classmethod
+    def _from_json(cls, kept: Mapping[str, Any]) -> "Plan":
         unknown = {str(row.get("kind")) for row in (kept, *kept.get("report", ()))} - {*PlanKind, "None"}
         if unknown:
             raise CatalogueError(

@@ -1,7 +1,7 @@
 """What a reader sees: one moment of a collection's live generation."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -30,7 +30,10 @@ __all__ = ["Snapshot", "StaleSnapshotError", "take"]
 
 _SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
 _SCAN_SHARE = 0.05
-_SCAN_SHARE_OF_GRAPHS = 0.3  # a graph loses its way among passages that may not be found
+# A graph's walk ends among the nearest, and finds nothing where none of these may be found.
+_SCAN_ALL_OF_GRAPHS = 200_000
+_SCAN_SHARE_OF_GRAPHS = 0.3
+_SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
 
 class StaleSnapshotError(Exception):
@@ -84,27 +87,80 @@ class Snapshot:
         queries: (n, d) unit length; allowed: rising passage numbers that may be found, None = all.
         """
         if allowed is None:
-            return self._nearest(queries, k, self.alive)
+            return self.looked_up(queries, k, self.alive)
         allowed = allowed[allowed < self.alive.size]
         allowed = allowed[self.alive[allowed]]
-        if self.index is None or allowed.size <= max(_SCAN_ALL, self._scan_share * self.searchable):
+        if self.index is None or allowed.size <= self._scanned:
             return self._among(queries, k, allowed)
         chosen = np.zeros_like(self.alive)
         chosen[allowed] = True
-        return self._nearest(queries, k, chosen)
+        return self._settled(queries, k, chosen, allowed.size)
 
     @property
-    def _scan_share(self) -> float:
-        sound = self.index is None or engine_of(self.index.kind).keeps_recall_under_filters
-        return _SCAN_SHARE if sound else _SCAN_SHARE_OF_GRAPHS
+    def _scanned(self) -> float:
+        """So few passages that pass a filter are scored one by one."""
+        if self.index is None or engine_of(self.index.kind).keeps_recall_under_filters:
+            return max(_SCAN_ALL, _SCAN_SHARE * self.searchable)
+        return max(_SCAN_ALL_OF_GRAPHS, _SCAN_SHARE_OF_GRAPHS * self.searchable)
 
-    def _nearest(self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_]) -> list[Candidates]:
-        """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry."""
+    def _settled(
+        self, queries: NDArray[np.float32], k: int, chosen: NDArray[np.bool_], passing: int
+    ) -> list[Candidates]:
+        """The nearest of the chosen, looked for further and further until hardly any better one turns up.
+
+        Where a filter goes by meaning, those that pass may lie far from a query, in lists that the usual
+        reach leaves out; no share of what passes tells. So it is looked twice as far as before, for each
+        query until `settled`. The first reach is half of what a filter needs that goes by chance.
+        """
+        newer = self.newer(queries, k, chosen)
+        share = self.searchable / max(passing, 1)
+        reach = 2.0 ** max(0, int(np.ceil(_SPREADING * np.log2(share))) - 1)
+        best = self.looked_up(queries, k, chosen, reach, newer)
+        unsettled = np.arange(len(queries))
+        while unsettled.size and self.reaches_beyond(reach):
+            reach *= 2.0
+            some = [newer[at] for at in unsettled.tolist()]
+            found = self.looked_up(queries[unsettled], k, chosen, reach, some)
+            better = np.zeros(unsettled.size, dtype=np.bool_)
+            for row, (at, wider) in enumerate(zip(unsettled.tolist(), found, strict=True)):
+                better[row] = not self.settled(best[at], wider, k)
+                best[at] = wider
+            unsettled = unsettled[better]
+        return best
+
+    def settled(self, before: Candidates, after: Candidates, k: int) -> bool:
+        """Whether so few of k are new after looking twice as far that the contract's recall is safe."""
+        new = np.setdiff1d(after.ids, before.ids, assume_unique=True).size
+        return new <= (1.0 - self.plan.contract.recall) / 2.0 * k
+
+    def reaches_beyond(self, reach: float) -> bool:
+        """Whether the index can look further than `reach` times as far as usual."""
+        return self.index is not None and self.index.wider(2.0 * reach) is not self.index.wider(reach)
+
+    def newer(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None
+    ) -> list[Candidates]:
+        """The k nearest living passages of each query that are newer than the index; of all without one."""
+        through = 0 if self.index is None else self.index.through
+        return self._exactly(queries, k, self.alive if alive is None else alive, after=through)
+
+    def looked_up(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_],
+        reach: float = 1.0,
+        newer: Sequence[Candidates] | None = None,
+    ) -> list[Candidates]:
+        """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry.
+
+        reach: how many times as far as usual the index looks; newer: what `newer` gave for these queries
+        """
+        newer = self.newer(queries, k, alive) if newer is None else newer
         if self.index is None:
-            return self._exactly(queries, k, alive)
-        found = self.index.nearest_many(self.vectors, queries, k, alive)
-        tail = self._exactly(queries, k, alive, after=self.index.through)
-        best = [merge([old, new], k) for old, new in zip(found, tail, strict=True)]
+            return list(newer)
+        found = self.index.wider(reach).nearest_many(self.vectors, queries, k, alive)
+        best = [merge([old, new], k) for old, new in zip(found, newer, strict=True)]
         dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
         if dry:
             for at, exact in zip(dry, self._exactly(queries[dry], k, alive), strict=True):

@@ -15,15 +15,17 @@ __all__ = ["doctor"]
 @click.option(
     "--prove",
     is_flag=True,
-    help="Also compare all words and declared fields, and encode a sample again and find it.",
+    help="Also compare every text with its hash, all words and declared fields, every index of the catalogue "
+    "with its table, and encode a sample again and find it.",
 )
 @json_option
 @library_options
 def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     """Check the machine, and every index against SQL.
 
-    Shows versions, devices and the precision in use, then each collection's rows, words, fields, vectors
-    and index: hashes, counts, ids. Exits with 1 if anything is wrong.
+    Shows versions, devices and the precision in use, then whether the catalogue is whole, and each
+    collection's rows, words, fields, vectors and index: hashes, counts, ids. Exits with 1 if anything is
+    wrong.
 
     \b
     Example:
@@ -32,12 +34,16 @@ def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     from pathlib import Path
 
     from nearsay.indexer.doctor import examine
-    from nearsay.training.environment import environment
+    from nearsay.indexer.errors import CatalogueError
+    from nearsay.training.environment import Finding, environment
 
     findings = [*environment(place["device"], place["precision"])]
     if (Path(place["library"]) / "library.json").is_file():
-        with open_library(place) as opened:
-            findings += examine(opened, prove=prove)
+        try:
+            with open_library(place) as opened:
+                findings += examine(opened, prove=prove)
+        except CatalogueError as error:
+            findings.append(Finding("catalogue", str(error), sound=False))
     for finding in findings:
         if as_json:
             print_json(finding)

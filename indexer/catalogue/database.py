@@ -11,6 +11,7 @@ https://www.sqlite.org/wal.html#read_only_databases
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -43,6 +44,13 @@ __all__ = ["Database", "Vacuumed"]
 BUSY_SECONDS = 60.0
 WRITE_AHEAD_RETRY_SECONDS = 0.01
 _WRITING = "nearsay_writing"
+_LOOKING_SECONDS = 10.0  # the most that is looked for damage before an error that may be its doing is raised
+# What code raises that is given a value which no column holds.
+_FROM_WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_REMEDY = (
+    "Restore it from a backup, or begin a new library and add the documents again; what is damaged, "
+    "nearsay doctor --prove says"
+)
 _UNCHANGING = "nearsay_unchanging"  # a file read as such: its path, its identity, and why
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)  # for what readers share
 _WORTH_A_VACUUM = 16 << 20  # bytes
@@ -86,7 +94,8 @@ class Database:
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that commits as a whole when the block ends, and not at all when it raises.
 
-        SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already.
+        SQLAlchemy's IntegrityError comes out as it is: the caller knows what was there already. Of a writer
+        whose transactions are checked it is CatalogueError: alone, it has nobody to be in conflict with.
         """
         with self._translated(), self.engine.connect() as connection:
             # Writers of one row wait for each other; a writing transaction needs no fixed view.
@@ -146,22 +155,47 @@ class Database:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except IntegrityError:
-            raise
+        except IntegrityError as error:
+            if self._check is None:
+                raise
+            raise self._damaged(_said(error.orig)) from error
         except UnicodeEncodeError as error:
             raise BadInputError(
                 f"{ascii(error.object)[:80]} holds half a surrogate pair, which is no character. Remove it"
             ) from error
         except DBAPIError as error:
-            raise _translate(error, self.engine.url.render_as_string(hide_password=True)) from error
+            raise _translate(error, self._shown) from error
+        except sqlite3.Error as error:  # of a cursor that was read without SQLAlchemy
+            raise _translate(error, self._shown) from error
         except PendingRollbackError as error:  # of tidying up, after what ended the statement before it
             first = _first(error)
             if isinstance(first, DBAPIError):
-                shown = self.engine.url.render_as_string(hide_password=True)
-                raise _translate(first, shown) from first
+                raise _translate(first, self._shown) from first
             if isinstance(first, KeyboardInterrupt):
                 raise first from None
             raise
+        except _FROM_WRONG_VALUES as error:
+            fault = self._fault()
+            if fault is None:
+                raise
+            raise self._damaged(fault) from error
+
+    @property
+    def _shown(self) -> str:
+        return self.engine.url.render_as_string(hide_password=True)
+
+    def _damaged(self, reason: str) -> CatalogueError:
+        return CatalogueError(f"the catalogue {_place(self._shown)} is damaged ({reason}). {_REMEDY}")
+
+    def _fault(self) -> str | None:
+        """What is wrong with the file, as far as it is found within seconds."""
+        from nearsay.indexer.catalogue.integrity import file_fault
+
+        try:
+            with self.engine.connect() as connection:
+                return file_fault(connection, full=True, seconds=_LOOKING_SECONDS)
+        except (DBAPIError, UnicodeDecodeError) as error:  # SQLite names what it cannot read by its bytes
+            return _said(error)
 
 
 def _size(path: Path) -> int:
@@ -195,7 +229,7 @@ def _engine(url: str | sa.URL) -> sa.Engine:
         if parsed.get_backend_name() == "postgresql":
             # A transaction sees one state from beginning to end, as in SQLite.
             options = {"pool_pre_ping": True, "isolation_level": "REPEATABLE READ"}
-        engine = sa.create_engine(parsed, json_serializer=_json, **options)
+        engine = sa.create_engine(parsed, json_serializer=_json, json_deserializer=_from_json, **options)
     except (ArgumentError, NoSuchModuleError, ValueError):
         shown = re.sub(r":.*@", "://***@", str(url))  # it may hold a password: the cause names it, too
         raise BadInputError(
@@ -314,10 +348,15 @@ def _on_sqlite_begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _translate(error: DBAPIError, url: str) -> NearsayError:
-    reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error).__name__
+def _said(error: BaseException | None) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _translate(error: BaseException, url: str) -> NearsayError:
+    error = getattr(error, "orig", None) or error
+    reason = _said(error)
     lowered = reason.lower()
-    name = str(getattr(error.orig, "sqlite_errorname", ""))
+    name = str(getattr(error, "sqlite_errorname", ""))
     if "disk is full" in lowered or "no space left" in lowered or _lacks_room(name, url):
         return DiskFullError(
             f"the catalogue {_place(url)} could not be written ({reason}); the change was not made. "
@@ -340,16 +379,13 @@ def _translate(error: DBAPIError, url: str) -> NearsayError:
         return BusyError(
             f"the catalogue {_place(url)} is busy with another writer ({reason}). Wait a little and try again"
         )
-    if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB":
+    if getattr(error, "sqlite_errorname", None) == "SQLITE_CORRUPT_VTAB":
         return CatalogueError(
             f"the words of a collection in {_place(url)} are damaged ({reason}). "
             "See of which, and how to enter them anew: nearsay doctor --prove"
         )
-    if "malformed" in lowered or "not a database" in lowered:
-        return CatalogueError(
-            f"the catalogue {_place(url)} is damaged ({reason}). Restore it from a backup, or begin a new "
-            "library and add the documents again"
-        )
+    if any(said in lowered for said in ("malformed", "not a database", "could not decode")):
+        return CatalogueError(f"the catalogue {_place(url)} is damaged ({reason}). {_REMEDY}")
     return CatalogueError(
         f"the catalogue {_place(url)} refused: {reason}. Check the address, the rights and the free space"
     )
@@ -387,3 +423,10 @@ def _place(url: str) -> str:
 def _json(value: object) -> str:
     """A function of its own: psycopg caches by a function's code, and warns of closures."""
     return json_text(value)
+
+
+def _from_json(text: str | bytes) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CatalogueError(f"the catalogue is damaged (a value is no JSON: {error}). {_REMEDY}") from error

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.tables import encoders, generations, passages, segments
-from nearsay.indexer.errors import LostLockError
+from nearsay.indexer.errors import CatalogueError, LostLockError
 from nearsay.indexer.segment import SegmentHeader, SegmentKind
 from nearsay.indexer.store import now
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -230,7 +230,11 @@ def segments_of(
     rows = connection.execute(
         statement.order_by(segments.c.generation, segments.c.first_passage, segments.c.id)
     )
-    return [SegmentRow(row[0], row[1], SegmentKind(row[2]), SegmentState(row[3]), *row[4:]) for row in rows]
+    found = []
+    for row in rows:
+        _readable("a number of a segment", int, row[0], row[1], *row[5:])
+        found.append(SegmentRow(row[0], row[1], SegmentKind(row[2]), SegmentState(row[3]), *row[4:]))
+    return found
 
 
 def add_segment(
@@ -283,6 +287,16 @@ def _next_promotion(collection_id: int) -> sa.ScalarSelect[int]:
     return sa.select(highest).where(generations.c.collection_id == collection_id).scalar_subquery()
 
 
+def _readable(kind: str, of_kind: type, *values: object) -> None:
+    """CatalogueError unless all values are of their kind: SQLite keeps any value in any column."""
+    for value in values:
+        if not isinstance(value, of_kind):
+            raise CatalogueError(
+                f"the catalogue is damaged ({kind} is {value!r}). See what is: nearsay doctor --prove. "
+                "Restore it from a backup"
+            )
+
+
 def _is(generation: GenerationRow) -> sa.ColumnElement[bool]:
     return sa.and_(
         generations.c.collection_id == generation.collection_id, generations.c.number == generation.number
@@ -291,6 +305,9 @@ def _is(generation: GenerationRow) -> sa.ColumnElement[bool]:
 
 def _generation(row: sa.Row[Any]) -> GenerationRow:
     found = row._mapping  # noqa: SLF001 - SQLAlchemy's public access to columns by object
+    numbers = (generations.c[name] for name in ("number", "embedded_through", "truncated"))
+    _readable("a number of a generation", int, *(found[column] for column in numbers))
+    _readable("the plan of a generation", dict, found[generations.c.plan])
     encoder = EncoderRow(
         found[encoders.c.id],
         found[encoders.c.name],

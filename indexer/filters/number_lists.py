@@ -1,11 +1,14 @@
 """Long lists of numbers from SQL, a text a list: a row each costs four times as much."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
+
+from nearsay.indexer.errors import CatalogueError
 
 __all__ = ["number_list", "number_lists"]
 
@@ -22,10 +25,19 @@ def number_lists(connection: sa.Connection, statement: sa.Select[Any]) -> Sequen
     """The same of several columns; what stood in a row stands at one place of all lists."""
     rows = statement.subquery()
     listed = connection.execute(sa.select(*(sa.func.aggregate_strings(each, ",") for each in _texts(rows))))
-    return [
-        np.zeros(0, dtype=np.int64) if text is None else np.fromstring(text, dtype=np.int64, sep=",")
-        for text in listed.one()
-    ]
+    return [np.zeros(0, dtype=np.int64) if text is None else _numbers(text) for text in listed.one()]
+
+
+def _numbers(text: str) -> NDArray[np.int64]:
+    numbers = np.zeros(0, dtype=np.int64)
+    with contextlib.suppress(DeprecationWarning, ValueError):  # NumPy stops at what is no number, and warns
+        numbers = np.fromstring(text, dtype=np.int64, sep=",")
+    if numbers.size != text.count(",") + 1:
+        raise CatalogueError(
+            "the catalogue is damaged (a number is none). See where: nearsay doctor --prove. "
+            "Restore it from a backup"
+        )
+    return numbers
 
 
 def _texts(rows: sa.Subquery) -> list[sa.ColumnElement[str]]:

@@ -67,16 +67,22 @@ def lexical_candidates(
     words = dialect.words_of(query)
     try:
         passages, counts = dialect.passage_counts(connection, table, words, budget + 1)
+        if max(counts, default=0) > max(passages, 0):
+            raise _unreadable(table)
         found = [
             QueryWord(word, many, _rarity(many, passages)) for word, many in zip(words, counts, strict=True)
         ]
         return _ranked(connection, table, found, count, allowed, budget)
     except DBAPIError as error:
         if is_gone(error) or is_damaged(error):
-            raise UnreadableWordsError(
-                f"{table} is gone or damaged. Enter its words anew: nearsay index rebuild COLLECTION"
-            ) from error
+            raise _unreadable(table) from error
         raise
+
+
+def _unreadable(table: str) -> UnreadableWordsError:
+    return UnreadableWordsError(
+        f"{table} is gone or damaged. Enter its words anew: nearsay index rebuild COLLECTION"
+    )
 
 
 def _ranked(

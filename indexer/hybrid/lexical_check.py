@@ -22,7 +22,7 @@ class LexicalFault:
 
     missing: int  # passages that it lacks
     stray: int  # rows without a passage
-    wrong: int  # words, or in PostgreSQL passages, whose places differ from the text; 0 unless proved
+    wrong: int  # words whose places differ from the text, and passages' lengths; 0 unless proved
     damaged: bool = False  # SQLite cannot read it, so that nothing was counted
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ def _wrong(connection: sa.Connection, collection_id: int) -> int:
     try:
         fill_table(connection, collection_id, into=_PROVING)
         if connection.dialect.name == "sqlite":
-            return _differing_words(connection, kept, made)
+            return _differing_words(connection, kept, made) + _differing_sizes(connection, kept, made)
         statement = (
             f"SELECT count(*) FROM {kept} JOIN {made} USING (passage) WHERE {kept}.words <> {made}.words"  # noqa: S608
         )
@@ -115,3 +115,15 @@ def _differing_words(connection: sa.Connection, kept: str, made: str) -> int:
     finally:
         for table in (kept, made):
             connection.exec_driver_sql(f"DROP TABLE temp.{table}_words")
+
+
+def _differing_sizes(connection: sa.Connection, kept: str, made: str) -> int:
+    """Passages whose number of words differs, and one more where their sum does: scores are made of both."""
+    one, other = (f"SELECT id, sz FROM {name}_docsize" for name in (f"main.{kept}", f"temp.{made}"))  # noqa: S608
+    differing = f"SELECT id FROM ({one} EXCEPT {other}) UNION SELECT id FROM ({other} EXCEPT {one})"  # noqa: S608
+    wrong = int(connection.exec_driver_sql(f"SELECT count(*) FROM ({differing})").scalar_one())  # noqa: S608
+    sums = (f"SELECT block FROM {name}_data WHERE id = 1" for name in (f"main.{kept}", f"temp.{made}"))  # noqa: S608
+    before, after = (connection.exec_driver_sql(statement).scalar() or b"" for statement in sums)
+    return wrong + (
+        before.strip(b"\0") != after.strip(b"\0")
+    )  # of an emptied table they are written as zeros

@@ -64,6 +64,7 @@ class CandidateIndex:
         self._alone = alone
         self._living: _Living | None = None
         self._unfiltered: dict[int, Any] = {}  # FAISS's parameters by count: dear to make, only read
+        self._wider: dict[tuple[tuple[str, int], ...], Self] = {}  # by parameters; each keeps its own bits
 
     @property
     def faiss_index(self) -> Any:  # noqa: ANN401 - FAISS has no types
@@ -80,6 +81,28 @@ class CandidateIndex:
         return type(self)(
             self.engine, self._index, self.through, self.sha256, parameters, self._mapped, self._alone
         )
+
+    @property
+    def lists(self) -> int:
+        """The most lists that a search can look into; 0 where there are none."""
+        return int(self._index.nlist) if self.engine.has_centres else 0
+
+    def wider(self, factor: float) -> Self:
+        """The same index, looking `factor` times as far and scoring as many times the candidates.
+
+        The index itself where it cannot look further; the same object for the same reach.
+        """
+        reach = dict(self.parameters)
+        if "probes" in reach:
+            reach["probes"] = max(reach["probes"], min(round(reach["probes"] * factor), self.lists))
+        elif "ef" in reach:
+            reach["ef"] = max(reach["ef"], min(round(reach["ef"] * factor), len(self)))
+        else:
+            return self
+        reach["factor"] = max(reach["factor"], min(round(reach["factor"] * factor), len(self)))
+        if reach == self.parameters:
+            return self
+        return self._wider.setdefault(tuple(sorted(reach.items())), self.looking(reach))
 
     def __len__(self) -> int:
         return int(self._index.ntotal)

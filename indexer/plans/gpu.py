@@ -145,6 +145,22 @@ class GpuIndex(CandidateIndex):
         )
         return type(self)(self._on_gpu, plan, self._ids, self.through, self.cpu, self.sha256)
 
+    def wider(self, factor: float) -> Self:
+        """Further on the GPUs, as far as they can look, and on the CPU that stands by; a graph stays so."""
+        if not self.plan.probes:
+            return self
+        most = min(self.plan.lists, MAX_PROBES)
+        plan = replace(
+            self.plan,
+            probes=max(self.plan.probes, min(round(self.plan.probes * factor), most)),
+            factor=max(self.plan.factor, min(round(self.plan.factor * factor), len(self))),
+        )
+        if plan == self.plan:
+            return self
+        cpu = self.cpu.wider(factor) if isinstance(self.cpu, CandidateIndex) else self.cpu
+        made = type(self)(self._on_gpu, plan, self._ids, self.through, cpu, self.sha256)
+        return self._wider.setdefault(tuple(sorted(plan.parameters.items())), made)
+
     def serialise(self) -> NDArray[np.uint8]:
         """TypeError: what is on a GPU is made from what is stored."""
         raise TypeError("an index on a GPU is never stored")

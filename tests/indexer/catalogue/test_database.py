@@ -24,7 +24,7 @@ def kept(connection: sa.Connection) -> set[str]:
 
 
 def keep(connection: sa.Connection, id_: str) -> None:
-    connection.execute(libraries.insert().values(id=id_, created_at=""))
+    connection.execute(libraries.insert().values(id=id_, created_at="2026-01-01"))
 
 
 @pytest.fixture

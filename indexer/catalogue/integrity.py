@@ -1,0 +1,135 @@
+"""Whether the catalogue itself is whole: its file, the kinds of its values, and the hashes it keeps of texts.
+
+A disk or a memory that changes a bit of a SQLite file goes unnoticed by SQLite where the file's structure
+stays possible. What has no hash and no copy in an index (a moment, a cosine, a name) cannot be checked
+further than that it can be read. PostgreSQL has checksums of its own (initdb --data-checksums): there only
+hashes are compared.
+"""
+
+import itertools
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from nearsay.data.document import Document
+from nearsay.indexer.catalogue.passages import same_document
+from nearsay.indexer.catalogue.tables import collections, documents, generations, metadata, passages
+from nearsay.indexer.passage import encoded_text, prepare, text_hash
+
+__all__ = ["differing_texts", "file_fault", "wrong_numbers"]
+
+_ROWS = 1_000  # fetched at a time
+_STEPS = 10_000  # of SQLite's virtual machine between two looks at the clock
+_KINDS: dict[type[sa.types.TypeEngine[Any]], tuple[str, ...]] = {
+    sa.JSON: ("text",),
+    sa.Integer: ("integer",),
+    sa.Double: ("real", "integer"),
+    sa.Numeric: ("real", "integer"),
+    sa.LargeBinary: ("blob",),
+    sa.Boolean: ("integer",),
+    sa.String: ("text",),
+}
+
+
+def file_fault(connection: sa.Connection, *, full: bool, seconds: float | None = None) -> str | None:
+    """What is wrong with the database's file and its values; None if nothing is, or in PostgreSQL.
+
+    full:    also compare every index with its table, and look whether every value is of its column's kind
+    seconds: stop looking after so long, as if nothing were wrong
+    """
+    if connection.dialect.name != "sqlite":
+        return None
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - what SQLAlchemy's SQLite is made of
+    if seconds is not None:
+        until = time.monotonic() + seconds
+        driver.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+    try:
+        statement = "PRAGMA integrity_check(1)" if full else "PRAGMA quick_check(1)"
+        said = str(connection.exec_driver_sql(statement).scalar_one())
+        if said != "ok":
+            return said.splitlines()[-1]
+        return next(_wrong_values(connection), None) if full else None
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            return None
+        raise
+    finally:
+        driver.set_progress_handler(None, 0)
+
+
+def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
+    """Which counter of the collection gives a number out twice, or keeps passages from a vector; or None."""
+    row = connection.execute(
+        sa.select(collections.c.next_document, collections.c.next_passage).where(
+            collections.c.id == collection_id
+        )
+    ).one()
+    for table, following in ((documents, row.next_document), (passages, row.next_passage)):
+        highest = sa.select(sa.func.max(table.c.number)).where(table.c.collection_id == collection_id)
+        if (connection.execute(highest).scalar_one() or 0) >= following:
+            return f"the next of the {table.name} would be number {following}, which was given already"
+    beyond = sa.select(generations.c.number, generations.c.embedded_through).where(
+        generations.c.collection_id == collection_id, generations.c.embedded_through >= row.next_passage
+    )
+    for number, through in connection.execute(beyond):
+        return f"generation {number} is embedded through passage {through}, which is not there yet"
+    return None
+
+
+def differing_texts(connection: sa.Connection, collection_id: int) -> Iterator[str]:
+    """The ids of documents that are not what their hashes, or those of their passages, say."""
+    yield from _differing_documents(connection, collection_id)
+    statement = (
+        sa.select(documents.c.id, documents.c.title, documents.c.text)
+        .add_columns(passages.c.ordinal, passages.c.start, passages.c.end, passages.c.text_hash)
+        .join(documents, same_document())
+        .where(passages.c.collection_id == collection_id)
+        .order_by(passages.c.document, passages.c.ordinal)
+        .execution_options(yield_per=_ROWS)
+    )
+    for id_, of_it in itertools.groupby(connection.execute(statement), key=lambda row: row.id):
+        for place, row in enumerate(of_it):
+            text = encoded_text(row.title, row.text[row.start : row.end])
+            if row.ordinal != place or text_hash(text) != row.text_hash:
+                yield id_
+                break
+
+
+def _differing_documents(connection: sa.Connection, collection_id: int) -> Iterator[str]:
+    columns = ("id", "title", "text", "metadata", "source", "content_hash", "row_hash")
+    statement = sa.select(*(documents.c[name] for name in columns)).where(
+        documents.c.collection_id == collection_id
+    )
+    whole = connection.dialect.name == "sqlite"  # PostgreSQL writes some numbers in another way
+    for row in connection.execute(statement.execution_options(yield_per=_ROWS)):
+        document = Document(row.text, row.id, row.title, row.metadata, row.source)
+        made = prepare(document)
+        if made.content_hash != row.content_hash or (whole and made.row_hash != row.row_hash):
+            yield row.id
+
+
+def _wrong_values(connection: sa.Connection) -> Iterator[str]:
+    for table in metadata.tables.values():
+        sound = [_sound(column) for column in table.c]
+        counts = [sa.func.count().filter(~sa.func.coalesce(each, sa.false())) for each in sound]
+        found: Sequence[int] = connection.execute(sa.select(*counts).select_from(table)).one()
+        for column, count in zip(table.c, found, strict=True):
+            if count:
+                yield f"{count} values in {table.name}.{column.name} are not of its kind"
+
+
+def _sound(column: sa.Column[object]) -> ColumnElement[bool]:
+    kinds = next(kinds for kind, kinds in _KINDS.items() if isinstance(column.type, kind))
+    sound: ColumnElement[bool] = sa.func.typeof(column).in_(kinds)
+    if isinstance(column.type, sa.JSON):
+        kind = sa.func.json_type(sa.type_coerce(column, sa.Text))
+        valid = sa.func.json_valid(sa.type_coerce(column, sa.Text))
+        sound &= sa.case((valid == 1, kind.in_(("object", "array"))), else_=sa.false())
+    if column.name.endswith("_at"):
+        sound &= sa.func.datetime(column).is_not(None)
+    return sa.or_(column.is_(sa.null()), sound) if column.nullable else sound
