@@ -28,6 +28,7 @@ class PageEntry:
     title: str
     icon: str
     module: str  # holds `show(visit)`; imported when it is first looked at
+    read_only: bool = True  # it is shown where nothing may be changed, too
 
 
 PAGES = (
@@ -36,8 +37,10 @@ PAGES = (
     PageEntry("explore", "Explore", ":material/scatter_plot:", "nearsay.app.ui.explore.page"),
     PageEntry("collections", "Collections", ":material/folder_open:", "nearsay.app.ui.collections.page"),
     PageEntry("encoders", "Encoders", ":material/hub:", "nearsay.app.ui.encoders.page"),
-    PageEntry("training", "Training", ":material/model_training:", "nearsay.app.ui.training.page"),
-    PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page"),
+    PageEntry(
+        "training", "Training", ":material/model_training:", "nearsay.app.ui.training.page", read_only=False
+    ),
+    PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page", read_only=False),
 )
 _SEEN = "pages_seen"  # in the session: the pages that were shown whole
 _NEEDS_DOCUMENTS = ("search", "compare", "explore")  # where there is nothing yet, the way in is shown instead
@@ -52,7 +55,8 @@ def run() -> None:
     with telling_errors():
         shown = is_there(settings)
         # Named before anything ends this run: else Streamlit would forget which page the address asked for.
-        pages = [_streamlit_page(entry, settings) for entry in PAGES]
+        shown_pages = [entry for entry in PAGES if entry.read_only or not settings.read_only]
+        pages = [_streamlit_page(entry, settings) for entry in shown_pages]
         chosen = st.navigation(pages, position="sidebar" if shown else "hidden")
         st.html(STYLE)
         if not shown:

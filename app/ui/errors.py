@@ -1,6 +1,7 @@
 """What goes wrong is said in a sentence; a traceback goes to the log alone."""
 
 import logging
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import streamlit as st
 
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.import_clash import is_import_clash
+from nearsay.app.ui.settings import Settings
 from nearsay.data.errors import NearsayError
 
 __all__ = ["say_error", "telling_errors"]
@@ -17,6 +19,7 @@ __all__ = ["say_error", "telling_errors"]
 _log = logging.getLogger(__name__)
 _CLASHES = "import_clashes"  # in the session: how often a look was begun anew, one after the other
 _TRIES = 5
+_FOLDERS = re.compile(r"(?<![\w/.…])~?/(?:[^\s/'\",;]+/)+")  # of a whole path
 _LOADING = ":material/sync_problem:"
 _SECONDS = 0.3  # until the other thread is likely to be done
 
@@ -64,6 +67,8 @@ def _look_anew() -> None:
 def say_error(error: NearsayError) -> None:
     """One error of nearsay's own, as it reads on the command line."""
     said = " ".join(str(error).split())
+    if Settings.from_environment().read_only:  # whoever reads need not know where things lie on the server
+        said = _FOLDERS.sub("…/", said)
     if said.partition(" ")[0].isalpha():  # not a file's name
         said = said[:1].upper() + said[1:]
     st.error(as_markdown(said), icon=":material/error:")

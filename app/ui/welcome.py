@@ -14,10 +14,10 @@ def offer_library(settings: Settings) -> None:
     """Offer to make the library, once its folder was looked at: a name that was mistyped makes none."""
     st.title("Welcome to nearsay", anchor=False)
     st.markdown("nearsay finds the sentences that say nearly the same, whatever words they use.")
-    place = as_markdown(settings.library)
     if settings.read_only:
-        st.info(f"There is no library in {place}, and this page only reads.")
+        st.info("There is no library here, and this page only reads.")
         return
+    place = as_markdown(settings.library)
     st.markdown(f"There is no library in **{place}** yet.")
     st.caption(
         "A library is a folder in which everything lives: your texts, what was made of them, and what you "

@@ -25,12 +25,9 @@ def show_health(visit: Visit) -> None:
     if latest is not None and not latest.state.ended:
         watch_run(visit, latest, place="health")
         return
-    if visit.may_write:
-        _ask(visit)
+    _ask(visit)
     if latest is not None:
         _report(visit, latest)
-    elif not visit.may_write:
-        st.info("Nobody has asked the doctor yet, and this page only reads.")
 
 
 def _ask(visit: Visit) -> None:

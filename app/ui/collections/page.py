@@ -30,10 +30,12 @@ def show(visit: Visit) -> None:
         offer_first_collection(visit)
         return
     st.title("Collections", anchor=False)
-    show_at_work(visit)
+    if visit.may_write:
+        show_at_work(visit)
     if said := st.session_state.pop("collections-said", None):
         st.toast(as_markdown(said), icon=":material/check:")
-    parts = [part for part in Part if visit.may_write or part is not Part.ADD]
+    # Health tells of the machine: its programs, and where things lie on it.
+    parts = [part for part in Part if visit.may_write or part not in (Part.ADD, Part.HEALTH)]
     wanted = st.session_state.pop(NEXT_PART, None)
     if wanted in parts:
         st.session_state[PART] = wanted

@@ -26,14 +26,15 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
             for name in entry.live_in:
                 st.badge(f"live in {as_markdown(name)}", icon=":material/check_circle:", color="green")
         if not entry.there:
-            st.caption(f"Its folder {as_markdown(entry.source)} is not there any more.")
+            named = f" {as_markdown(entry.source)}" if visit.may_write else ""
+            st.caption(f"Its folder{named} is not there any more.")
             return
         try:
             facts = _facts(entry.source, stamp(entry.source))
         except NearsayError as error:
             say_error(error)
             return
-        _told(entry, facts)
+        _told(visit, entry, facts)
         figures = figures_of(entry.source, runs)
         if facts.changes:
             st.markdown("Before and after its training:")
@@ -42,7 +43,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
             st.markdown("Measured:")
             st.dataframe(figures, hide_index=True, width="stretch")
         with st.container(horizontal=True):
-            if entry.run is not None:
+            if entry.run is not None and visit.may_write:
                 link_to(
                     "runs", f"Its training, run {entry.run}", icon=":material/timeline:", run=str(entry.run)
                 )
@@ -51,7 +52,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
                 _embedding(visit, entry)
 
 
-def _told(entry: EncoderEntry, facts: EncoderFacts) -> None:
+def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
     parts = []
     if facts.dimension is not None:
         parts.append(f"{facts.dimension:,} numbers a text")
@@ -62,6 +63,8 @@ def _told(entry: EncoderEntry, facts: EncoderFacts) -> None:
     others = [f"{use.collection}, generation {use.generation} ({use.state})" for use in entry.uses]
     if others:
         st.caption(as_markdown("Used by " + "; ".join(others)))
+    if not visit.may_write:  # files and folders of the server
+        return
     with st.expander("Where it comes from", icon=":material/account_tree:"):
         for place, step in enumerate(facts.lineage, 1):
             st.markdown(f"{place}\\. {as_markdown(visible(step))}")

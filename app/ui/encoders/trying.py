@@ -28,7 +28,7 @@ _SHADED_HELP = (
 
 def try_encoder(visit: Visit) -> None:
     """Choose an encoder, and what to do with it."""
-    known = encoder_sources(visit.library)
+    known = encoder_sources(visit.library, folders=visit.may_write)
     source = st.selectbox(
         "Encoder",
         list(known),

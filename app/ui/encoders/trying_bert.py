@@ -30,7 +30,7 @@ def try_bert(visit: Visit) -> None:
         for bert in made(visit.library.store.folder, Shelf.BERTS)
     }
     source = _chosen(known, others=visit.may_name_files)
-    if not known:
+    if not known and visit.may_write:
         link_to("training", "Pretrain one", icon=":material/model_training:", train="BERT")
     if source is None:
         return

@@ -104,7 +104,11 @@ def watch_run(
     command: show the same as a command line
     follow:  of a run that was resumed, show the one that goes on with it; without, the page is one whose
              address names the run, and Resume changes it
+
+    Where nothing may be changed nothing is shown: commands and logs tell where things lie on the server.
     """
+    if not visit.may_write:
+        return
     if follow:
         run = followed(visit, run)
     with st.container(border=True):

@@ -20,8 +20,11 @@ def bases(library: Library) -> dict[str, str]:
     }
 
 
-def encoder_sources(library: Library) -> dict[str, str]:
-    """The bundled encoder, those made here, and those of collections whose folders are still there."""
+def encoder_sources(library: Library, *, folders: bool = True) -> dict[str, str]:
+    """The bundled encoder, those made here, and those of collections whose folders are still there.
+
+    folders: whether the places of those of collections are told
+    """
     found = {BUNDLED_NAME: f"{BUNDLED_NAME}, bundled"}
     for encoder in made(library.store.folder, Shelf.ENCODERS):
         found[str(encoder.folder)] = f"{encoder.name}, made here"
@@ -29,5 +32,5 @@ def encoder_sources(library: Library) -> dict[str, str]:
         rows = connection.execute(sa.select(encoders.c.name, encoders.c.source).order_by(encoders.c.id))
         for name, source in rows:
             if source not in found and Path(source).is_dir():
-                found[source] = f"{name}, in {source}"
+                found[source] = f"{name}, in {source}" if folders else name
     return found

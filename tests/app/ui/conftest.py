@@ -116,9 +116,9 @@ def first_start(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], AppTest]:
 
 
 @pytest.fixture
-def whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[[], AppTest]:
-    """`whole_page()`: all of the page, with its menu, over the test's library."""
-    return lambda: _whole_page(settings, monkeypatch)
+def whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
+    """`whole_page(read_only=True)`: all of the page, with its menu, over the test's library."""
+    return lambda **changes: _whole_page(replace(settings, **changes), monkeypatch)
 
 
 def _whole_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AppTest:

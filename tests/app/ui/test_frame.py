@@ -1,12 +1,16 @@
 """The frame around the pages."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import streamlit as st
 
+from nearsay.app.runs import RunKind, Runs
 from nearsay.app.ui import errors
 from nearsay.app.ui.application import PAGES
+from nearsay.app.ui.encoders.known import EncoderEntry
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
@@ -25,10 +29,72 @@ def test_every_page_is_shown_over_an_empty_library(page, entry, empty_settings):
     assert app.title[0].value
 
 
-@pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
-def test_every_page_is_shown_to_who_may_only_read(page, entry, settings):
-    app = page(entry.path, settings=Settings(library=settings.library, device="cpu", read_only=True))
+READ_ONLY = [entry for entry in PAGES if entry.read_only]
+
+
+@pytest.mark.parametrize("entry", READ_ONLY, ids=lambda entry: entry.path)
+def test_every_page_but_those_that_start_something_is_shown_to_who_may_only_read(page, entry, settings):
+    app = page(entry.path, settings=replace(settings, read_only=True))
     assert app.title[0].value
+
+
+def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_page, settings, monkeypatch):
+    listed = []
+    usual = st.navigation
+
+    def noted(pages, **options):
+        listed.append([page.url_path for page in pages])
+        return usual(pages, **options)
+
+    monkeypatch.setattr(st, "navigation", noted)
+    whole_page()
+    whole_page(read_only=True)
+    everything, reading = listed
+    assert set(everything) - set(reading) == {"runs", "training"}
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("search", {"q": "rain"}),
+        ("compare", {"q": "rain"}),
+        *(("explore", {"view": view}) for view in ("map", "clusters", "duplicates", "time", "unusual")),
+        *(("collections", {"see": see, "run": "1"}) for see in ("Overview", "Documents", "Generations")),
+        *(("encoders", {"part": part}) for part in ("List", "Try an encoder", "Try a BERT")),
+    ],
+)
+def test_who_may_only_read_is_not_shown_where_things_lie_on_the_server(
+    page, settings, monkeypatch, path, query
+):
+    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+    with Library.open(settings.library, device="cpu") as library:
+        runs = Runs(library)
+        runs.start(RunKind.COMPACT, ["index", "compact", "--", "samples"], collection="samples")
+        runs.start(RunKind.CLUSTER, ["explore", "clusters", "samples"], collection="samples")
+    gone = Path(settings.library).parent / "encoder that is gone"
+    entry = EncoderEntry("gone", str(gone), "used here", there=False)
+    monkeypatch.setattr("nearsay.app.ui.encoders.known.entries", lambda *_: [entry])
+
+    def shown(read_only):
+        app = page(path, settings=replace(settings, read_only=read_only), **query)
+        return " ".join(str(getattr(each, "proto", "")) for each in app).replace("\\", "")  # of Markdown
+
+    place = str(Path(settings.library).parent)
+    assert place not in shown(read_only=True)
+    if (path, query.get("see")) == ("collections", "Overview") or query.get("part") == "List":
+        assert place in shown(read_only=False)  # what this test looks for can be found
+
+
+def test_an_error_does_not_tell_who_may_only_read_where_it_happened(app_of, monkeypatch):
+    lines = (
+        "from nearsay.data.errors import BadInputError\n"
+        "raise BadInputError('/srv/ada/library/x.json (and ~/notes/a.txt) is no JSON: 3/4 of it. Remove it')"
+    )
+    assert "srv" in app_of(lines).error[0].value
+    for name, value in Settings(read_only=True).to_environment().items():
+        monkeypatch.setenv(name, value)
+    said = app_of(lines).error[0].value.replace("\\", "")
+    assert said == "…/x.json (and …/a.txt) is no JSON: 3/4 of it. Remove it"
 
 
 def test_who_may_only_read_can_change_nothing(settings):

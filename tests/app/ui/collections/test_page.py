@@ -314,7 +314,7 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
 
 def test_nothing_that_changes_is_offered_to_who_may_only_read(page: Page, settings: Settings) -> None:
     reading = replace(settings, read_only=True)
-    for part in ("Overview", "Documents", "Generations", "Health"):
+    for part in ("Overview", "Documents", "Generations"):
         app = page("collections", settings=reading, see=part)
         labels = " ".join(button.label for button in app.button)
         assert not {"Add", "Delete", "Compact", "Rebuild", "Mend", "Ask"} & set(labels.split())

@@ -61,6 +61,7 @@ def test_nothing_can_be_cancelled_or_removed_where_the_page_only_reads(page, rec
     for run in (running, done):
         app = page("runs", settings=replace(settings, read_only=True), run=str(run.number))
         assert not app.button
+        assert not app.code
 
 
 def test_the_list_is_filtered_by_state_kind_and_collection(page, record):
