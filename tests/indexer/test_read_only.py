@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,12 +53,15 @@ _READ = {"searches": [4, 4, 4], "filtered": 2, "explained": 4, "similar": 3, "fa
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A library that nobody has open."""
-    with opened(tmp_path / "library") as library:
-        rows = [{"id": f"d{n}", "text": "a bb " * n, "year": n} for n in range(1, 5)]
-        library.collection("pets").add_rows(rows)
-    return tmp_path / "library"
+def folder() -> Iterator[Path]:
+    """A library that nobody has open, where others may look; pytest's own folders are closed to them."""
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o755)
+        folder = Path(home) / "library"
+        with opened(folder) as library:
+            rows = [{"id": f"d{n}", "text": "a bb " * n, "year": n} for n in range(1, 5)]
+            library.collection("pets").add_rows(rows)
+        yield folder
 
 
 def opened(folder: Path) -> Library:
@@ -101,9 +105,8 @@ def full(folder: Path) -> tuple[str, ...]:
 def as_nobody(folder: Path) -> tuple[str, ...]:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root may become somebody else")
-    for place in (folder, *folder.parents):
-        if not place.stat().st_mode & 0o001:
-            place.chmod(place.stat().st_mode | 0o055)
+    if not all(place.stat().st_mode & 0o001 for place in folder.parents):
+        pytest.skip("the folder for temporary files is closed to others")
     return ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
 
 
