@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.options import device_options, inexact_resume_option, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def head_options(*, length: int, length_help: str) -> Callable[[Command], Comman
         ),
         click.option("--length", default=length, show_default=True, help=length_help),
         click.option("--seed", default=0, show_default=True, help="Of everything random."),
+        inexact_resume_option,
         json_option,
         device_options,
     )
@@ -82,6 +83,7 @@ def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
         start=HeadStart(options.get("head_start") or HeadStart.LINEAR),
         precision=Precision(options["precision"]),
         seed=options["seed"],
+        exact_resume=not options["inexact_resume"],
     )
 
 

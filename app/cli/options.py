@@ -8,7 +8,15 @@ import click
 if TYPE_CHECKING:
     from nearsay.indexer import Library
 
-__all__ = ["Place", "device_options", "json_option", "library_options", "open_library", "where_option"]
+__all__ = [
+    "Place",
+    "device_options",
+    "inexact_resume_option",
+    "json_option",
+    "library_options",
+    "open_library",
+    "where_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,6 +46,15 @@ def device_options(command: Command) -> Command:
     )(command)
     return click.option(
         "--device", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps; the best there is if left out."
+    )(command)
+
+
+def inexact_resume_option(command: Command) -> Command:
+    """`--inexact-resume`: of every command that trains in steps."""
+    return click.option(
+        "--inexact-resume",
+        is_flag=True,
+        help="Resume also under another device, precision or version, with a warning.",
     )(command)
 
 

@@ -55,5 +55,6 @@ def pretraining_of(texts: Sequence[str], options: Mapping[str, Any]) -> Pretrain
             seed=options["seed"],
             log_every=options["log_every"],
             checkpoint_every=options["checkpoint_every"],
+            exact_resume=not options["inexact_resume"],
         ),
     )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from nearsay.app.cli.options import inexact_resume_option
+
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe
 
@@ -96,6 +98,7 @@ _TRAINING = (
     click.option("--tokens-at-once", type=int, help="Larger batches are computed in parts, twice."),
     click.option("--seed", type=int, help="Of everything random.  [default: 0]"),
     click.option("--seeds", type=int, help="Train so many times, with seeds from --seed on."),
+    inexact_resume_option,
 )
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 _OF_OBJECTIVES = ("scale", "margin", "distance", "concatenation", "matryoshka", "symmetric")
@@ -131,6 +134,8 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
         training.pop("precision")  # the recipe's
     else:
         training["precision"] = Precision(options["precision"])
+    if given["inexact_resume"]:
+        training["exact_resume"] = False
     if lengths and lengths != ["minutes"]:
         training.setdefault("minutes", None)  # what a recipe says of it gives way
     if lengths and lengths != ["steps"]:

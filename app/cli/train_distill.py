@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.options import device_options, inexact_resume_option, json_option
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.data.quantity import counted
 
@@ -26,6 +26,7 @@ class _Training(TypedDict):
     learning_rate: float
     seed: int
     precision: str
+    inexact_resume: bool
 
 
 def _layers(
@@ -63,6 +64,7 @@ def _layers(
 @click.option("--batch", default=32, show_default=True, help="Texts of a step.")
 @click.option("--learning-rate", default=2e-4, show_default=True, help="Its highest value.")
 @click.option("--seed", default=0, show_default=True, help="Of everything random.")
+@inexact_resume_option
 @json_option
 @device_options
 def distill(
@@ -130,6 +132,7 @@ def _options(training: _Training) -> "SentenceTraining":
         learning_rate=training["learning_rate"],
         seed=training["seed"],
         precision=Precision(training["precision"]),
+        exact_resume=not training["inexact_resume"],
     )
 
 

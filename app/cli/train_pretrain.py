@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.options import device_options, inexact_resume_option, json_option
 from nearsay.app.cli.pretraining_options import BREAKS
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
@@ -52,6 +52,7 @@ _OPTIMISATION = (
     click.option("--seed", default=0, show_default=True, help="Of everything random."),
     click.option("--log-every", default=10, show_default=True, help="Steps between lines of metrics."),
     click.option("--checkpoint-every", type=int, help="Steps; there is one every 5 minutes too."),
+    inexact_resume_option,
 )
 
 

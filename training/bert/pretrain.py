@@ -29,6 +29,7 @@ from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
 from nearsay.training.run.training_progress import TrainingProgress
@@ -132,7 +133,7 @@ def pretrain(
             )
         network.to(joined.device)
         task = _task(wanted, network, text, special, joined)
-        if joined.leads and folder.begin(_config(wanted, network, text, dev)):
+        if joined.leads and _begin(wanted, folder, _config(wanted, network, text, dev), joined):
             say(f"going on with the run in {folder.out}")
         joined.wait()
         evaluation = _evaluation(wanted, network, dev, special) if dev else None
@@ -143,6 +144,12 @@ def pretrain(
             _finish(folder, network.cpu(), tokenizer, lineage, text, result)
         joined.wait()
     return result
+
+
+def _begin(wanted: Pretraining, folder: RunFolder, config: dict[str, JsonValue], joined: Processes) -> bool:
+    chosen = wanted.optimisation
+    environment = RunEnvironment.here(joined.device, chosen.precision, processes=joined.count)
+    return folder.begin(config, environment, exact=chosen.exact_resume)
 
 
 def _prepared(  # noqa: PLR0917 - one call's parts
@@ -266,7 +273,7 @@ def _config(
     """What decides the run's numbers; where files lie, and how often is logged and kept, does not."""
     told = ("examples", "span_boundary", "batch", "long_length", "long_share", "dev_rows", "evaluate_every")
     choices = {name: value for name, value in asdict(wanted).items() if name in told}
-    speed = ("compile", "log_every", "checkpoint_every", "checkpoint_minutes")
+    speed = ("compile", "log_every", "checkpoint_every", "checkpoint_minutes", "exact_resume")
     optimisation = wanted.optimisation.to_json()
     model = {
         name: network.bert.config.to_dict()[name]

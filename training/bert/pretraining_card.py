@@ -31,10 +31,12 @@ def pretraining_card(
 ) -> ModelCard:
     """Say what was trained, on how much text, and what came of it; file names of the text are left out."""
     left_out = {"texts", "dev", "model", "optimisation", "reading", "examples", "task", "start"}
+    left_out |= {"environment", "resumed_with"}
     told = {key: value for key, value in settings.items() if key not in left_out}
-    for part in ("examples", "optimisation"):
+    for part in ("examples", "optimisation", "environment"):
         inner = settings.get(part)
         told |= inner if isinstance(inner, dict) else {}
+    told.pop("versions", None)
     return ModelCard(
         title=name,
         summary=(

@@ -25,11 +25,11 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.parameter_groups import parameter_groups
 from nearsay.training.run.patience import Patience
 from nearsay.training.run.processes import Processes
+from nearsay.training.run.run_environment import training_precision
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
 from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.sentence.precision import Precision
 
 __all__ = ["Evaluation", "TrainingResult", "train"]
 
@@ -109,7 +109,7 @@ class _Loop:
         self.task, self.folder, self.settings, self.processes = task, folder, optimisation, processes
         self.evaluation = evaluation
         self.kind = torch.device(processes.device).type
-        self.precision = _training_precision(optimisation.precision, processes.device)
+        self.precision = training_precision(optimisation.precision, processes.device)
         self.dropout: CpuDropout | None = None
         if self.kind == "cpu" and not optimisation.compile:
             self.dropout = stack.enter_context(cpu_dropout(task.model))
@@ -123,7 +123,7 @@ class _Loop:
         self.scaler = torch.amp.GradScaler(self.kind, enabled=self.precision is Precision.FLOAT16)
         self.log = MetricsLog(folder.metrics)
         self.window = MetricWindow(processes.device)
-        self.best = BestWeights(folder.run / "best.safetensors", evaluation.best if evaluation else None)
+        self.best = BestWeights(folder.best, evaluation.best if evaluation else None)
         self.step, self.seconds, self.tokens = 0, 0.0, 0
         self.last_metrics: dict[str, float] = {}
         self.last_evaluation: dict[str, float] = {}
@@ -408,14 +408,6 @@ def _numbers(line: Mapping[str, JsonValue]) -> dict[str, float]:
         for name, value in line.items()
         if isinstance(value, int | float) and name not in _CIRCUMSTANCES
     }
-
-
-def _training_precision(asked: Precision, device: str) -> Precision:
-    """As encoders resolve it, but float16 where a CUDA GPU has no units for bfloat16."""
-    resolved = resolve_precision(asked, device, Processor.detect())
-    if asked is Precision.AUTO and resolved is Precision.FLOAT32 and device.startswith("cuda"):
-        return Precision.FLOAT16
-    return resolved
 
 
 @contextlib.contextmanager

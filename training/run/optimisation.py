@@ -33,6 +33,7 @@ class Optimisation:
     log_every: int = 10  # steps between two lines of metrics
     checkpoint_every: int | None = None  # steps between two checkpoints; None: by time alone
     checkpoint_minutes: float = 5.0  # most minutes between two checkpoints; 0: by steps alone
+    exact_resume: bool = True  # whether a resume under another device, precision or version is refused
 
     def __post_init__(self) -> None:
         """Raise BadInputError for values that cannot train anything."""

@@ -3,21 +3,31 @@
 import contextlib
 import errno
 import json
+import logging
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from safetensors import SafetensorError
 
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchronise
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.run.run_environment import RunEnvironment
 
-__all__ = ["RunFolder"]
+__all__ = ["STUDENT_PREFIX", "RunFolder"]
 
+logger = logging.getLogger("nearsay")
+
+STUDENT_PREFIX: Final = "start-"  # of the folders in `run` that hold a student's first weights
 _LOCK = ".training.lock"
+_BEST = "best.safetensors"
+# What a run writes that another run must not take over. Prepared texts and a student's first weights may
+# stay: they are named by their content, or compared with it.
+_OF_ONE_RUN = (_BEST, "metrics.jsonl", "plot.png", "result.json", "finished")
 
 
 class RunFolder:
@@ -31,6 +41,7 @@ class RunFolder:
         self.out = Path(out).expanduser()
         self.run = self.out / "run"
         self.checkpoints = self.run / "checkpoints"
+        self.best = self.run / _BEST
         self.metrics = self.run / "metrics.jsonl"
         self.plot = self.run / "plot.png"
 
@@ -41,10 +52,13 @@ class RunFolder:
     @property
     def has_checkpoint(self) -> bool:
         """Whether there is a run to go on with."""
-        return any(self.checkpoints.glob("step-*"))
+        return any(path.is_dir() for path in self.checkpoints.glob("step-*"))
 
     def check(self) -> None:
-        """Raise BadInputError when the folder holds something else, or a run that is finished."""
+        """Raise BadInputError when the folder holds something else, or a run that is finished.
+
+        NearsayError when another process trains in it.
+        """
         if self.out.is_file():
             raise BadInputError(f"{self.out} is a file. Name a new folder")
         if not self.out.is_dir():
@@ -57,28 +71,51 @@ class RunFolder:
             )
         if not self.config_file.is_file() and any(path != self.run for path in self.out.iterdir()):
             raise BadInputError(f"{self.out} is there and holds no run. Name a new folder")
+        if (self.run / _LOCK).is_file():
+            with self.held():
+                pass
 
-    def begin(self, config: Mapping[str, JsonValue]) -> bool:
-        """Make the folder, or find the run in it again; True when there is a run to go on with.
+    def begin(
+        self, config: Mapping[str, JsonValue], environment: RunEnvironment, *, exact: bool = True
+    ) -> bool:
+        """Make the folder, or find the run in it again; True when there is a run to resume.
 
-        A run that never came to a checkpoint is replaced. Raises BadInputError as `check` does, and for a run
-        with another config.
+        A folder without a checkpoint is a new run: what an earlier one measured and kept there is removed.
+        config.json holds the config without the precision that was asked for, and what the run computes with:
+        under "environment" as it began, under "resumed_with" whatever it went on with.
+
+        Raises as `check` does, and BadInputError for a run with another config or, if the resume has to be
+        `exact`, another environment.
         """
         self.check()
-        if not self.has_checkpoint:
-            self.write_run_json(self.config_file.name, dict(config))
-            return False
-        told, wanted = _flat(self.config()), _flat(json.loads(json.dumps(config)))
-        different = sorted(key for key in {*told, *wanted} if told.get(key) != wanted.get(key))
+        wanted = _settings(json.loads(json.dumps(config)))
+        with self.held():
+            if self.has_checkpoint:
+                self._resume(wanted, environment, exact=exact)
+                return True
+            if self.metrics.is_file() or self.best.is_file():
+                logger.warning("the run in %s ended before its first checkpoint and begins again", self.out)
+            for name in _OF_ONE_RUN:
+                _remove(self.run / name)
+            self.write_run_json(self.config_file.name, {**wanted, "environment": environment.to_json()})
+        return False
+
+    def _resume(self, wanted: Mapping[str, JsonValue], environment: RunEnvironment, *, exact: bool) -> None:
+        """Raise BadInputError unless the run that is there can be resumed; note what it goes on with."""
+        config = self.config()
+        told, now = _flat(_settings(config)), _flat(wanted)
+        different = sorted(key for key in {*told, *now} if told.get(key) != now.get(key))
         if different:
-            changes = "; ".join(
-                f"{key}: {told.get(key)!r} there, {wanted.get(key)!r} now" for key in different
-            )
+            changes = "; ".join(f"{key}: {told.get(key)!r} there, {now.get(key)!r} now" for key in different)
             raise BadInputError(
                 f"{self.out} holds an unfinished run with other settings ({changes}). "
                 "Use the same settings to go on with it, or name a new folder"
             )
-        return True
+        before = _environments(config)
+        environment.require_same(before[-1], self.out, exact=exact)
+        if before[-1] != environment.to_json():
+            resumed: list[JsonValue] = [*before[1:], environment.to_json()]
+            self.write_run_json(self.config_file.name, {**config, "resumed_with": resumed})
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -130,9 +167,9 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Remove what a finished run has no use for."""
-        for left in ("finished", "checkpoints", "best.safetensors", "text", "dev-text", _LOCK):
+        for left in ("finished", "checkpoints", _BEST, "text", "dev-text", _LOCK):
             _remove(self.run / left)
-        for orphan in self.run.glob(f"{TEMPORARY_PREFIX}*"):
+        for orphan in (*self.run.glob(f"{TEMPORARY_PREFIX}*"), *self.run.glob(f"{STUDENT_PREFIX}*")):
             _remove(orphan)
 
 
@@ -144,6 +181,31 @@ def _save(save: Callable[[Path], object], folder: Path) -> None:
         told = re.search(r"os error (\d+)", str(error))
         number = int(told[1]) if told else errno.EIO
         raise OSError(number, os.strerror(number)) from error
+
+
+def _settings(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """What was chosen for a run; the environment says what a precision was resolved to."""
+    chosen: dict[str, JsonValue] = {}
+    for name, value in config.items():
+        if name == "optimisation" and isinstance(value, dict):
+            chosen[name] = {inner: one for inner, one in value.items() if inner != "precision"}
+        elif name not in ("precision", "environment", "resumed_with"):
+            chosen[name] = value
+    return chosen
+
+
+def _environments(config: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
+    """What a run computed with, from its beginning to its last resume.
+
+    A run of the first version recorded only its precision, as it was asked for.
+    """
+    first, resumed = config.get("environment"), config.get("resumed_with")
+    if not isinstance(first, dict):
+        optimisation = config.get("optimisation")
+        asked = (optimisation if isinstance(optimisation, dict) else config).get("precision")
+        first = {} if asked in (None, "auto") else {"precision": asked}
+    later = resumed if isinstance(resumed, list) else []
+    return [first, *(one for one in later if isinstance(one, dict))]
 
 
 def _flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:

@@ -30,5 +30,5 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run's folder; the hardware's peak, which takes a fifth of a second to measure, is 1 Gflop/s."""
     monkeypatch.setattr(loop, "hardware_peak", lambda *_: 1e9)
     run_folder = RunFolder(tmp_path / "out")
-    run_folder.begin({"task": "linear"})
+    run_folder.begin({"task": "linear"}, sys.modules["linear_task"].ENVIRONMENT)
     return run_folder

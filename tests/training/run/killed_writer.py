@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from linear_task import ENVIRONMENT
 from torch import nn
 
 from nearsay.training.run.checkpoint import Checkpoint, write_checkpoint
@@ -75,7 +76,7 @@ def checkpoint(folder: Path, number: int) -> None:
 
 def finish(folder: Path, number: int) -> None:
     run = RunFolder(folder)
-    run.begin({"task": "killed"})
+    run.begin({"task": "killed"}, ENVIRONMENT)
     write(run.checkpoints, 1)
     kill_at(number)
     run.finish(save)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from linear_task import ENVIRONMENT
 from torch import nn
 
 from nearsay.data.durable import TEMPORARY_PREFIX
@@ -77,9 +78,9 @@ def test_a_kill_while_a_run_is_finished_heals(killed: Path) -> None:
         if complete:
             assert names(place) == ["config.json", "model.safetensors", "run", "tokenizer.json"]
             with pytest.raises(BadInputError, match="holds a finished run"):
-                run.begin({"task": "killed"})
+                run.begin({"task": "killed"}, ENVIRONMENT)
         else:
-            assert run.begin({"task": "killed"}) is True
+            assert run.begin({"task": "killed"}, ENVIRONMENT) is True
             model = nn.Linear(20, 20)
             assert last_checkpoint(run.checkpoints, model, torch.optim.AdamW(model.parameters())) is not None
             run.finish(save)

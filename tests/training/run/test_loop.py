@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from linear_task import LinearTask, small_model, step_rows
+from linear_task import ENVIRONMENT, LinearTask, small_model, step_rows
 from torch import Tensor, nn
 
 from nearsay.data.errors import BadInputError
@@ -155,7 +155,7 @@ def test_the_seed_decides_on_dropout_and_nothing_else_does(folder: RunFolder) ->
     def losses(seed: int, name: str) -> list[object]:
         torch.rand(name.count("b") + 1)  # whatever was drawn before
         place = RunFolder(folder.out.parent / name)
-        place.begin({})
+        place.begin({}, ENVIRONMENT)
         train(LinearTask(small_model(dropout=0.3)), place, settings(seed=seed), ALONE)
         return log(place, "loss")
 
@@ -250,7 +250,7 @@ def test_evaluating_changes_nothing_in_the_training(folder: RunFolder) -> None:
     plain, looked_at = LinearTask(small_model(dropout=0.3)), LinearTask(small_model(dropout=0.3))
     train(plain, folder, settings(), ALONE)
     other = RunFolder(folder.out.parent / "other")
-    other.begin({})
+    other.begin({}, ENVIRONMENT)
 
     def measure() -> dict[str, float]:
         torch.rand(100)
@@ -361,7 +361,7 @@ def test_bfloat16_narrows_products_and_leaves_the_weights_wide(folder: RunFolder
 def test_a_step_whose_gradient_does_not_fit_float16_is_left_out(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "resolve_precision", lambda *_: Precision.FLOAT16)
+    monkeypatch.setattr(loop, "training_precision", lambda *_: Precision.FLOAT16)
     task = OneWeight()
     scales = []
     compute = task.losses

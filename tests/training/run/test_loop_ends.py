@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from linear_task import LinearTask, small_model
+from linear_task import ENVIRONMENT, LinearTask, small_model
 from torch import nn
 
 from nearsay.data.durable import TEMPORARY_PREFIX
@@ -224,7 +224,7 @@ def test_a_full_disk_at_a_checkpoint_ends_the_run_and_the_last_good_one_stays(
     run = settings(steps=6, checkpoint_every=1)
     whole = LinearTask()
     other = RunFolder(folder.out.parent / "other")
-    other.begin({})
+    other.begin({}, ENVIRONMENT)
     train(whole, other, run, ALONE)
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_bytes", write)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from linear_task import LinearTask, small_model
+from linear_task import ENVIRONMENT, LinearTask, small_model
 from torch import Tensor
 
 from nearsay.training.run import loop
@@ -41,7 +41,7 @@ def go(
 ) -> tuple[TrainingResult, LinearTask]:
     """Begin a run or go on with it; the model is another one each time, as a new process has it."""
     folder = RunFolder(out)
-    folder.begin({})
+    folder.begin({}, ENVIRONMENT)
     task = LinearTask(small_model(seed=seed, dropout=0.2), parts=2)
     steps = itertools.count(1)
 
@@ -197,7 +197,7 @@ def test_the_best_weights_stay_with_their_evaluation_when_the_run_goes_back_behi
     folder = RunFolder(tmp_path / "mine")
 
     def run(die_at: int | None) -> tuple[TrainingResult, LinearTask]:
-        folder.begin({})
+        folder.begin({}, ENVIRONMENT)
         task = LinearTask()
 
         def measure() -> dict[str, float]:
@@ -258,7 +258,7 @@ def test_checkpoints_come_by_the_clock_too(tmp_path: Path, monkeypatch: pytest.M
 def test_narrow_formats_go_on_to_the_last_bit_on_a_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Precision
 ) -> None:
-    monkeypatch.setattr(loop, "resolve_precision", lambda *_: precision)
+    monkeypatch.setattr(loop, "training_precision", lambda *_: precision)
     whole = go(tmp_path / "whole")
     go(tmp_path / "parts", stop_at=3)
     assert_equal(go(tmp_path / "parts", seed=3), whole)

@@ -5,18 +5,23 @@ import errno
 import json
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from linear_task import ENVIRONMENT
 from safetensors.torch import save_file
 
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.sentence.precision import Precision
 
+LOCK = ".training.lock"
 CONFIG = {"task": "linear", "batch": 8, "optimisation": {"steps": 5, "learning_rate": 0.1}, "texts": ["a"]}
 
 
@@ -39,40 +44,150 @@ def out(tmp_path: Path) -> Path:
 
 def refusal(out: Path, config: dict[str, object] | None = None) -> str:
     with pytest.raises(BadInputError) as raised:
-        RunFolder(out).begin(config or CONFIG)  # type: ignore[arg-type]  # JSON values
+        RunFolder(out).begin(config or CONFIG, ENVIRONMENT)  # type: ignore[arg-type]  # JSON values
     return str(raised.value)
 
 
 def kept(out: Path) -> RunFolder:
     """A run that has come to a checkpoint."""
     folder = RunFolder(out)
-    folder.begin(CONFIG)
+    folder.begin(CONFIG, ENVIRONMENT)
     (folder.checkpoints / "step-0000000001").mkdir(parents=True)
     return folder
 
 
+WHOLE = {**CONFIG, "environment": ENVIRONMENT.to_json()}
+
+
 def test_a_run_that_never_came_to_a_checkpoint_is_replaced(out: Path) -> None:
-    RunFolder(out).begin(CONFIG)
-    assert RunFolder(out).begin({"task": "another"}) is False
-    assert RunFolder(out).config() == {"task": "another"}
+    RunFolder(out).begin(CONFIG, ENVIRONMENT)
+    assert RunFolder(out).begin({"task": "another"}, ENVIRONMENT) is False
+    assert RunFolder(out).config() == {"task": "another", "environment": ENVIRONMENT.to_json()}
+
+
+def test_a_new_run_takes_over_nothing_that_an_earlier_one_measured_or_kept(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = with_leftovers(out)
+    shutil.rmtree(folder.checkpoints)
+    (folder.run / "finished").mkdir()
+    (folder.run / "result.json").write_text("{}")
+    (folder.run / "notes.txt").write_text("the user's own")
+    assert RunFolder(out).begin(CONFIG, ENVIRONMENT) is False
+    kept = {path.name for path in folder.run.iterdir()}
+    assert kept == {"config.json", "text", "dev-text", "notes.txt", f"{TEMPORARY_PREFIX}1", LOCK} | {
+        f"{TEMPORARY_PREFIX}2"
+    }
+    (record,) = caplog.records
+    assert str(out) in record.getMessage()
+
+
+def test_a_run_in_which_another_process_trains_is_not_begun_anew(out: Path) -> None:
+    folder = with_leftovers(out)
+    shutil.rmtree(folder.checkpoints)
+    before = {name: (out / name).read_bytes() for name in tree(out)}
+    with folder.held():
+        for ask in (RunFolder(out).check, lambda: RunFolder(out).begin({"task": "another"}, ENVIRONMENT)):
+            with pytest.raises(NearsayError, match=str(out)):
+                ask()
+    assert {name: (out / name).read_bytes() for name in tree(out)} == before
 
 
 def test_a_new_folder_is_made_with_its_config(out: Path) -> None:
     folder = RunFolder(out)
-    assert folder.begin(CONFIG) is False
-    assert tree(out) == ["run/config.json"]
-    assert folder.config() == CONFIG
-    assert json.loads((out / "run" / "config.json").read_text()) == CONFIG
+    assert folder.begin(CONFIG, ENVIRONMENT) is False
+    assert tree(out) == [f"run/{LOCK}", "run/config.json"]
+    assert folder.config() == WHOLE
+    assert json.loads((out / "run" / "config.json").read_text()) == WHOLE
+
+
+def test_a_config_says_what_a_precision_was_resolved_to(out: Path) -> None:
+    asked = {"precision": "auto", "optimisation": {"steps": 5, "precision": "auto"}}
+    RunFolder(out).begin(asked, ENVIRONMENT)
+    config = RunFolder(out).config()
+    assert config == {"optimisation": {"steps": 5}, "environment": ENVIRONMENT.to_json()}
+    environment = config["environment"]
+    assert isinstance(environment, dict)
+    assert environment["precision"] == "float32"
+    assert environment["device"] == "cpu"
+    versions = environment["versions"]
+    assert isinstance(versions, dict)
+    assert versions["torch"] == torch.__version__
+    assert {"python", "nearsay", "numpy"} <= set(versions)
+
+
+OTHERS = [
+    ({"device": "cuda"}, ["device: cpu there, cuda now"]),
+    ({"precision": Precision.BFLOAT16}, ["precision: float32 there, bfloat16 now"]),
+    ({"processes": 2}, ["processes: 1 there, 2 now"]),
+    (
+        {"versions": {**ENVIRONMENT.versions, "torch": "9.9"}},
+        [f"versions.torch: {torch.__version__} there, 9.9 now"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "named"), OTHERS)
+def test_a_resume_that_would_not_be_exact_is_refused_or_warned_of_and_noted(
+    out: Path, change: dict[str, object], named: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    kept(out)
+    other = replace(ENVIRONMENT, **change)  # type: ignore[arg-type]  # fields of it
+    before = (out / "run" / "config.json").read_bytes()
+    with pytest.raises(BadInputError) as raised:
+        RunFolder(out).begin(CONFIG, other)
+    assert all(one in str(raised.value) for one in [*named, str(out), "--inexact-resume"])
+    assert (out / "run" / "config.json").read_bytes() == before
+    assert RunFolder(out).begin(CONFIG, other, exact=False) is True
+    assert [named[0] in record.getMessage() for record in caplog.records] == [True]
+    assert RunFolder(out).config() == {**WHOLE, "resumed_with": [other.to_json()]}
+    assert RunFolder(out).begin(CONFIG, other) is True  # as it went on last
+    with pytest.raises(BadInputError):
+        RunFolder(out).begin(CONFIG, ENVIRONMENT)
+
+
+def test_another_number_of_threads_is_warned_of_and_not_refused(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept(out)
+    other = replace(ENVIRONMENT, threads=ENVIRONMENT.threads + 1)
+    assert RunFolder(out).begin(CONFIG, other) is True
+    (record,) = caplog.records
+    assert f"threads: {ENVIRONMENT.threads} there, {other.threads} now" in record.getMessage()
+
+
+@pytest.mark.parametrize("asked", ["auto", "float32", "bfloat16"])
+@pytest.mark.parametrize("inner", [True, False])
+def test_a_run_of_the_first_version_is_resumed_unless_its_precision_is_known_to_differ(
+    out: Path, asked: str, inner: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = {**CONFIG, "optimisation": {"steps": 5, "precision": "auto"}, "precision": "auto"}
+    wrote: dict[str, object] = {**CONFIG, "optimisation": {"steps": 5}}
+    if inner:
+        wrote["optimisation"] = {"steps": 5, "precision": asked}
+    else:
+        wrote["precision"] = asked
+        wrote.pop("optimisation")
+        now.pop("optimisation")
+    folder = kept(out)
+    folder.config_file.write_text(json.dumps(wrote))
+    if asked == "bfloat16":
+        with pytest.raises(BadInputError, match="precision: bfloat16 there, float32 now"):
+            folder.begin(now, ENVIRONMENT)  # type: ignore[arg-type]  # JSON values
+        return
+    assert folder.begin(now, ENVIRONMENT) is True  # type: ignore[arg-type]  # JSON values
+    assert len(caplog.records) == 1  # that it cannot be checked
+    assert folder.config()["resumed_with"] == [ENVIRONMENT.to_json()]
 
 
 def test_an_empty_folder_may_be_there_already(out: Path) -> None:
     out.mkdir(parents=True)
-    assert RunFolder(out).begin(CONFIG) is False
+    assert RunFolder(out).begin(CONFIG, ENVIRONMENT) is False
 
 
 def test_the_same_config_goes_on_with_the_run(out: Path) -> None:
     kept(out)
-    assert RunFolder(out).begin({**CONFIG, "texts": ("a",)}) is True  # as JSON it is the same
+    assert RunFolder(out).begin({**CONFIG, "texts": ("a",)}, ENVIRONMENT) is True  # as JSON it is the same
 
 
 def test_a_home_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -107,7 +222,7 @@ def test_a_file_is_refused(out: Path) -> None:
 
 def test_a_finished_run_is_refused(out: Path) -> None:
     folder = RunFolder(out)
-    folder.begin(CONFIG)
+    folder.begin(CONFIG, ENVIRONMENT)
     folder.finish(save_model)
     assert refusal(out) == (
         f"{out} holds a finished run. Name a new folder, or remove that one; "
@@ -120,7 +235,7 @@ def test_a_damaged_config_is_told_with_its_remedy(out: Path, content: bytes) -> 
     folder = kept(out)
     folder.config_file.write_bytes(content)
     with pytest.raises(NearsayError, match=r"run/config\.json cannot be read .*Name a new folder$"):
-        folder.begin(CONFIG)
+        folder.begin(CONFIG, ENVIRONMENT)
 
 
 def test_json_is_written_whole_or_not_at_all(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +256,7 @@ def test_json_is_written_whole_or_not_at_all(out: Path, monkeypatch: pytest.Monk
 
 def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: Path) -> None:
     folder = RunFolder(out)
-    folder.begin(CONFIG)
+    folder.begin(CONFIG, ENVIRONMENT)
     with folder.held():
         with pytest.raises(NearsayError) as raised, RunFolder(out).held():
             pass
@@ -154,7 +269,7 @@ def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: 
 
 def with_leftovers(out: Path) -> RunFolder:
     folder = RunFolder(out)
-    folder.begin(CONFIG)
+    folder.begin(CONFIG, ENVIRONMENT)
     for place in ("checkpoints/step-0000000001", "text", "dev-text", f"{TEMPORARY_PREFIX}1"):
         (folder.run / place).mkdir(parents=True)
         (folder.run / place / "part").write_bytes(b"x")
@@ -234,7 +349,7 @@ def test_a_stop_among_the_moves_heals_when_the_run_goes_on(
     assert not (out / "config.json").exists()  # no library loads it
     assert (out / "run" / "checkpoints").is_dir()
     again = RunFolder(out)
-    assert again.begin(CONFIG) is True
+    assert again.begin(CONFIG, ENVIRONMENT) is True
     again.finish(save_model)
     assert tree(out) == FINISHED
 

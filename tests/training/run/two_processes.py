@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import torch
-from linear_task import LinearTask, small_model
+from linear_task import ENVIRONMENT, LinearTask, small_model
 
 from nearsay.training.run import loop
 from nearsay.training.run.cpu_dropout import CpuDropout
@@ -29,7 +29,7 @@ def run(
 ) -> tuple[TrainingResult, dict[str, list[float]]]:
     """Begin a run or go on with it, and give the weights that it ends with, too."""
     if joined.leads:
-        folder.begin({})
+        folder.begin({}, ENVIRONMENT)
     joined.wait()
     task = LinearTask(
         small_model(seed=seed, dropout=dropout), rows=11, parts=2, rank=joined.rank, count=joined.count

@@ -42,6 +42,7 @@ class FineTuning:
     start: HeadStart = HeadStart.LINEAR  # of a classifier's or tagger's new last layer
     precision: Precision = Precision.AUTO  # of matrix products
     seed: int = 0  # of the head's first weights, the order of examples, and dropout
+    exact_resume: bool = True  # whether a resume under another device, precision or version is refused
 
     def __post_init__(self) -> None:
         for name, value in {"epochs": self.epochs, "batch": self.batch}.items():
@@ -61,7 +62,6 @@ class FineTuning:
             "learning_rate": self.learning_rate,
             "freeze": str(self.freezing),
             "head_start": str(self.start),
-            "precision": str(self.precision),
             "seed": self.seed,
         }
 

@@ -11,6 +11,7 @@ from nearsay.data.document import JsonValue
 from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
 from nearsay.training.sentence.folder import EncoderFolder
@@ -65,24 +66,26 @@ class HeadFolder:
         weights_sha256: str,
         data: Mapping[str, HeadData | None],
         settings: Mapping[str, JsonValue],
+        environment: RunEnvironment,
     ) -> None:
         """Say what is to be made.
 
         lineage, weights_sha256: of the BERT that it stands on
         data:     train, and perhaps dev and test
-        settings: all else that decides the run's numbers
+        settings: all else that decides the run's numbers, but for the `environment`
         """
         self.run = RunFolder(out)
         self._kind = kind
         self._lineage = tuple(lineage)
         self._data = {name: file for name, file in data.items() if file is not None}
         self._settings = dict(settings)
+        self._environment = environment
         self._weights_sha256 = weights_sha256
 
-    def begin(self) -> bool:
-        """Make the folder, or find the same run in it; True when there is one to go on with.
+    def begin(self, *, exact: bool = True) -> bool:
+        """Make the folder, or find the same run in it; True when there is one to resume.
 
-        Raises BadInputError when the folder holds something else.
+        Raises BadInputError as `RunFolder.begin` does.
         """
         return self.run.begin(
             {
@@ -94,7 +97,9 @@ class HeadFolder:
                     for name, file in self._data.items()
                 },
                 **self._settings,
-            }
+            },
+            self._environment,
+            exact=exact,
         )
 
     def finish(
@@ -135,7 +140,7 @@ class HeadFolder:
             figures=result.test or result.dev or result.training,
             figures_note=self._measured_on(result),
             lineage=lineage,
-            settings={**self._settings, **result.chosen},
+            settings={**self._settings, **result.chosen, **self._environment.settings()},
             limits=_LIMITS,
         )
 

@@ -16,6 +16,7 @@ from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.bert.heads.saved_head import save_network
 from nearsay.training.bert.heads.text_examples import text_examples
 from nearsay.training.bert.heads.text_scorers import NetworkTextScorer
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
@@ -70,8 +71,9 @@ def train_classifier(
             "pairs": train.are_pairs,
             "labels": len(labels.names),
         },
+        environment=RunEnvironment.here(place, chosen.precision),
     )
-    if folder.begin():
+    if folder.begin(exact=chosen.exact_resume):
         watch.report(f"going on with the run in {out}")
     rows = text_examples(
         tokens,

@@ -35,6 +35,7 @@ from nearsay.training.bert.heads.train_classifier import check_texts, require_po
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling
 from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
@@ -75,7 +76,7 @@ class LinearClassifier:
                 "pooling": str(self.pooling),
                 "length": self.length,
             }
-        return {**own, "regularisation": self.regularisation, "precision": str(self.precision)}
+        return {**own, "regularisation": self.regularisation}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class _Vectors:
     lineage: tuple[str, ...]
     weights_sha256: str
     settings: ClassifierSettings
+    environment: RunEnvironment
 
 
 def train_linear_classifier(
@@ -125,6 +127,7 @@ def train_linear_classifier(
         weights_sha256=vectors.weights_sha256,
         data={"train": train, "dev": dev, "test": test},
         settings={**chosen.settings(), "pairs": train.are_pairs, "labels": len(labels.names)},
+        environment=vectors.environment,
     )
     folder.begin()
     given = vectors.of(train)
@@ -192,6 +195,7 @@ def _vectors(
     options: LinearClassifier, bert: str | Path, device: str | None, labels: LabelSet, train: LabelledTexts
 ) -> _Vectors:
     place, precision = head_device(device, options.precision)
+    environment = RunEnvironment.here(place, precision)
     if options.layers is None:
         encoder = Encoder.load(bert, device=place, precision=options.precision)
         source = find_encoder(bert)
@@ -208,6 +212,7 @@ def _vectors(
                 way=HeadWay.PROBE,
                 labels=labels.names,
             ),
+            environment=environment,
         )
     base = load_bert(bert)
     require_positions(base, options.length)
@@ -229,4 +234,5 @@ def _vectors(
             pooling=str(options.pooling),
             labels=labels.names,
         ),
+        environment=environment,
     )

@@ -33,6 +33,7 @@ from nearsay.training.bert.heads.word_scorers import FeatureWordScorer
 from nearsay.training.bert.layers import LayerChoice, LayerRule
 from nearsay.training.evaluation.entity_f1 import entity_f1
 from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.precision import Precision
@@ -68,7 +69,6 @@ class LinearTagger:
             "layers": str(self.layers),
             "length": self.length,
             "regularisation": self.regularisation,
-            "precision": str(self.precision),
         }
 
 
@@ -112,6 +112,7 @@ def train_linear_tagger(
         weights_sha256=base.weights_sha256,
         data={"train": train, "dev": dev, "test": test},
         settings={**chosen.settings(), "labels": len(labels.names)},
+        environment=RunEnvironment.here(place, precision),
     )
     folder.begin()
 

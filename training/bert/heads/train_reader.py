@@ -17,6 +17,7 @@ from nearsay.training.bert.heads.reader import ReadAnswer, Reader
 from nearsay.training.bert.heads.saved_head import save_network
 from nearsay.training.bert.heads.train_classifier import require_positions
 from nearsay.training.evaluation.squad import SquadReport, best_null_threshold, evaluate_answers
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
@@ -76,8 +77,9 @@ def train_reader(
             "answer": how.answer,
             "candidates": how.candidates,
         },
+        environment=RunEnvironment.here(place, chosen.precision),
     )
-    if folder.begin():
+    if folder.begin(exact=chosen.exact_resume):
         watch.report(f"going on with the run in {out}")
     rows = question_examples(
         tokens,

@@ -20,6 +20,7 @@ from nearsay.training.bert.heads.train_classifier import require_positions
 from nearsay.training.bert.heads.word_examples import word_examples
 from nearsay.training.bert.heads.word_scorers import NetworkWordScorer
 from nearsay.training.evaluation.entity_f1 import EntityReport
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
@@ -71,8 +72,9 @@ def train_tagger(
         weights_sha256=base.weights_sha256,
         data={"train": train, "dev": dev, "test": test},
         settings={**chosen.settings(), "length": length, "labels": len(labels.names)},
+        environment=RunEnvironment.here(place, chosen.precision),
     )
-    if folder.begin():
+    if folder.begin(exact=chosen.exact_resume):
         watch.report(f"going on with the run in {out}")
     rows = word_examples(
         tokens, [sentence.words for sentence in train.sentences], length=length, targets=targets

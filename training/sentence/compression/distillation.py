@@ -1,6 +1,5 @@
 """A smaller encoder that learns to give a larger one's vectors."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -9,7 +8,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.conversion import as_texts
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.run_folder import STUDENT_PREFIX, RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.compression.layers import kept_layers
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
@@ -59,11 +58,11 @@ def distil(
         # Named by what it is, so that a run which is gone on with cannot be given another.
         numbers = [keep_layers] if isinstance(keep_layers, int) else keep_layers
         weights = combined_sha256(weight_hashes(find_encoder(teacher).folder))[:_HASH_DIGITS]
-        start = run.run / f"start-{'-'.join(map(str, numbers))}-{weights}"
+        start = run.run / f"{STUDENT_PREFIX}{'-'.join(map(str, numbers))}-{weights}"
         if not start.is_dir():
             kept_layers(teacher, start, keep=keep_layers)
     objective = ObjectiveConfig(ObjectiveKind.TEACHER)
-    result = train_sentence_encoder(
+    return train_sentence_encoder(
         [TrainingSet(as_texts(one), objective, guide=teacher) for one in texts],
         out,
         base=start or student or teacher,
@@ -73,6 +72,3 @@ def distil(
         device=device,
         watch=watch,
     )
-    if result.finished and start is not None:
-        shutil.rmtree(start)
-    return result

@@ -17,6 +17,7 @@ from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
@@ -24,6 +25,8 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged, t
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
+from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["SeedResult", "Spread", "read_set", "run_recipe", "spread_of"]
 
@@ -128,6 +131,7 @@ def _require_same_recipe(
     training = replace(recipe.training, seed=0).to_json()
     wanted: dict[str, JsonValue] = {
         "base": recipe.base,
+        "base_sha256": combined_sha256(weight_hashes(find_encoder(recipe.base).folder)),
         "sets": told_sets(sets),
         "structure": recipe.structure.to_json(),
         "dev": None if dev is None else told_judged(dev),
@@ -135,14 +139,19 @@ def _require_same_recipe(
         "training": training,
     }
     file = out / "seeds.json"
-    if file.is_file() and any(out.glob("seed-*")):
-        if json.loads(file.read_text("utf-8")) != json.loads(json.dumps(wanted)):
+    # A seed that never came to a checkpoint is trained from its beginning: it holds nobody to its settings.
+    seeds = [*out.glob("seed-*")]
+    if file.is_file() and any(
+        _finished(seed) is not None or RunFolder(seed).has_checkpoint for seed in seeds
+    ):
+        told = json.loads(file.read_text("utf-8"))
+        if {"base_sha256": wanted["base_sha256"], **told} != json.loads(json.dumps(wanted)):
             raise BadInputError(
                 f"{out} holds seeds that were trained with other settings. "
                 "Use the same settings to go on with them, or name a new folder"
             )
         return
-    if out.is_dir() and any(path != file for path in out.iterdir()):
+    if out.is_dir() and any(path != file and path not in seeds for path in out.iterdir()):
         raise BadInputError(f"{out} is there and holds something else. Name a new folder")
     out.mkdir(parents=True, exist_ok=True)
     with replacing(file) as stream:

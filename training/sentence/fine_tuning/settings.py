@@ -36,6 +36,7 @@ class SentenceTraining:
     tokens_at_once: int | None = None  # padded tokens in the model at once; None: what suits the device
     precision: Precision = Precision.AUTO  # of matrix products; weights and losses stay float32
     seed: int = 0  # of new weights, the order of rows, and dropout
+    exact_resume: bool = True  # whether a resume under another device, precision or version is refused
 
     def __post_init__(self) -> None:
         whole = {
@@ -71,7 +72,7 @@ class SentenceTraining:
         told = {
             name: str(value) if isinstance(value, Precision | Sampling) else value
             for name, value in asdict(self).items()
-            if value is not None
+            if value is not None and name != "exact_resume"
         }
         if self.steps is not None or self.minutes is not None:
             told.pop("epochs", None)

@@ -15,6 +15,7 @@ from nearsay.training.run.loop import train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process
+from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
@@ -89,11 +90,9 @@ def train_sentence_encoder(
         "dev": None if dev is None else told_judged(dev),
         **chosen.to_json(),
     }
-    lost = run.metrics.is_file() and not run.has_checkpoint
-    if run.begin(settings):
+    environment = RunEnvironment.here(place, chosen.precision)
+    if run.begin(settings, environment, exact=chosen.exact_resume):
         watch.report(f"going on with the run in {out}")
-    elif lost:
-        watch.report(f"the run in {out} ended before its first checkpoint and begins again")
     measured = MeasuredModel(source, encoder)
     tokenizer = measured.cutting_at(chosen.training_length)
     prepared = prepare_sets(sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report)
@@ -133,6 +132,7 @@ def train_sentence_encoder(
         before = MeasuredModel(source, base_model)
         found = changes(before, measured, tests, precision=chosen.precision, device=place)
         result = dataclasses.replace(result, changes=found)
+    settings |= environment.settings()
     finish_encoder(run, encoder, result, sets=sets, base=lineage_of(source), settings=settings)
     return result
 

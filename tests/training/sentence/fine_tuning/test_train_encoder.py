@@ -426,26 +426,43 @@ def test_labels_that_are_all_the_same_teach_nothing(
         train_sentence_encoder([cosent(same)], tmp_path / "out", base=tiny_folder, device="cpu")
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_says_that_it_begins_again(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+def test_a_run_that_was_killed_before_its_first_checkpoint_leaves_nothing_to_the_next_one(
+    scored: SentenceExamples,
+    dev_file: Path,
+    make_folder: Callable[..., Path],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     out = tmp_path / "out"
-    (out / "run").mkdir(parents=True)
-    (out / "run" / "config.json").write_text("{}", "utf-8")
-    (out / "run" / "metrics.jsonl").write_text('{"step": 3, "loss": 1.0}\n', "utf-8")
-    said: list[str] = []
-    options = SentenceTraining(steps=2, batch=8, precision=Precision.FLOAT32)
-    train_sentence_encoder(
-        [cosent(scored)],
-        out,
-        base=tiny_folder,
-        options=options,
-        device="cpu",
-        watch=Watch(report=said.append),
-    )
-    assert f"the run in {out} ended before its first checkpoint and begins again" in said
-    assert "animals: 32 scored, objective cosent" in said
-    assert len(losses(out)) == 2
+    # So small a rate changes no figure: the base's evaluation, before the first step, is the best.
+    still = SentenceTraining(steps=2, batch=8, learning_rate=1e-12, precision=Precision.FLOAT32)
+    first, second = (make_folder(name, seed=seed) for seed, name in enumerate(("first", "second")))
+
+    def trained(base: Path, watch: Watch) -> None:
+        train_sentence_encoder(
+            [cosent(scored)],
+            out,
+            base=base,
+            options=still,
+            dev=read_judged_set(f"sts:{dev_file}"),
+            device="cpu",
+            watch=watch,
+        )
+
+    def kill(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(first, Watch(listener=kill))
+    assert (out / "run" / "best.safetensors").is_file()
+    assert caplog.records == []
+    trained(second, Watch())
+    (record,) = caplog.records
+    assert str(out) in record.getMessage()
+    made, base = (Encoder.load(one, device="cpu", precision=Precision.FLOAT32) for one in (out, second))
+    np.testing.assert_array_equal(made.encode(["the cat"]), base.encode(["the cat"]))
+    evaluated = [line for line in read_metrics(out / "run" / "metrics.jsonl") if "evaluation" in line]
+    assert [line["step"] for line in evaluated] == [0, 2]
 
 
 def test_patience_without_a_dev_set_is_refused(
