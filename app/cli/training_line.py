@@ -31,6 +31,7 @@ class TrainingLine:
             self._hearer(RunProgress("preparing", "steps", 0, None, None, None, 0.0, None))
         self._said = time.monotonic()
         self._pending = False
+        self._contended = False
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +48,7 @@ class TrainingLine:
             self._before.close()
         if self._hearer is not None:
             self._hearer(_look(progress))
+        self._tell_contention(progress)
         since = time.monotonic() - self._said
         if self._terminal and since >= 0.2:
             click.echo("\r\x1b[K" + self._line(progress), err=True, nl=False)
@@ -54,6 +56,17 @@ class TrainingLine:
         elif since >= _SECONDS_BETWEEN_LINES:
             click.echo(self._line(progress), err=True)
             self._said = time.monotonic()
+
+    def _tell_contention(self, progress: "TrainingProgress") -> None:
+        """Say on a line of its own that other programs begin to take the cores."""
+        began = progress.contention is not None and not self._contended
+        self._contended = progress.contention is not None
+        if not began:
+            return
+        if self._pending:
+            click.echo(err=True)
+            self._pending = False
+        click.echo(f"step {progress.step:,}: {progress.contention}", err=True)
 
     def _line(self, progress: "TrainingProgress") -> str:
         of = f" of {progress.steps:,}" if progress.steps else ""

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
+from nearsay.training.sentence.precision import Precision, resolve_precision
+from nearsay.training.sentence.processor import Processor
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran", "on", "mat", "now"]
 ROWS = [
@@ -153,7 +155,10 @@ def test_options_about_files_without_a_file_are_refused(option: list[str], tmp_p
     assert f"{option[0]} is for the files that the command names" in result.stderr
 
 
-@pytest.mark.parametrize(("given", "used"), [([], "float32"), (["--precision", "auto"], "auto")])
+FASTEST = resolve_precision(Precision.AUTO, "cpu", Processor.detect())
+
+
+@pytest.mark.parametrize(("given", "used"), [([], "float32"), (["--precision", "auto"], str(FASTEST))])
 def test_a_recipe_says_the_precision_unless_the_command_does(
     given: list[str], used: str, pairs: Path, bert: Path, tmp_path: Path, run: Run
 ) -> None:
@@ -163,4 +168,6 @@ def test_a_recipe_says_the_precision_unless_the_command_does(
     )
     run("--recipe", recipe, *given, "--device", "cpu", "--out", tmp_path / "mine")
     config = json.loads((tmp_path / "mine" / "run" / "config.json").read_text("utf-8"))
-    assert config["precision"] == used
+    assert config["environment"]["precision"] == used
+    assert "precision" not in config  # what was asked for says less
+    assert f"| precision | {used} |" in (tmp_path / "mine" / "README.md").read_text("utf-8")

@@ -1,10 +1,10 @@
 """What does one other busy program cost training and encoding, under each way in which threads wait?
 
 OpenMP's threads divide every matrix product and wait for each other after it. GNU's OpenMP lets a waiting
-thread turn in a loop for some milliseconds, as if nothing else ran on the machine; a product whose other half
-waits for a core that is taken then costs both cores. Each way of waiting is a process of its own, since the
-library reads its settings once. They work one at a time, the next one first in every round, each alone and
-then beside a program that only counts.
+thread turn in a loop for some milliseconds, as if nothing else ran on the machine; a product whose other
+half waits for a core that is taken then costs both cores. Each way of waiting is a process of its own, since
+the library reads its settings once. They work one at a time, the next one first in every round, each alone
+and then beside a program that only counts.
 
     python tests/benchmarks/contention.py --json contention.json
 
@@ -37,7 +37,7 @@ WAITING: Mapping[str, Mapping[str, str]] = {
 _SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 _STEPS, _TEXTS, _QUERIES = 2, 64, 15
 _QUERY = (
-    "which of the old methods for keeping apples fresh over a long winter needs neither electricity nor sugar "
+    "which of the old methods for keeping apples fresh over a long winter needs no electricity, no sugar "
     "and still works in a flat without a cellar"
 )
 _BUSY = "while True: pass"
@@ -178,7 +178,8 @@ def main() -> None:
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        return work()
+        work()
+        return
     workers = {name: Worker(WAITING[name]) for name in arguments.only or WAITING}
     found = measured(workers, arguments.rounds)
     for worker in workers.values():

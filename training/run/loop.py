@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,7 +29,7 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import training_precision
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
-from nearsay.training.run.training_progress import TrainingProgress
+from nearsay.training.run.training_progress import Pace, PaceWatch, TrainingProgress
 from nearsay.training.sentence.precision import Precision
 
 __all__ = ["Evaluation", "TrainingResult", "train"]
@@ -135,7 +136,8 @@ class _Loop:
         self.began, self.seconds_before, self.tokens_before = self.step, self.seconds, self.tokens
         self.flops = 0.0
         self.checkpointed = time.monotonic()
-        self.clock = time.perf_counter()  # up to here the time is counted
+        self.pace, self.step_tokens = PaceWatch(), 0
+        self._start_clocks()
 
     def run(
         self, listener: Callable[[TrainingProgress], None] | None, stop: Callable[[], bool] | None
@@ -144,13 +146,13 @@ class _Loop:
         if self.evaluation and self.evaluation.first and self.step == 0 and self.evaluated < 0:
             self._evaluate(self.evaluation)
         with contextlib.closing(self._data()) as steps:  # whatever ends the loop ends the thread, too
-            self.clock = time.perf_counter()
+            self._start_clocks()
             for data in steps:
                 with _out_of_memory(self.processes.device):
                     self._one_step(data)
                 self.step += 1
                 asked = self._after_step(data, listener, stop)
-                self.clock = time.perf_counter()  # evaluations and checkpoints are no training
+                self._start_clocks()  # evaluations and checkpoints are no training
                 if asked:
                     break
         finished = self._done()
@@ -184,7 +186,9 @@ class _Loop:
         due = logs or evaluates or self._done() or self._checkpoint_is_due()
         if self.kind != "cpu" and due:
             torch.accelerator.synchronize(self.processes.device)  # what it has still to do is training
-        self.seconds = self.processes.of_the_first(self.seconds + time.perf_counter() - self.clock)
+        seconds, processor_seconds = time.perf_counter() - self.clock, time.process_time() - self.cpu_clock
+        self.seconds = self.processes.of_the_first(self.seconds + seconds)
+        self.pace.add(Pace(self.step_tokens, seconds, processor_seconds, steps=1), _load())
         logged = bool(logs or self._done())
         if logged:
             self._log()
@@ -215,8 +219,13 @@ class _Loop:
             finally:
                 ahead.cancel()
 
+    def _start_clocks(self) -> None:
+        """From here on, time counts as training."""
+        self.clock, self.cpu_clock = time.perf_counter(), time.process_time()
+
     def _one_step(self, data: StepData) -> None:
         self._seed()
+        self.step_tokens = 0
         rate = self.settings.learning_rate * self.settings.rate_factor(self._share())
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -240,6 +249,7 @@ class _Loop:
             for name, (numerator, denominator) in losses.sums.items():
                 self.window.add(name, numerator, denominator)
             self.window.tokens += losses.tokens
+            self.step_tokens += losses.tokens
             self.flops += losses.flops * self.processes.count
         self.scaler.unscale_(self.optimiser)
         longest = self.settings.clip_norm or math.inf
@@ -399,7 +409,16 @@ class _Loop:
             tokens_per_second=self._rate(),
             peak_share=self._peak_share(),
             evaluation=self.last_evaluation,
+            contention=self.pace.said,
         )
+
+
+def _load() -> float | None:
+    """How many threads of all programs wanted a core in the last minute; None where nobody knows."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows; a container that hides it
+        return None
 
 
 def _numbers(line: Mapping[str, JsonValue]) -> dict[str, float]:

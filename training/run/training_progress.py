@@ -1,9 +1,15 @@
-"""One look at a run that is under way."""
+"""One look at a run that is under way, and whether other programs slow it down."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
-__all__ = ["TrainingProgress"]
+__all__ = ["Pace", "PaceWatch", "TrainingProgress", "contention"]
+
+_SLOW: Final = 0.5  # of the first steps' rate
+_FEWER_CORES: Final = 0.85  # of what the first steps had
+_OTHERS: Final = 0.5  # programs that want to run beside this one, on average
+_WINDOW_SECONDS, _WINDOW_STEPS = 10.0, 5  # what is compared: at least both
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +25,81 @@ class TrainingProgress:
     tokens_per_second: float  # real tokens
     peak_share: float | None  # of the hardware's peak that was reached; None when it is not known
     evaluation: Mapping[str, float]  # the last one; empty before the first
+    contention: str | None = None  # a sentence, while other programs take the cores from it
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What some steps did, and what they had for it."""
+
+    tokens: float = 0.0
+    seconds: float = 0.0  # by the clock
+    processor_seconds: float = 0.0  # of all threads of the process
+    steps: int = 0
+
+    def __add__(self, other: "Pace") -> "Pace":
+        return Pace(
+            self.tokens + other.tokens,
+            self.seconds + other.seconds,
+            self.processor_seconds + other.processor_seconds,
+            self.steps + other.steps,
+        )
+
+    @property
+    def rate(self) -> float:
+        """Tokens a second."""
+        return self.tokens / max(self.seconds, 1e-9)
+
+    @property
+    def cores(self) -> float:
+        """How many cores they had, on average."""
+        return self.processor_seconds / max(self.seconds, 1e-9)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is long enough to be compared with another."""
+        return self.seconds >= _WINDOW_SECONDS and self.steps >= _WINDOW_STEPS
+
+
+def contention(first: Pace, last: Pace, load: float | None) -> str | None:
+    """Say that other programs slow a run down, if they do.
+
+    first, last: its first steps and its last ones
+    load:        the system's: how many threads of all programs ran or waited for a core in the last minute,
+                 on average; None where the system does not say
+
+    A rate alone does not decide it: steps of longer texts are slower too, but have as many cores as before. A
+    run that waits for its disk has fewer cores, but then nobody else wants them.
+    """
+    slow = last.rate < _SLOW * first.rate
+    fewer_cores = last.cores < _FEWER_CORES * first.cores
+    wanted_by_others = load is None or load > last.cores + _OTHERS
+    if not (slow and fewer_cores and wanted_by_others):
+        return None
+    return (
+        f"the rate fell to {last.rate / first.rate:.0%} of the first steps': other programs use this "
+        f"machine's cores (this run has {last.cores:.1f} of them, and had {first.cores:.1f})"
+    )
+
+
+@dataclass(slots=True)
+class PaceWatch:
+    """Compares a run's steps with its first ones, some seconds of them at a time."""
+
+    said: str | None = None  # of the last comparison
+    _first: Pace = field(default_factory=Pace)
+    _last: Pace = field(default_factory=Pace)
+    _warm: bool = False
+
+    def add(self, step: Pace, load: float | None) -> str | None:
+        """Take note of one step; what `contention` said of the last ones that were compared."""
+        if not self._warm:
+            self._warm = True  # the first step of a process allocates, and is no measure
+        elif not self._first.is_long:
+            self._first += step
+        else:
+            self._last += step
+            if self._last.is_long:
+                self.said = contention(self._first, self._last, load)
+                self._last = Pace()
+        return self.said

@@ -335,7 +335,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     def read() -> float:
         return now[0]
 
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=read, monotonic=read))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=read, monotonic=read, process_time=read))
     return advance
 
 

@@ -113,7 +113,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         def submit(self, make: Callable[..., StepData], *arguments: object) -> Later:
             return Later(make, *arguments)
 
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=read, monotonic=read))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=read, monotonic=read, process_time=read))
     monkeypatch.setattr(loop, "ThreadPoolExecutor", Maker)
     return advance
 

@@ -150,7 +150,7 @@ def test_a_resumed_run_shows_its_last_metrics_from_the_first_step(tmp_path: Path
 
 def test_the_pace_of_a_resumed_run_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    clock = type("Clock", (), {"perf_counter": lambda: now[0], "monotonic": lambda: now[0]})
+    clock = type("Clock", (), dict.fromkeys(("perf_counter", "monotonic", "process_time"), lambda: now[0]))
     monkeypatch.setattr(loop, "time", clock)
     real = LinearTask.losses
 
@@ -240,7 +240,7 @@ def test_checkpoints_come_when_they_are_due_and_two_stay(
 
 def test_checkpoints_come_by_the_clock_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, written = [0.0], []
-    clock = type("Clock", (), {"perf_counter": lambda: now[0], "monotonic": lambda: now[0]})
+    clock = type("Clock", (), dict.fromkeys(("perf_counter", "monotonic", "process_time"), lambda: now[0]))
     monkeypatch.setattr(loop, "time", clock)
     real = LinearTask.losses
 
