@@ -63,3 +63,24 @@ def test_a_training_tells_its_step_its_share_and_its_figures() -> None:
     assert (look.rate, look.seconds, look.seconds_left) == (2.5, 8.0, 24.0)
     assert (look.metrics, look.evaluation) == ({"loss": 1.5}, {"pearson": 0.7})
     assert look.tokens_per_second == 900.0
+
+
+def test_a_training_says_once_that_other_programs_take_its_cores(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = TrainingProgress(
+        step=7,
+        steps=90,
+        share=0.1,
+        seconds=8.0,
+        seconds_left=24.0,
+        metrics={},
+        tokens_per_second=900.0,
+        peak_share=None,
+        evaluation={},
+    )
+    crowded = replace(seen, step=8, contention="the rate fell to 20%")
+    with TrainingLine() as line:
+        for look in (seen, crowded, replace(crowded, step=9), replace(seen, step=10)):
+            line(look)
+        assert capsys.readouterr().err == "step 8: the rate fell to 20%\n"
+        line(replace(crowded, step=11))
+    assert capsys.readouterr().err == "step 11: the rate fell to 20%\n"

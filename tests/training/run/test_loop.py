@@ -378,3 +378,36 @@ def test_a_step_whose_gradient_does_not_fit_float16_is_left_out(
     lines = read_metrics(folder.metrics)
     assert ["gradient_norm" not in line for line in lines] == left_out
     assert all(math.isfinite(float(str(line.get("gradient_norm", 0.0)))) for line in lines)
+
+
+def test_a_run_that_others_take_the_cores_from_says_so(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, processor = [100.0], [50.0]
+    monkeypatch.setattr(
+        loop,
+        "time",
+        SimpleNamespace(
+            perf_counter=lambda: now[0], monotonic=lambda: now[0], process_time=lambda: processor[0]
+        ),
+    )
+    monkeypatch.setattr(loop.os, "getloadavg", lambda: (4.0, 4.0, 4.0))
+    task = LinearTask()
+    losses = task.losses
+    taken = 0
+
+    def measured(model: nn.Module, batch: dict[str, Tensor]) -> StepLosses:
+        nonlocal taken
+        taken += 1
+        quick = taken <= 6  # the first, and five to compare with
+        now[0] += 2.0 if quick else 10.0
+        processor[0] += 3.8 if quick else 10.0
+        return losses(model, batch)
+
+    monkeypatch.setattr(task, "losses", measured)
+    said: list[str | None] = []
+    settings = Optimisation(steps=11, log_every=100, precision=Precision.FLOAT32)
+    train(task, folder, settings, ALONE, listener=lambda progress: said.append(progress.contention))
+    assert said[:10] == [None] * 10
+    assert said[10] is not None
+    assert "20%" in said[10]

@@ -75,9 +75,15 @@ def test_a_new_run_takes_over_nothing_that_an_earlier_one_measured_or_kept(
     (folder.run / "notes.txt").write_text("the user's own")
     assert RunFolder(out).begin(CONFIG, ENVIRONMENT) is False
     kept = {path.name for path in folder.run.iterdir()}
-    assert kept == {"config.json", "text", "dev-text", "notes.txt", f"{TEMPORARY_PREFIX}1", LOCK} | {
-        f"{TEMPORARY_PREFIX}2"
-    }
+    assert kept == {
+        "config.json",
+        "text",
+        "dev-text",
+        "start-3-abc",
+        "notes.txt",
+        f"{TEMPORARY_PREFIX}1",
+        LOCK,
+    } | {f"{TEMPORARY_PREFIX}2"}
     (record,) = caplog.records
     assert str(out) in record.getMessage()
 
@@ -270,7 +276,7 @@ def test_a_folder_in_which_another_process_trains_is_refused_until_it_ends(out: 
 def with_leftovers(out: Path) -> RunFolder:
     folder = RunFolder(out)
     folder.begin(CONFIG, ENVIRONMENT)
-    for place in ("checkpoints/step-0000000001", "text", "dev-text", f"{TEMPORARY_PREFIX}1"):
+    for place in ("checkpoints/step-0000000001", "text", "dev-text", "start-3-abc", f"{TEMPORARY_PREFIX}1"):
         (folder.run / place).mkdir(parents=True)
         (folder.run / place / "part").write_bytes(b"x")
     for name in ("best.safetensors", "metrics.jsonl", "plot.png", f"{TEMPORARY_PREFIX}2"):

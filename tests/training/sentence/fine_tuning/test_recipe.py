@@ -1,6 +1,7 @@
 """Recipes: read from TOML, refused with the setting's name, and run with one seed or several."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,44 @@ def test_seeds_that_are_there_are_not_trained_again(tmp_path: Path, tiny_folder:
     assert second.result is not None
     with pytest.raises(BadInputError, match="trained with other settings"):
         run_recipe(recipe(data, tiny_folder), tmp_path / "out", device="cpu")
+
+
+def test_seeds_that_never_came_to_a_checkpoint_hold_nobody_to_their_settings(
+    tmp_path: Path, tiny_folder: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    wanted = recipe(data, tiny_folder, evaluate=())
+
+    def kill(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_recipe(wanted, tmp_path / "out", device="cpu", watch=Watch(listener=kill))
+    smaller = wanted.with_training(batch=4)
+    results = run_recipe(smaller, tmp_path / "out", device="cpu")
+    assert [one.result.finished for one in results if one.result] == [True, True]
+    with pytest.raises(BadInputError, match="trained with other settings"):
+        run_recipe(wanted, tmp_path / "out", device="cpu")
+
+
+def test_seeds_of_another_base_under_the_same_name_are_refused(
+    tmp_path: Path, make_folder: Callable[..., Path]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    out = tmp_path / "out"
+    wanted = recipe(data, make_folder("base", seed=1), evaluate=())
+    run_recipe(wanted, out, device="cpu", watch=Watch(stop=lambda: True))
+    make_folder("base", seed=2)
+    with pytest.raises(BadInputError, match="trained with other settings"):
+        run_recipe(wanted, out, device="cpu")
+    # Seeds of the first version recorded the base's name alone.
+    told = json.loads((out / "seeds.json").read_text("utf-8"))
+    del told["base_sha256"]
+    (out / "seeds.json").write_text(json.dumps(told), "utf-8")
+    make_folder("base", seed=1)
+    assert all(one.result and one.result.finished for one in run_recipe(wanted, out, device="cpu"))
 
 
 def test_nothing_to_train_on_is_said(tmp_path: Path) -> None:
