@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -195,3 +196,31 @@ def test_what_is_no_notation_is_refused_with_the_remedy(text: str) -> None:
 def test_values_that_cannot_be_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(BadInputError):
         Chunking(**options)
+
+
+@pytest.mark.parametrize("mark", ["`", "'", "«", "` ", "`\n"])
+def test_a_megabyte_of_quotation_marks_is_cut_within_seconds(mark: str) -> None:
+    text = mark * (300_000 // len(mark))
+    started = time.process_time()
+    (spans,) = chunk([text], Chunking(ChunkingMethod.SENTENCES), words, rooms=[9])
+    assert time.process_time() - started < 20  # it took the square: minutes
+    assert "".join("".join(text[start:end] for start, end in spans).split()) == "".join(text.split())
+
+
+def test_long_texts_have_the_sentences_of_their_paragraphs() -> None:
+    paragraph = 'The cat sleeps. Dr. Smith paid $3.50 for it. "Is it so?" he asked. Then it rained.'
+    text = "\n\n".join([paragraph] * 500)
+    (one,) = chunk([paragraph], Chunking(ChunkingMethod.SENTENCES), words, rooms=[9])
+    (spans,) = chunk([text], Chunking(ChunkingMethod.SENTENCES), words, rooms=[9])
+    assert [text[start:end] for start, end in spans] == [paragraph[start:end] for start, end in one] * 500
+    joined = " ".join([paragraph] * 500)  # one paragraph, longer than what is looked at in once
+    (spans,) = chunk([joined], Chunking(ChunkingMethod.SENTENCES), words, rooms=[9])
+    assert [joined[start:end] for start, end in spans] == [paragraph[start:end] for start, end in one] * 500
+    endless = "word " * 5000
+    (spans,) = chunk([endless], Chunking(ChunkingMethod.SENTENCES), words, rooms=[9])
+    assert spans == [(0, len(endless) - 1)]
+
+
+def test_text_that_the_splitter_fails_on_is_one_sentence() -> None:
+    text = "(\nB\t\x85.😀ß"
+    assert chunk([text], Chunking(ChunkingMethod.SENTENCES), words, rooms=[9]) == [[(0, len(text))]]
