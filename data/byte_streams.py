@@ -14,6 +14,10 @@ __all__ = ["DamagedStreamError", "TextStream", "counted", "text_stream", "uncomp
 
 _BUFFER_BYTES: Final = 256 * 2**10
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+# Text packs to a third, the logs and tables that were tried to a twentieth, zeros to a 1,030th.
+_GZIP_FACTOR: Final = 200
+_PACKED_BYTES: Final = 32 * 2**10  # that are read at once: what was read but not unpacked yet counts, too
+_GZIP_FREE: Final = 16 * 2**20  # bytes that any archive may unpack to
 _BOMS: Final = (  # the longer first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -76,13 +80,29 @@ def uncompressed(stream: io.BufferedReader, *, expected: bool) -> io.BufferedRea
         if expected:
             raise DamagedStreamError("the name ends in .gz, but this is not gzip data")
         return rest
-    archive = gzip.GzipFile(fileobj=rest)
+    packed = unpacked = 0
+
+    def read_packed(size: int) -> bytes:
+        nonlocal packed
+        data = rest.read1(size)
+        packed += len(data)
+        return data
+
+    archive = gzip.GzipFile(fileobj=io.BufferedReader(_Chunks(read_packed), _PACKED_BYTES))
 
     def read_archive(size: int) -> bytes:
+        nonlocal unpacked
         try:
-            return archive.read1(size)
+            data = archive.read1(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DamagedStreamError(f"damaged gzip data: {error}") from error
+        unpacked += len(data)
+        if unpacked > _GZIP_FREE and unpacked > _GZIP_FACTOR * packed:
+            raise DamagedStreamError(
+                f"it has unpacked to {unpacked:,} bytes, more than {_GZIP_FACTOR} times its own size; "
+                "unpack it and look at it"
+            )
+        return data
 
     return _buffered(read_archive)
 
@@ -98,21 +118,30 @@ class TextStream(NamedTuple):
 def text_stream(stream: io.BufferedReader, encoding: str | None) -> TextStream:
     r"""Find a stream's encoding and take its byte order mark off.
 
-    encoding: what the user says; None = what the mark says, else UTF-8. Encodings in which a line does not
-        end in the one byte `\n` (UTF-16, UTF-32) are brought to UTF-8 on the way, faulty parts as faulty
-        UTF-8, so that they are found in their line.
+    encoding: what the user says; None = what the mark says, else UTF-8. A mark is believed in any case, and
+        text without a NUL that can be read as UTF-8 is not taken for UTF-16 or UTF-32. These, in which a line
+        does not end in the one byte `\n`, are brought to UTF-8 on the way, faulty parts as faulty UTF-8, so
+        that they are found in their line.
     """
     head = stream.read(4)
     mark, marked = next(((mark, name) for mark, name in _BOMS if head.startswith(mark)), (b"", None))
-    name = codecs.lookup(encoding).name if encoding else marked or "utf-8"
+    name = marked or (codecs.lookup(encoding).name if encoding else "utf-8")
     if name in {"utf-8-sig", "utf_8_sig"}:
         name = "utf-8"
-    if marked is not None and (name == marked or name in {"utf-16", "utf-32"}):
-        head, name = head[len(mark) :], marked
-    stream = _buffered(stream.read1, head)
+    stream = _buffered(stream.read1, head[len(mark) :])
+    if "\n".encode(name) != b"\n" and not marked and _is_utf8(stream.peek()):
+        name = "utf-8"
     if "\n".encode(name) == b"\n":
         return TextStream(stream, name, bool(mark))
     return TextStream(_buffered(_transcoder(stream, name)), "utf-8", bool(mark))
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # a character may be cut off at the end
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head and bool(head)
 
 
 def _transcoder(stream: io.BufferedReader, encoding: str) -> Callable[[int], bytes]:

@@ -3,18 +3,27 @@
 import csv
 import math
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
+from nearsay.data.json_values import MAX_FIELDS
 from nearsay.data.lines import too_long
 
-__all__ = ["DelimitedRows", "cell_value"]
+__all__ = ["DelimitedRows", "cell_value", "check_width"]
 
 _DELIMITERS: Final = ",;\t|"
+_NAMES_SHOWN: Final = 12
+# An opened quote is looked for a limit's length ahead, and the lines are read again when it is not closed.
+# In a file of nothing but such lines that takes the square of its length.
+_READ_AGAIN: Final = 64 * 2**20  # characters in a file
+_GIVEN_UP: Final = (
+    "a quote is opened and not closed, as on too many lines before it: is it a CSV file? "
+    "Mend the quotes, or name its format; the rest of the file is not read"
+)
 _NOT_FINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "-infinity"})
 _WHOLE: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")  # 18 digits: what 64 bits surely hold
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,30}([eE][+-]?[0-9]{1,4})?")
@@ -44,6 +53,15 @@ def cell_value(cell: str) -> JsonValue:
     return cell
 
 
+def check_width(fields: int, what: str) -> None:
+    """BadInputError for more fields than a table has; `what`: as the start of a sentence."""
+    if fields > MAX_FIELDS:
+        raise BadInputError(
+            f"{what} names {fields:,} fields, and {MAX_FIELDS:,} are taken. "
+            "Leave out the columns that are not needed, or name the format: --format txt"
+        )
+
+
 class DelimitedRows:
     """The rows of a file with a header line: `(line, cells) | Fault`, each row as many cells as the header.
 
@@ -61,6 +79,7 @@ class DelimitedRows:
         self._lines = lines
         self._name = name
         self._again: deque[_Line] = deque()  # lines read ahead, to be read again
+        self._read_again = 0  # characters of them so far
         self._limit = max_row_bytes
         self._quoted = quoted
         self.delimiter = delimiter or "\t"
@@ -90,10 +109,12 @@ class DelimitedRows:
                 f"{first} (its header line). Mend that line, or name the format: --format txt"
             )
         names = tuple(name.strip() for name in first[1])
-        twice = sorted({name for name in names if name and names.count(name) > 1})
+        check_width(len(names), f"{self._name}:{first[0]}: the header")
+        twice = sorted(name for name, count in Counter(names).items() if name and count > 1)
         if twice:
+            named = ", ".join(map(repr, twice[:_NAMES_SHOWN]))
             raise BadInputError(
-                f"{self._name}:{first[0]}: the header names {', '.join(map(repr, twice))} more than once; "
+                f"{self._name}:{first[0]}: the header names {named} more than once; "
                 "give each column its own name"
             )
         return names
@@ -154,6 +175,11 @@ class DelimitedRows:
             cells = next(csv.reader(lines(), delimiter=self.delimiter, strict=True))
         except csv.Error as error:
             self._again.extendleft(reversed(taken))
+            self._read_again += size
+            if self._read_again > _READ_AGAIN:
+                self._again.clear()
+                self._lines = iter(())
+                return Fault(self._name, number, _GIVEN_UP)
             return Fault(self._name, number, self._quote_fault(error, size))
         if size > self._limit:
             return Fault(self._name, number, too_long("the row", self._limit))

@@ -4,6 +4,8 @@ Each message names the values in play and ends with the remedy. The command line
 exits with 1; everything else that is raised is a defect of nearsay.
 """
 
+from typing import Self
+
 __all__ = [
     "BadInputError",
     "DiskFullError",
@@ -36,6 +38,11 @@ class MissingExtraError(NearsayError):
     def __init__(self, purpose: str, extra: str) -> None:
         """`purpose`: what needs it, as the start of a sentence; `extra`: the name in `nearsay[extra]`."""
         super().__init__(f"{purpose} needs an optional package. Install it: pip install 'nearsay[{extra}]'")
+        self._given = (purpose, extra)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        """What another process made of it: the words it was made of, not the sentence."""
+        return type(self), self._given
 
 
 def first_line(error: BaseException) -> str:

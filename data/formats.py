@@ -9,7 +9,7 @@ __all__ = ["Format", "format_of", "readable_suffixes"]
 class Format(StrEnum):
     """What is in a file."""
 
-    TXT = "txt"  # a passage a line, or one document
+    TXT = "txt"  # a passage a line or a paragraph, or one document
     CSV = "csv"  # a header line, then rows; fields may be quoted, doubled quotes inside
     TSV = "tsv"  # a header line, then rows; tab separated, no quoting
     JSONL = "jsonl"  # one JSON object a line
@@ -17,6 +17,12 @@ class Format(StrEnum):
     MARKDOWN = "markdown"  # one document, front matter allowed
     HTML = "html"  # one document
     PDF = "pdf"  # one document
+    WORD = "docx"  # one document
+
+    @property
+    def needs_a_file(self) -> bool:
+        """Whether it is read here and there, and so from no pipe."""
+        return self in {Format.PARQUET, Format.PDF, Format.WORD}
 
     @property
     def is_table(self) -> bool:
@@ -27,6 +33,7 @@ class Format(StrEnum):
 _SUFFIXES = {
     ".txt": Format.TXT,
     ".text": Format.TXT,
+    ".log": Format.TXT,
     ".csv": Format.CSV,
     ".tsv": Format.TSV,
     ".tab": Format.TSV,
@@ -39,6 +46,7 @@ _SUFFIXES = {
     ".html": Format.HTML,
     ".htm": Format.HTML,
     ".pdf": Format.PDF,
+    ".docx": Format.WORD,
 }
 _COMPRESSIBLE = frozenset({Format.TXT, Format.CSV, Format.TSV, Format.JSONL})
 

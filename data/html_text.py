@@ -2,10 +2,12 @@
 
 import codecs
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nearsay.data.errors import MissingExtraError
+from nearsay.data.json_values import UnusableRowError
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -34,6 +36,25 @@ _BLOCKS: Final = frozenset(
     | {"search", "section", "select", "summary", "table", "tbody", "textarea", "tfoot", "thead", "tr", "ul"}
 )
 _CELLS: Final = frozenset({"td", "th"})
+_TAG: Final = re.compile(r"</?([a-zA-Z][^\s/>]*)[^>]*")
+_QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+# The parser compares each attribute of an element with those before it, and looks through all open elements
+# for each new one. Browsers stop at 512 inside one another; generated pages have some hundred attributes.
+_ATTRIBUTES: Final = 10_000
+_DEPTH: Final = 20_000
+_NESTING: Final = frozenset(  # elements that end by their own end tag alone
+    {"a", "article", "b", "blockquote", "center", "code", "div", "em", "fieldset", "font", "form", "g", "i"}
+    | {"main", "nav", "ol", "section", "small", "span", "strong", "svg", "table", "u", "ul"}
+)
+_ROLES_AROUND: Final = frozenset(
+    {"navigation", "banner", "contentinfo", "complementary", "search", "dialog", "alertdialog", "menu"}
+)
+_BANNER: Final = re.compile(
+    r"(cookie|consent|gdpr)s?[-_]?(banner|bar|box|dialog|law|message|modal|notice|overlay|popup|prompt|wall)"
+    r"|onetrust|cookiebot|\bcky-",
+    re.IGNORECASE,
+)
+_LITTLE: Final = 500  # characters around a short main element that do not make it unclear
 _SPACE: Final = re.compile(r"[ \t\n\r\f]+")
 _META_CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE
@@ -48,6 +69,7 @@ class HtmlText:
 
     title: str
     text: str
+    shortened: bool = False  # it is the main element's text, and more stands around it
 
 
 def html_encoding(data: bytes) -> str | None:
@@ -67,22 +89,94 @@ def html_encoding(data: bytes) -> str | None:
     return _WIDER.get(name, name)
 
 
-def html_text(markup: str) -> HtmlText:
+def html_text(markup: str, *, main_content: bool = False) -> HtmlText:
     """Read a page: no scripts, styles, templates or `hidden` parts; white space as a browser collapses it.
 
-    MissingExtraError without selectolax.
+    main_content: of a page with a clear main element, that element alone, without the menus, asides, forms,
+        dialogs and cookie banners in it; a page without one is read whole
+    UnusableRowError for markup that its parser, whose time grows with the square of both, is not to see: too
+    many attributes at one element, or too many elements inside one another. MissingExtraError without
+    selectolax.
     """
+    _check_markup(markup)
     try:
-        from selectolax.lexbor import LexborHTMLParser
+        from selectolax.lexbor import LexborHTMLParser, SelectolaxError
     except ImportError:
         raise MissingExtraError("Reading HTML files", "documents") from None
-    parser = LexborHTMLParser(markup)
+    try:
+        parser = LexborHTMLParser(markup)
+    except SelectolaxError as error:  # any text is HTML: it can only be that there is no memory left
+        raise MemoryError("the page's elements") from error
     title = parser.css_first("head > title")
     root = parser.root
-    return HtmlText(
-        title="" if title is None else _SPACE.sub(" ", title.text()).strip(),
-        text="" if root is None else _visible_text(root),
+    said = "" if title is None else _SPACE.sub(" ", title.text()).strip()
+    whole = "" if root is None else _visible_text(root)
+    main = _main_text(root) if main_content and root is not None else None
+    return HtmlText(said, whole, False) if main is None else HtmlText(said, main, main != whole)
+
+
+def _check_markup(markup: str) -> None:
+    depth = 0
+    for tag in _TAG.finditer(markup):
+        piece = tag[0]
+        if len(piece) > _ATTRIBUTES and len(_QUOTED.sub("", piece).split()) > _ATTRIBUTES:
+            raise UnusableRowError(
+                f"an element <{tag[1]}> has more than {_ATTRIBUTES:,} attributes, as no usual page: "
+                "save its text as .txt"
+            )
+        if tag[1].lower() in _NESTING:
+            depth = max(0, depth + (-1 if piece[1] == "/" else 1))
+            if depth > _DEPTH:
+                raise UnusableRowError(
+                    f"more than {_DEPTH:,} elements stand inside one another; it is no page that a browser "
+                    "shows: save its text as .txt"
+                )
+
+
+def _main_text(root: "LexborNode") -> str | None:
+    """Give the text of the one main element, or article; None: it is not clear which part is the page's own.
+
+    Several articles are a list of them, and a main element beside twice as much other text is not the one.
+    """
+    for selector in ("main, [role=main]", "article"):
+        found = [node for node in root.css(selector) if not _is_hidden(node)]
+        outermost = [node for node in found if not _is_within(node, found)]
+        if len(outermost) == 1:
+            break
+        if outermost:
+            return None
+    else:
+        return None
+    main = outermost[0]
+    text = _visible_text(main, _is_around)
+    rest = _visible_text(
+        root, lambda node: node.mem_id == main.mem_id or node.tag == "header" or _is_around(node)
     )
+    return text if text and len(rest) <= max(_LITTLE, 2 * len(text)) else None
+
+
+def _is_within(node: "LexborNode", others: "list[LexborNode]") -> bool:
+    places = {other.mem_id for other in others}
+    above = node.parent
+    while above is not None:
+        if above.mem_id in places:
+            return True
+        above = above.parent
+    return False
+
+
+def _is_around(node: "LexborNode") -> bool:
+    """Say whether an element is there to find, to agree or to fill in, not to be read."""
+    if not node.is_element_node:
+        return False
+    if node.tag in {"nav", "aside", "footer", "dialog"}:
+        return True
+    if node.tag == "form":  # some systems put a whole page into one
+        return node.css_first("h1, h2, h3, article") is None
+    attributes = node.attributes
+    if (attributes.get("role") or "").lower() in _ROLES_AROUND:
+        return True
+    return any(_BANNER.search(attributes.get(name) or "") is not None for name in ("id", "class"))
 
 
 class _Writer:
@@ -112,7 +206,7 @@ class _Writer:
         self._keeps_space = False
 
 
-def _visible_text(root: "LexborNode") -> str:
+def _visible_text(root: "LexborNode", without: "Callable[[LexborNode], bool] | None" = None) -> str:
     """Walk the tree without recursion: pages nest deeper than Python's stack."""
     writer = _Writer()
     written = 0  # how many <pre> and <textarea> we are in
@@ -122,7 +216,7 @@ def _visible_text(root: "LexborNode") -> str:
         child = None
         if tag == "-text":
             writer.text(node.text_content or "", as_written=written > 0)
-        elif tag not in _UNSEEN and not _is_hidden(node):
+        elif tag not in _UNSEEN and not _is_hidden(node) and not (without is not None and without(node)):
             if tag in _BLOCKS or tag == "br":
                 writer.end_line(even_empty=tag == "br" and written > 0)
             elif tag in _CELLS:

@@ -1,17 +1,16 @@
 """The lines of a file: numbered, decoded, none longer than a limit."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from nearsay.data.byte_streams import DamagedStreamError, text_stream
-from nearsay.data.encoding_guess import encoding_hint
+from nearsay.data.encoding_guess import encoding_hint, settled_encoding
 from nearsay.data.faults import Fault
 
 __all__ = ["Lines", "too_long"]
 
 _SKIP_BYTES: Final = 256 * 2**10
-_SAMPLE_BYTES: Final = 16 * 2**10
 
 
 def too_long(what: str, limit: int) -> str:
@@ -26,15 +25,28 @@ class Lines:
     which encoding the file looks like.
     """
 
-    def __init__(self, stream: io.BufferedReader, *, name: str, encoding: str | None, limit: int) -> None:
-        """`name`: for faults; `limit`: in bytes, without the line's end."""
+    def __init__(
+        self,
+        stream: io.BufferedReader,
+        *,
+        name: str,
+        encoding: str | None,
+        limit: int,
+        settled: Callable[[str], None] | None = None,
+    ) -> None:
+        """`name`: for faults; `limit`: in bytes, without the line's end.
+
+        settled: told the encoding of a file whose bytes say another than `encoding` (or UTF-8), in which it
+            is read then; None = the bytes are not asked.
+        """
         self._name = name
         self._limit = limit
-        self._stream, self.encoding, _ = text_stream(stream, encoding)
+        self._stream, self.encoding, marked = text_stream(stream, encoding)
+        self._settled = None if marked else settled  # asked once, at the first line beyond ASCII
         self._hint: str | None = None
 
     def __iter__(self) -> Iterator[tuple[int, str] | Fault]:
-        readline, limit, encoding = self._stream.readline, self._limit + 2, self.encoding
+        readline, limit = self._stream.readline, self._limit + 2
         number = 0
         try:
             while raw := readline(limit):
@@ -44,8 +56,10 @@ class Lines:
                         pass
                     yield Fault(self._name, number, too_long("the line", self._limit))
                     continue
+                if self._settled is not None and not raw.isascii():
+                    self._settle(raw)
                 try:
-                    line = raw.decode(encoding)
+                    line = raw.decode(self.encoding)
                 except UnicodeDecodeError as error:
                     yield Fault(self._name, number, self._undecodable(error, raw))
                     continue
@@ -55,9 +69,20 @@ class Lines:
 
     def _undecodable(self, error: UnicodeDecodeError, line: bytes) -> str:
         if self._hint is None:
-            try:
-                after = self._stream.peek()
-            except DamagedStreamError:
-                after = b""
-            self._hint = encoding_hint((line + after)[:_SAMPLE_BYTES], self.encoding)
+            self._hint = encoding_hint(line + self._ahead(), self.encoding)
         return f"byte {error.start + 1} of the line is not {self.encoding}{self._hint}"
+
+    def _settle(self, line: bytes) -> None:
+        """See what encoding the file is in. The lines before were ASCII, which is alike in all of them."""
+        ahead = self._ahead()
+        found = settled_encoding(line + ahead[: ahead.rfind(b"\n") + 1], self.encoding)
+        told, self._settled = self._settled, None
+        if told is not None and found != self.encoding:
+            self.encoding = found
+            told(found)
+
+    def _ahead(self) -> bytes:
+        try:
+            return self._stream.peek()
+        except DamagedStreamError:
+            return b""

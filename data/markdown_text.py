@@ -3,17 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import MissingExtraError
 from nearsay.data.html_text import html_text
-from nearsay.data.json_values import UnusableRowError, json_value
+from nearsay.data.json_values import MAX_VALUES, UnusableRowError, json_value
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
 __all__ = ["MarkdownText", "markdown_text"]
+
+_FRONT_MATTER: Final = 2**17  # characters; the parser takes a second for 60,000, and notes have some hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,21 @@ def _front_matter(content: str) -> dict[str, JsonValue] | None:
         import yaml
     except ImportError:
         raise MissingExtraError("Reading Markdown files", "documents") from None
+    if len(content) > _FRONT_MATTER:
+        raise UnusableRowError(
+            f"the front matter is longer than {_FRONT_MATTER:,} characters; move what is text below it"
+        )
+
+    class Loader(yaml.SafeLoader):
+        """Refuses what grows when it is merged: `<<: [*a, *a]`, and the same of that."""
+
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            super().flatten_mapping(node)
+            if len(node.value) > MAX_VALUES:
+                raise yaml.YAMLError(f"merge keys (<<) make more than {MAX_VALUES:,} values")
+
     try:
-        found = yaml.safe_load(content)
+        found = yaml.load(content, Loader)  # noqa: S506 - a safe one
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2024-13-45
         problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise UnusableRowError(f"the front matter is not YAML: {problem}") from error

@@ -1,54 +1,73 @@
 """Rows from Parquet files."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from nearsay.data.byte_streams import DamagedStreamError
+from nearsay.data.delimited import check_width
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import Fields, FieldSurvey
+from nearsay.data.reading_process import ReadingStoppedError, read_apart, seconds_for, stream_apart
 from nearsay.data.row_documents import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 __all__ = ["ParquetRows"]
 
 _BATCH_ROWS: Final = 512
+_BATCH_BYTES: Final = (
+    32 * 2**20
+)  # of the rows that are decoded together, where the file says how long they are
+_ROW_BYTES: Final = 64 * 2**20  # a longer row is a fault: what comes out of the process is held in memory
+_VALUE_BYTES: Final = 64  # that a value in a list takes in Python, however small it is
+_BUFFER_BYTES: Final = 2**20  # of a column that are read at once; else it is as many as a row group has
+
+_Batch: TypeAlias = Sequence[Mapping[str, Any] | str]
 
 
 class ParquetRows:
     """The rows of one Parquet file, a batch in memory at a time: `Row | Fault`; the line is the row's number.
 
+    The file is decoded in a reading process: eleven kilobytes of it can be one value of two gigabytes, and
+    nothing in the file says so before it is decoded.
+
     Columns of bytes and of durations are no metadata; they are named in `left_out`. DamagedStreamError when
-    the file cannot be opened, BadInputError for two columns of one name, MissingExtraError without pyarrow.
+    the file cannot be opened, BadInputError for two columns of one name or too many columns,
+    MissingExtraError without pyarrow.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
-        """`name`: the file, for messages."""
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError:
-            raise MissingExtraError("Reading Parquet files", "parquet") from None
-        self._pa = pa
+    def __init__(self, path: Path, name: str, *, max_row_bytes: int = _ROW_BYTES) -> None:
+        """`name`: the file, for messages; `max_row_bytes`: in memory, of all its fields."""
+        self._max_row_bytes = max(max_row_bytes, _ROW_BYTES)
+        self._path = path
         self._name = name
+        self._seconds = seconds_for(path.stat().st_size if path.exists() else 0)
         try:
-            self._file = pq.ParquetFile(path, pre_buffer=False)  # pre-buffering holds whole row groups
-            schema = self._file.schema_arrow
-        except (pa.ArrowException, OSError) as error:
-            raise DamagedStreamError(f"damaged Parquet file: {_first_line(error)}") from error
-        self.rows_total: int = self._file.metadata.num_rows
-        self.rows_read = 0
-        names = schema.names
-        twice = sorted({column for column in names if names.count(column) > 1})
+            seen = read_apart(_look, self._seconds, path)
+        except ReadingStoppedError as error:
+            raise DamagedStreamError(f"{error}, as no usual Parquet file does; write it again") from None
+        check_width(len(seen.columns), name)
+        twice = sorted(column for column, count in Counter(seen.columns).items() if count > 1)
         if twice:
-            self._file.close()
             raise BadInputError(f"{name} has two columns {twice[0]!r}; give each column its own name")
-        self.left_out = tuple(field.name for field in schema if self._has_no_json(field.type))
-        self.survey = self._survey(schema)
+        self.rows_total = seen.rows
+        self.rows_read = 0
+        self.left_out = seen.left_out
+        names = tuple(column for column in seen.columns if column not in set(seen.left_out))
+        self.survey = FieldSurvey(
+            names=names,
+            text_names=seen.text_names,
+            id_names=seen.id_names,
+            inner_names=seen.inner_names,
+            has=lambda name: name.partition(".")[0] in names,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -56,17 +75,26 @@ class ParquetRows:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        """Nothing is open between batches."""
 
     def rows(self, fields: Fields) -> Iterator[Row | Fault]:
         """Read the rows with the columns that these fields need."""
-        pa = self._pa
-        columns = self._columns(fields)
         try:
-            for batch in self._file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-                yield from self._batch_rows(self._plain(batch))
-        except (pa.ArrowException, OSError) as error:
-            reason = f"damaged Parquet file: {_first_line(error)}; the rest of the file is not read"
+            columns, limit = self._columns(fields), self._max_row_bytes
+            for batch in stream_apart(_batches, self._seconds, self._path, columns, limit):
+                for row in batch:
+                    self.rows_read += 1
+                    if isinstance(row, str):
+                        yield Fault(self._name, self.rows_read, row)
+                    else:
+                        yield self.rows_read, row, False
+        except DamagedStreamError as error:
+            yield Fault(self._name, self.rows_read + 1, f"{error}; the rest of the file is not read")
+        except ReadingStoppedError as error:
+            reason = (
+                f"the rows from here on were not read: {error}. Write the file with smaller values, or "
+                "without the columns that are not needed; the rest of the file is not read"
+            )
             yield Fault(self._name, self.rows_read + 1, reason)
 
     def _columns(self, fields: Fields) -> list[str]:
@@ -81,73 +109,170 @@ class ParquetRows:
             needed.add("metadata")
         return [name for name in known if name in needed]
 
-    def _survey(self, schema: "pa.Schema") -> FieldSurvey:
-        types = self._pa.types
-        names = tuple(field.name for field in schema if field.name not in self.left_out)
+
+# In the reading process.
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a file's schema says."""
+
+    columns: tuple[str, ...]
+    left_out: tuple[str, ...]
+    text_names: tuple[str, ...]
+    id_names: tuple[str, ...]
+    inner_names: tuple[str, ...]
+    rows: int
+
+
+def _look(path: Path) -> _Seen:
+    with _opened(path) as file:
+        import pyarrow as pa
+
+        schema, types = file.schema_arrow, pa.types
         inner = next((field.type for field in schema if field.name == "metadata"), None)
-        return FieldSurvey(
-            names=names,
-            text_names=tuple(field.name for field in schema if self._is_text(field.type)),
+        is_struct = inner is not None and types.is_struct(inner)
+        return _Seen(
+            columns=tuple(schema.names),
+            left_out=tuple(field.name for field in schema if _has_no_json(field.type)),
+            text_names=tuple(field.name for field in schema if _is_text(field.type)),
             id_names=tuple(
                 field.name
                 for field in schema
-                if self._is_text(field.type) or types.is_integer(field.type) or types.is_floating(field.type)
+                if _is_text(field.type) or types.is_integer(field.type) or types.is_floating(field.type)
             ),
-            inner_names=tuple(part.name for part in inner)
-            if inner is not None and types.is_struct(inner)
-            else (),
-            has=lambda name: name.partition(".")[0] in names,
+            inner_names=tuple(part.name for part in inner) if inner is not None and is_struct else (),
+            rows=file.metadata.num_rows,
         )
 
-    def _batch_rows(self, batch: "pa.RecordBatch") -> Iterator[Row | Fault]:
+
+def _opened(path: Path) -> "pq.ParquetFile":
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtraError("Reading Parquet files", "parquet") from None
+    try:
+        # pre-buffering holds whole row groups
+        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        _ = file.schema_arrow
+    except MemoryError:  # also an ArrowException
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedStreamError(f"damaged Parquet file: {_first_line(error)}") from error
+    return file
+
+
+def _batches(path: Path, columns: list[str], limit: int) -> Iterator[_Batch]:
+    """Read batches of rows, with the reason in the place of one that cannot be read."""
+    with _opened(path) as file:
+        import pyarrow as pa
+
         try:
-            rows: list[Mapping[str, Any]] = batch.to_pylist()
-        except (ValueError, OverflowError, self._pa.ArrowException):  # one bad value fails the batch
-            yield from self._single_rows(batch)
-            return
-        for row in rows:
-            self.rows_read += 1
-            yield self.rows_read, row, False
+            for batch in file.iter_batches(_usual_rows(file), columns=columns, use_threads=False):
+                yield from _rows(_plain(batch), limit)
+        except MemoryError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise DamagedStreamError(f"damaged Parquet file: {_first_line(error)}") from error
 
-    def _single_rows(self, batch: "pa.RecordBatch") -> Iterator[Row | Fault]:
-        for index in range(batch.num_rows):
-            self.rows_read += 1
-            try:
-                row = {name: batch.column(name)[index].as_py() for name in batch.schema.names}
-            except (ValueError, OverflowError, self._pa.ArrowException) as error:
-                yield Fault(self._name, self.rows_read, f"a value cannot be read: {_first_line(error)}")
-            else:
-                yield self.rows_read, row, False
 
-    def _plain(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """Cut nanoseconds to microseconds, which is what Python's dates hold."""
-        columns = [self._without_nanoseconds(column) for column in batch.columns]
-        return self._pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+def _usual_rows(file: "pq.ParquetFile") -> int:
+    """Say how many rows are decoded together: fewer where the file says that they are long."""
+    groups = [file.metadata.row_group(at) for at in range(min(file.metadata.num_row_groups, 8))]
+    length = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(length, 1)))
 
-    def _without_nanoseconds(self, column: "pa.Array") -> "pa.Array":
-        pa, kind = self._pa, column.type
-        if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            return column.cast(pa.timestamp("us", kind.tz), safe=False)
-        if pa.types.is_time64(kind) and kind.unit == "ns":
-            return column.cast(pa.time64("us"), safe=False)
-        return column
 
-    def _is_text(self, kind: "pa.DataType") -> bool:
-        types = self._pa.types
-        if types.is_dictionary(kind):
-            kind = kind.value_type
-        return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+def _rows(batch: "pa.RecordBatch", limit: int) -> Iterator[_Batch]:
+    """Turn a batch into Python's values, in pieces that are sent one by one."""
+    import pyarrow as pa
 
-    def _has_no_json(self, kind: "pa.DataType") -> bool:
-        types = self._pa.types
-        return bool(
-            types.is_binary(kind)
-            or types.is_large_binary(kind)
-            or types.is_fixed_size_binary(kind)
-            or types.is_binary_view(kind)
-            or types.is_duration(kind)
-            or types.is_interval(kind)
-        )
+    size = batch.nbytes + _VALUE_BYTES * sum(_values(column) for column in batch.columns)
+    if size > limit and batch.num_rows > 1:
+        half = batch.num_rows // 2
+        yield from _rows(batch.slice(0, half), limit)
+        yield from _rows(batch.slice(half), limit)
+    elif size > limit:
+        yield [
+            f"the row takes {size:,} bytes in memory, and {limit:,} are taken; leave its longest field out"
+        ]
+    else:
+        try:
+            yield batch.to_pylist()
+        except MemoryError:
+            raise
+        except (ValueError, OverflowError, pa.ArrowException):  # one bad value fails the batch
+            yield list(_single_rows(batch))
+
+
+def _values(column: "pa.Array") -> int:
+    """Count the values of an array, those inside lists too."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_struct(kind):
+        return sum(_values(field) for field in column.flatten())
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return len(column) + _values(column.flatten())
+    if types.is_map(kind):
+        return len(column) + 2 * len(column.items)
+    if types.is_dictionary(kind):  # in Python each row has the whole value
+        each = column.dictionary.nbytes // max(len(column.dictionary), 1)
+        return len(column) * int(1 + each // _VALUE_BYTES)
+    return len(column)
+
+
+def _single_rows(batch: "pa.RecordBatch") -> Iterator[Mapping[str, Any] | str]:
+    import pyarrow as pa
+
+    for index in range(batch.num_rows):
+        try:
+            yield {name: batch.column(name)[index].as_py() for name in batch.schema.names}
+        except MemoryError:
+            raise
+        except (ValueError, OverflowError, pa.ArrowException) as error:
+            yield f"a value cannot be read: {_first_line(error)}"
+
+
+def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Cut nanoseconds to microseconds, which is what Python's dates hold."""
+    import pyarrow as pa
+
+    columns = [_without_nanoseconds(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _without_nanoseconds(column: "pa.Array") -> "pa.Array":
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_time64(kind) and kind.unit == "ns":
+        return column.cast(pa.time64("us"), safe=False)
+    return column
+
+
+def _is_text(kind: "pa.DataType") -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _has_no_json(kind: "pa.DataType") -> bool:
+    from pyarrow import types
+
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_duration(kind)
+        or types.is_interval(kind)
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ __all__ = ["PdfText", "pdf_text"]
 
 # What pypdf lets through from damaged files, beside its own errors.
 _DAMAGE: Final = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError, RecursionError),
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RecursionError),
     *(NotImplementedError, TypeError, ValueError),
 )
 

@@ -2,12 +2,22 @@
 
 import codecs
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.formats import Format
 
-__all__ = ["ReadOptions"]
+__all__ = ["ReadOptions", "Split"]
+
+
+class Split(StrEnum):
+    """What of a plain text file is one document."""
+
+    AUTO = "auto"  # the paragraphs of hard-wrapped text; the lines of any other, and of every .log
+    LINES = "lines"
+    PARAGRAPHS = "paragraphs"  # the lines between blank ones
+    FILE = "file"  # all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +33,9 @@ class ReadOptions:
     title: str | None = None  # the field with the title; None = guessed
     metadata: tuple[str, ...] | None = None  # the fields to keep beside; None = all the others, () = none
     format: Format | None = None  # None = by the file's name
-    whole_file: bool = False  # txt: the file is one document instead of a passage a line
-    encoding: str | None = None  # of txt, csv, tsv, jsonl, markdown, html; None = UTF-8 or what a BOM says
+    split: Split = Split.AUTO  # txt
+    whole_page: bool = False  # html: also what stands around a clear main element: menus, banners, footers
+    encoding: str | None = None  # of files of text; None = UTF-8, or what a BOM, a page or the bytes say
     delimiter: str | None = None  # csv: one character; None = seen in the header line: , ; tab or |
     max_text_bytes: int = 4 * 2**20  # a longer row, or a longer text of a file, is a fault
     relative_to: str | None = None  # a folder: files are called by their place in it, not by their whole path
@@ -43,6 +54,9 @@ class ReadOptions:
             if self.format not in list(Format):
                 raise BadInputError(f"format is {self.format!r}; take one of {', '.join(Format)}")
             object.__setattr__(self, "format", Format(self.format))
+        if self.split not in list(Split):
+            raise BadInputError(f"split is {self.split!r}; take one of {', '.join(Split)}")
+        object.__setattr__(self, "split", Split(self.split))
         if self.encoding is not None:
             _check_encoding(self.encoding)
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n\0'):

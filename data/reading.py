@@ -41,6 +41,9 @@ class Reading:
         self.notes = notes
         self.bytes_total = bytes_total  # None: standard input or a pipe is among the sources
         self.bytes_read = 0
+        self.encodings: dict[
+            str, str
+        ] = {}  # of the files, by name, that are not in the one that was expected
         self._start: Callable[[Reading], Iterator[Document | Fault]] | None = start
 
     def __iter__(self) -> Iterator[Document | Fault]:
@@ -52,6 +55,10 @@ class Reading:
     def note(self, note: str) -> None:
         """Add what was guessed."""
         self.notes.append(note)
+
+    def settle(self, name: str, encoding: str) -> None:
+        """Keep the encoding that a file turned out to be in."""
+        self.encodings[name] = encoding
 
     def count(self, size: int) -> None:
         """Add bytes that were read."""
@@ -97,7 +104,7 @@ def rows(items: Iterable[str | Document | Mapping[str, object]], options: ReadOp
 def _documents(
     sources: Sequence[Source], options: ReadOptions, stdin: BinaryIO, reading: Reading
 ) -> Iterator[Document | Fault]:
-    reader = SourceDocuments(options, stdin, count=reading.count, note=reading.note)
+    reader = SourceDocuments(options, stdin, count=reading.count, note=reading.note, settled=reading.settle)
     refused: BadInputError | None = None
     made_any = False
     for source in sources:

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.faults import Fault
 from nearsay.data.fields import MISSING, Fields, reach
-from nearsay.data.json_values import UnusableRowError, check_string, is_nan, json_value
+from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_nan, json_value
 from nearsay.data.lines import too_long
 
 __all__ = ["MAX_ID_CHARACTERS", "Row", "RowDocuments", "checked_text", "row_id"]
@@ -56,6 +56,8 @@ class RowDocuments:
     def document(self, line: int, row: Mapping[str, object], clean: bool) -> Document:
         """Make one document; UnusableRowError says why it cannot be."""
         fields = self._fields
+        if len(row) > MAX_FIELDS:
+            raise UnusableRowError(f"the row has {len(row):,} fields, and {MAX_FIELDS:,} are taken")
         text = checked_text(reach(row, fields.text), fields.text, self._limit, clean=clean)
         return Document(
             text,

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterator
 from itertools import chain
+from pathlib import PurePath
 from typing import BinaryIO
 
 from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
@@ -17,10 +18,11 @@ from nearsay.data.json_lines import json_rows
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.lines import Lines
 from nearsay.data.parquet_rows import ParquetRows
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.plain_text import is_hard_wrapped, paragraphs, take_sample
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.row_documents import Row, RowDocuments
 from nearsay.data.sources import Source
-from nearsay.data.whole_files import pdf_document, text_file_document
+from nearsay.data.whole_files import packed_document, text_file_document
 
 __all__ = ["SourceDocuments"]
 
@@ -35,8 +37,13 @@ class SourceDocuments:
         *,
         count: Callable[[int], None],
         note: Callable[[str], None],
+        settled: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`count` is told how many bytes were read; `note` what was guessed, once for alike files."""
+        """`count` is told how many bytes were read; `note` what was guessed, once for alike files.
+
+        settled: told a file's name and the encoding it is read in, where its bytes spoke for another one
+        """
+        self._settled = settled
         self._options = options
         self._stdin = stdin
         self._count = count
@@ -50,8 +57,8 @@ class SourceDocuments:
         except UnusableRowError:
             yield Fault(source.name, None, "the file's path is not UTF-8; rename it")
             return
-        if source.format is Format.PDF:
-            yield pdf_document(source, self._options)
+        if source.format in {Format.PDF, Format.WORD}:
+            yield packed_document(source, self._options)
             self._count(source.size or 0)
         elif source.format is Format.PARQUET:
             yield from self._parquet(source)
@@ -65,10 +72,27 @@ class SourceDocuments:
         options, kind = self._options, source.format
         try:
             stream = uncompressed(counted(file, self._count), expected=source.name.lower().endswith(".gz"))
-            if kind in {Format.HTML, Format.MARKDOWN} or (kind is Format.TXT and options.whole_file):
-                yield text_file_document(source, kind, stream, options)
+            if kind in {Format.HTML, Format.MARKDOWN} or (kind is Format.TXT and options.split is Split.FILE):
+                yield text_file_document(
+                    source,
+                    kind,
+                    stream,
+                    options,
+                    settled=lambda encoding: self._read_as(source, encoding),
+                    shortened=lambda: self._note_once(
+                        "shortened",
+                        f"{source.name}: the main part of the page is taken, without the menus, asides and "
+                        "banners around it (--whole-page takes all)",
+                    ),
+                )
                 return
-            lines = Lines(stream, name=source.name, encoding=options.encoding, limit=options.max_text_bytes)
+            lines = Lines(
+                stream,
+                name=source.name,
+                encoding=options.encoding,
+                limit=options.max_text_bytes,
+                settled=lambda encoding: self._read_as(source, encoding),
+            )
         except DamagedStreamError as error:
             yield Fault(source.name, None, str(error))
             return
@@ -76,11 +100,41 @@ class SourceDocuments:
         if kind is None:
             kind, numbered = _told_by_first_line(numbered)
         if kind is Format.TXT:
-            yield from _passages(numbered, source)
+            yield from _passages(self._split(numbered, source), source)
         elif kind is Format.JSONL:
             yield from self._json(numbered, source)
         else:
             yield from self._delimited(numbered, source, kind)
+
+    def _split(
+        self, lines: Iterator[tuple[int, str] | Fault], source: Source
+    ) -> Iterator[tuple[int, str] | Fault]:
+        """Leave lines as they are, or join them to paragraphs: as asked, or as the first of them look."""
+        split = self._options.split
+        if split is Split.AUTO and PurePath(source.name.lower().removesuffix(".gz")).suffix != ".log":
+            sample = take_sample(lines)
+            lines = chain(sample, lines)
+            if is_hard_wrapped(sample):
+                self._note_once(
+                    Split.PARAGRAPHS,
+                    f"{source.name}: read as paragraphs: lines are hard-wrapped (--split lines takes each "
+                    "line by itself)",
+                )
+                split = Split.PARAGRAPHS
+        if split is Split.PARAGRAPHS:
+            return paragraphs(lines, source.name, self._options.max_text_bytes)
+        return lines
+
+    def _read_as(self, source: Source, encoding: str) -> None:
+        asked = self._options.encoding or "utf-8"
+        if self._settled is not None:
+            self._settled(source.name, encoding)
+        self._note_once(
+            (source.name, encoding),
+            f"{source.name}: read as {encoding}: its bytes are not {asked}"
+            if encoding != "utf-8"
+            else f"{source.name}: read as utf-8, which its bytes are, not as {asked}",
+        )
 
     def _json(self, lines: Iterator[tuple[int, str] | Fault], source: Source) -> Iterator[Document | Fault]:
         if source.name.lower().endswith((".json", ".json.gz")):
@@ -125,7 +179,7 @@ class SourceDocuments:
         if source.path is None:
             raise BadInputError("Parquet cannot be read from standard input; name a file")
         try:
-            table = ParquetRows(source.path, source.name)
+            table = ParquetRows(source.path, source.name, max_row_bytes=2 * self._options.max_text_bytes)
         except DamagedStreamError as error:
             yield Fault(source.name, None, str(error))
             return

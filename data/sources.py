@@ -72,7 +72,7 @@ def find_sources(given: Sequence[str | Path], wanted: Format | None) -> tuple[li
 
 def _resolve(item: str, wanted: Format | None, notes: list[str]) -> Iterator[Source]:
     if item == "-":
-        if wanted in {Format.PARQUET, Format.PDF}:
+        if wanted is not None and wanted.needs_a_file:
             raise BadInputError(f"{wanted} cannot be read from standard input; name a file")
         yield Source(STDIN_NAME, None, wanted, None)
         return
@@ -98,7 +98,9 @@ def _named_file(path: Path, item: str, wanted: Format | None) -> Source:
         raise BadInputError(f"{item} may not be read by this user; change its permissions: chmod u+r {item}")
     kind = wanted or format_of(path)
     if not path.is_file():  # a pipe, as /dev/fd/63 of <(command): no name to go by, no size
-        if kind in {Format.PARQUET, Format.PDF}:
+        if not (path.is_fifo() or path.is_socket()):  # /dev/zero never ends, a disk is no text
+            raise BadInputError(f"{item} is a device, no file. Name a file, or pipe what it gives into -")
+        if kind is not None and kind.needs_a_file:
             raise BadInputError(f"{kind} cannot be read from the pipe {item}; name a file")
         return Source(item, path.absolute(), kind, None)
     if kind is None:

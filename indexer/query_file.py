@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 
 __all__ = ["read_queries"]
@@ -16,7 +16,7 @@ def read_queries(path: Path) -> list[str]:
 
     BadInputError for a row that cannot be used, and for a file without any.
     """
-    options = ReadOptions(text="query") if _names_queries(path) else ReadOptions()
+    options = ReadOptions(text="query" if _names_queries(path) else None, split=Split.LINES)
     queries = []
     for item in read([str(path)], options):
         if not isinstance(item, Document):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nearsay.data.document import Document
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 from nearsay.training.cut_note import cut_note
 
@@ -139,7 +139,7 @@ def encode_tokens(
 
 def _texts(source: str, text: str | None) -> tuple[list[str], tuple[str, ...]]:
     """The file's texts, and what is to be told of its reading."""
-    reading = read([source], ReadOptions(text=text))
+    reading = read([source], ReadOptions(text=text, split=Split.LINES))
     texts: list[str] = []
     for item in reading:
         if not isinstance(item, Document):

@@ -19,7 +19,7 @@ from nearsay.data.quantity import counted, size_words
 
 __all__ = ["index"]
 
-_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf"]
+_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
 
 
 @click.group(cls=CommandGroup)
@@ -40,8 +40,20 @@ def index() -> None:
 @click.option("--title", metavar="FIELD", help="The field with the title; it is embedded with the text.")
 @click.option("--metadata", metavar="FIELD,…", help="The fields to keep beside; all others if left out.")
 @click.option("--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out.")
-@click.option("--whole-file", is_flag=True, help="A txt file is one document instead of a passage a line.")
-@click.option("--encoding", metavar="NAME", help="UTF-8 if left out.")
+@click.option(
+    "--split",
+    type=click.Choice(["auto", "lines", "paragraphs", "file"]),
+    default="auto",
+    show_default=True,
+    help="What of a txt file is one document; auto: paragraphs if lines are hard-wrapped, else lines.",
+)
+@click.option("--whole-file", "split", flag_value="file", hidden=True, help="The same as --split file.")
+@click.option(
+    "--whole-page", is_flag=True, help="Read the menus and banners around an HTML page's main part, too."
+)
+@click.option(
+    "--encoding", metavar="NAME", help="Of files whose bytes do not speak for another; UTF-8 if left out."
+)
 @click.option("--delimiter", metavar="CHAR", help="Of csv; seen in the header if left out.")
 @click.option(
     "--relative-to",
@@ -77,7 +89,8 @@ def add(
     title: str | None,
     metadata: str | None,
     format_: str | None,
-    whole_file: bool,
+    split: str,
+    whole_page: bool,
     encoding: str | None,
     delimiter: str | None,
     relative_to: str | None,
@@ -95,10 +108,11 @@ def add(
     """Add files to COLLECTION, or update what changed in them.
 
     FILE: files, folders, globs in quotes, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
-    .gz), parquet, markdown, html, pdf.
+    .gz), parquet, markdown, html, pdf, docx; .log is read as txt, a passage a line.
 
     A row whose id is there already replaces it. Rows without an id belong to their file: those that it no
-    longer holds are removed. Stopped at any moment, the same command goes on where it was.
+    longer holds are removed, and so are its lines when it is read as paragraphs from now on. Stopped at any
+    moment, the same command goes on where it was.
 
     \b
     Example:
@@ -108,7 +122,7 @@ def add(
     """
     from nearsay.app.cli.add_report import print_report
     from nearsay.data.formats import Format
-    from nearsay.data.read_options import ReadOptions
+    from nearsay.data.read_options import ReadOptions, Split
     from nearsay.indexer.strict import checked_files
 
     options = ReadOptions(
@@ -117,7 +131,8 @@ def add(
         title=title,
         metadata=None if metadata is None else tuple(name for name in metadata.split(",") if name),
         format=None if format_ is None else Format(format_),
-        whole_file=whole_file,
+        split=Split(split),
+        whole_page=whole_page,
         encoding=encoding,
         delimiter=delimiter,
         max_text_bytes=max_text_bytes,

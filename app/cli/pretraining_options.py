@@ -23,11 +23,11 @@ def prepare_options(
 ) -> "PrepareOptions":
     """How the text is cut; `text` is the field of a row that holds it."""
     from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
-    from nearsay.data.read_options import ReadOptions
+    from nearsay.data.read_options import ReadOptions, Split
 
     return PrepareOptions(
         breaks=Breaks(breaks),
         one_sentence_a_line=one_sentence_a_line,
         strict=strict,
-        reading=ReadOptions(text=text, metadata=(), max_text_bytes=64 * 2**20),
+        reading=ReadOptions(text=text, metadata=(), split=Split.LINES, max_text_bytes=64 * 2**20),
     )

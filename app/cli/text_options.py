@@ -12,7 +12,7 @@ __all__ = ["TextFields", "read_options", "text_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf"]
+_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
 
 
 class TextFields(TypedDict):
@@ -51,13 +51,13 @@ def text_options(command: Command) -> Command:
 def read_options(fields: TextFields) -> "ReadOptions":
     """How the reader reads what the options say."""
     from nearsay.data.formats import Format
-    from nearsay.data.read_options import ReadOptions
+    from nearsay.data.read_options import ReadOptions, Split
 
     return ReadOptions(
         text=fields["text"],
         metadata=(),
         format=None if fields["format_"] is None else Format(fields["format_"]),
-        whole_file=fields["whole_file"],
+        split=Split.FILE if fields["whole_file"] else Split.LINES,
         encoding=fields["encoding"],
         max_text_bytes=fields["max_text_bytes"],
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 
 __all__ = ["Breaks", "PrepareOptions"]
 
@@ -31,7 +31,9 @@ class PrepareOptions:
     shard_tokens: int = 16 * 2**20  # a shard ends before the sentence that would take it past this
     strict: bool = False  # stop at the first row or line that cannot be used
     # which field of a row is the text, the format, the encoding, the longest line or row
-    reading: ReadOptions = field(default_factory=lambda: ReadOptions(metadata=(), max_text_bytes=64 * 2**20))
+    reading: ReadOptions = field(
+        default_factory=lambda: ReadOptions(metadata=(), split=Split.LINES, max_text_bytes=64 * 2**20)
+    )
 
     def __post_init__(self) -> None:
         if self.breaks not in list(Breaks):

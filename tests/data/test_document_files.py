@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from nearsay.data import reading_process
 from nearsay.data.document import Document
 from nearsay.data.errors import MissingExtraError
 from nearsay.data.html_text import html_encoding, html_text
 from nearsay.data.json_values import UnusableRowError
 from nearsay.data.markdown_text import markdown_text
-from nearsay.data.reading import Format, read
+from nearsay.data.reading import Format, ReadOptions, read
 
 # Markdown
 
@@ -204,8 +205,8 @@ def test_html_files_are_decoded_by_mark_option_or_declaration(
 def test_html_files_that_cannot_be_used_are_faults(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
-    assert read_file("a.html", b"<p>\n\xe9t\xe9 \xe0 la plage")[1] == [
-        "a.html:2: byte 1 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
+    assert read_file("a.html", "<p>été\nà la\n".encode() + b"plage \xe9t\xe9")[1] == [
+        "a.html:3: byte 7 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
     ]
     assert read_file("b.html", "<p>\n\0")[1] == ["b.html:2: the line holds a NUL character"]
     assert read_file("c.html", "<p>")[1] == ["c.html: the file has no text"]
@@ -215,6 +216,51 @@ def test_html_files_that_cannot_be_used_are_faults(
     assert read_file("e.html", "<p>" + "x" * 11, max_text_bytes=10)[1] == [
         "e.html: the text is longer than 10 bytes; raise --max-text-bytes to take it"
     ]
+
+
+# The main part of a page
+
+MENU = "<nav>Home Products</nav>"
+BANNER = '<div id="cookie-banner">We use cookies.</div>'
+FOOTER = "<footer>Imprint</footer>"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        (f"{MENU}<main><h1>T</h1><p>The text.</p></main>{FOOTER}", "T\nThe text."),
+        (f"{MENU}<div role=main>The text.</div>{BANNER}", "The text."),
+        (f"{MENU}<article><header>T</header>The text.</article>{FOOTER}", "T\nThe text."),
+        (f"<main>{MENU}The text.{BANNER}<aside>More</aside><form>Mail?</form></main>", "The text."),
+        ("<main><div role=dialog>Subscribe!</div>The text.<dialog open>No</dialog></main>", "The text."),
+        ("<main><form><h1>T</h1>The text.</form></main>", "T\nThe text."),
+        ("<main><article>One.</article><article>Two.</article></main>", "One.\nTwo."),
+        ("<main><p class=cookie-recipe>Flour.</p></main>", "Flour."),
+        ("<main hidden>No</main><main>Yes</main>", "Yes"),
+        # not clear which is the page's own part, or none: read whole
+        (f"{MENU}<p>The text.</p>", "Home Products\nThe text."),
+        (f"{MENU}<article>One.</article><article>Two.</article>", "Home Products\nOne.\nTwo."),
+        (f"{MENU}<main>{MENU}</main>", "Home Products\nHome Products"),
+        ("<main>Loading</main><div>" + "word " * 200 + "</div>", "Loading\n" + ("word " * 200).strip()),
+    ],
+)
+def test_a_page_with_a_clear_main_part_is_that_part(markup: str, text: str) -> None:
+    assert html_text(markup, main_content=True).text == text
+
+
+def test_that_a_page_was_shortened_is_said_and_an_option_takes_it_whole(
+    write: Callable[[str, str], str],
+) -> None:
+    write("a.html", f"{MENU}<main>The text.</main>")
+    write("b.html", "<main>The text.</main>")
+    reading = read(["a.html", "b.html"])
+    assert [item.text for item in reading] == ["The text.", "The text."]
+    (note,) = reading.notes
+    assert note.startswith("a.html: the main part of the page is taken")
+    assert "--whole-page" in note
+    reading = read(["a.html"], ReadOptions(whole_page=True))
+    assert [item.text for item in reading] == ["Home Products\nThe text."]
+    assert reading.notes == []
 
 
 # PDF
@@ -300,6 +346,7 @@ def test_a_missing_package_is_named_with_its_install_line(
     name: str,
     package: str,
 ) -> None:
+    monkeypatch.setattr(reading_process._Child, "inside", True)  # the process that read would import it
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf"pip install 'nearsay\[{package}\]'"):
         list(read([write(name, "x")]))

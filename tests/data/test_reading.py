@@ -43,19 +43,19 @@ def test_a_whole_text_file_is_one_document_with_its_path_as_id(
     read_file: Callable[..., tuple[list[Document], list[str]]], tmp_path: Path
 ) -> None:
     path = (tmp_path / "a.txt").as_posix()
-    documents, _ = read_file("a.txt", "\n one\r\ntwo \n", whole_file=True)
+    documents, _ = read_file("a.txt", "\n one\r\ntwo \n", split="file")
     assert documents == [Document("one\ntwo", path, source=path)]
 
 
 def test_whole_text_files_that_cannot_be_used_are_faults(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
-    assert read_file("a.txt", " \n", whole_file=True)[1] == ["a.txt: the file has no text"]
-    assert read_file("b.txt", "a\nb\0", whole_file=True)[1] == ["b.txt:2: the line holds a NUL character"]
-    assert read_file("c.txt", b"ab\n\xff", whole_file=True)[1] == [
+    assert read_file("a.txt", " \n", split="file")[1] == ["a.txt: the file has no text"]
+    assert read_file("b.txt", "a\nb\0", split="file")[1] == ["b.txt:2: the line holds a NUL character"]
+    assert read_file("c.txt", b"ab\n\xff", split="file")[1] == [
         "c.txt:2: byte 1 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
     ]
-    assert read_file("d.txt", "abcdef", whole_file=True, max_text_bytes=5)[1] == [
+    assert read_file("d.txt", "abcdef", split="file", max_text_bytes=5)[1] == [
         "d.txt: the file is longer than 5 bytes; raise --max-text-bytes to take it"
     ]
 
@@ -150,14 +150,14 @@ def test_an_encoding_that_is_said_is_used(
     assert faults == []
 
 
-def test_bytes_that_are_not_the_encoding_are_a_fault_that_names_a_likely_one(
+def test_damaged_bytes_in_utf_8_are_a_fault_that_names_a_likely_encoding(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:
-    content = "plain\nUn été à la plage, où l’eau était très claire\nlast\n".encode("cp1252")
+    content = "plain\nà la plage\n".encode() + "Un été où l’eau était claire\nlast\n".encode("cp1252")
     documents, faults = read_file("a.txt", content)
-    assert [document.text for document in documents] == ["plain", "last"]
+    assert [document.text for document in documents] == ["plain", "à la plage", "last"]
     assert faults == [
-        "a.txt:2: byte 4 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
+        "a.txt:3: byte 4 of the line is not utf-8; the file looks like cp1252 (--encoding cp1252)"
     ]
 
 

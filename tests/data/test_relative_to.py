@@ -10,7 +10,7 @@ from nearsay.data.reading import ReadOptions, read
 
 
 def _documents(folder: Path, *sources: Path) -> list[Document]:
-    options = ReadOptions(relative_to=str(folder), whole_file=True)
+    options = ReadOptions(relative_to=str(folder), split="file")
     return [item for item in read(list(sources), options) if isinstance(item, Document)]
 
 

@@ -82,10 +82,10 @@ def test_a_pattern_passes_over_what_it_cannot_read_and_a_format_makes_it_read_al
     write: Callable[[str, str | bytes], str],
 ) -> None:
     write("n/a.txt", "a")
-    write("n/b.log", "b")
+    write("n/b.me", "b")
     reading = read(["n/*"])
     assert [item.text for item in reading] == ["a"]
-    assert reading.notes == ["n/*: passed over 1 .log"]
+    assert reading.notes == ["n/*: passed over 1 .me"]
     assert texts("n/*", format=Format.TXT) == ["a", "b"]
 
 
@@ -220,7 +220,7 @@ def test_a_bad_first_line_of_standard_input_decides_nothing() -> None:
     assert [type(item) for item in items] == [Fault, Document]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "pdf"])
+@pytest.mark.parametrize("kind", ["parquet", "pdf", "docx"])
 def test_formats_that_need_a_file_are_refused_on_standard_input(kind: str) -> None:
     with pytest.raises(BadInputError, match="cannot be read from standard input"):
         read(["-"], ReadOptions(format=Format(kind)))

@@ -6,7 +6,7 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 
 __all__ = ["Texts"]
@@ -31,7 +31,7 @@ class Texts:
         listener: Callable[[int, int | None], None] | None = None,
     ) -> None:
         """`listener`: is told how many texts were read and, estimated from the bytes, how many there are."""
-        self._reading = read(sources, options or ReadOptions(metadata=()))
+        self._reading = read(sources, options or ReadOptions(metadata=(), split=Split.LINES))
         self._listener = listener
         self.count = 0
         self.fault_count = 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nearsay.data.chunking import Chunking, ChunkingMethod
 from nearsay.data.errors import BadInputError
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.indexer.duplicates.gate import AskedGate
 
 __all__ = ["AddChoices", "chunking_text"]
@@ -22,8 +22,9 @@ class AddChoices:
     id: str | None = None
     title: str | None = None
     metadata: tuple[str, ...] | None = None  # fields to keep beside; None: all others
-    whole_file: bool = False
-    encoding: str | None = None  # of the files' bytes; None: UTF-8, or what their mark says
+    split: Split = Split.AUTO  # what of a .txt file is one document
+    whole_page: bool = False  # HTML with what stands around its main part
+    encoding: str | None = None  # of the files; None: UTF-8, or what their bytes say
     chunking: str | None = None
     encoder: str | None = None
     near_duplicates: str | None = None
@@ -54,7 +55,8 @@ class AddChoices:
             id=self.id,
             title=self.title,
             metadata=self.metadata,
-            whole_file=self.whole_file,
+            split=self.split,
+            whole_page=self.whole_page,
             encoding=self.encoding,
             relative_to=self.relative_to,
         )
@@ -66,6 +68,7 @@ class AddChoices:
             ("--id", self.id),
             ("--title", self.title),
             ("--metadata", None if self.metadata is None else ",".join(self.metadata)),
+            ("--split", None if self.split is Split.AUTO else str(self.split)),
             ("--encoding", self.encoding),
             ("--chunking", self.chunking),
             ("--encoder", self.encoder),
@@ -74,8 +77,8 @@ class AddChoices:
             ("--relative-to", self.relative_to),
         ]
         options = [part for name, value in said if value is not None for part in (name, value)]
-        if self.whole_file:
-            options.append("--whole-file")
+        if self.whole_page:
+            options.append("--whole-page")
         return ["index", "add", *options, "--", self.collection, *self.sources]
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.add_choices import AddChoices
-from nearsay.app.ui.collections.adding_options import ask_how, files_are_text
+from nearsay.app.ui.collections.adding_options import ask_how, ask_split, ask_whole_page
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES
 from nearsay.app.ui.collections.fields_choice import ask_encoding, ask_fields, show_first_documents
@@ -111,8 +111,8 @@ def _files(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
         accept_multiple_files=True,
         key=f"add_files_{st.session_state.get('add_round', 0)}",
         max_upload_size=largest,
-        help=f"Text, Markdown, HTML, PDF, CSV, TSV, JSON lines and Parquet; text and rows may be packed as "
-        f".gz. At most {largest} MB each. What is in them is checked, not only their names.",
+        help=f"Text, Markdown, HTML, PDF, Word, CSV, TSV, JSON lines and Parquet; text and rows may be "
+        f"packed as .gz. At most {largest} MB each. What is in them is checked, not only their names.",
     )
     files = staged(visit, given)
     for said in files.refused:
@@ -149,7 +149,7 @@ def _choices(
     relative = None if folder is None else str(folder)
     first = _seen(sources, ReadOptions(relative_to=relative))
     st.markdown(f"**{as_markdown(_held(first))}**")
-    whole_file = files_are_text(first)
+    split, whole_page = ask_split(first), ask_whole_page(first)
     encoding = ask_encoding(first, key=str(sources[0]))
     if encoding is not None:
         first = _seen(sources, ReadOptions(relative_to=relative, encoding=encoding))
@@ -163,7 +163,8 @@ def _choices(
         id=fields.id,
         title=fields.title,
         metadata=fields.metadata,
-        whole_file=whole_file,
+        split=split,
+        whole_page=whole_page,
         encoding=encoding,
         chunking=how.chunking,
         encoder=how.encoder,

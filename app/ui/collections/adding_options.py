@@ -11,15 +11,22 @@ from nearsay.app.ui.collections.preview import FilesSeen
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.data.formats import Format
+from nearsay.data.read_options import Split
 from nearsay.indexer import Collection
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
-__all__ = ["HowChoice", "ask_how", "files_are_text"]
+__all__ = ["HowChoice", "ask_how", "ask_split", "ask_whole_page"]
 
 _CUT: Final = {
     "tokens": "into passages as long as the encoder reads (usual)",
     "sentences": "after every sentence",
     "none": "not at all: a document is a passage",
+}
+_SPLIT: Final = {
+    Split.AUTO: "a paragraph or a line, as it looks",
+    Split.LINES: "a line",
+    Split.PARAGRAPHS: "a paragraph, between blank lines",
+    Split.FILE: "the whole file",
 }
 _GATE: Final = {
     None: "as it was: not looked for, at first",
@@ -40,14 +47,29 @@ class HowChoice:
     threshold: float | None = None
 
 
-def files_are_text(seen: FilesSeen) -> bool:
-    """Whether a .txt file is one document; asked where there is one."""
+def ask_split(seen: FilesSeen) -> Split:
+    """What of a .txt file is one document; asked where there is one."""
     if Format.TXT not in dict(seen.formats):
+        return Split.AUTO
+    chosen: Split = st.selectbox(
+        "Of a .txt file one document is",
+        list(_SPLIT),
+        key="add_split",
+        format_func=_SPLIT.__getitem__,
+        help="Prose that an editor wrapped at a margin is read by paragraphs, everything else by lines.",
+        width=360,
+    )
+    return chosen
+
+
+def ask_whole_page(seen: FilesSeen) -> bool:
+    """Whether HTML pages are taken with what stands around their main part; asked where there are any."""
+    if Format.HTML not in dict(seen.formats):
         return False
     return st.toggle(
-        "Each .txt file is one document",
-        key="add_whole_file",
-        help="Otherwise every line of it is a document of its own.",
+        "Menus, banners and footers of HTML pages, too",
+        key="add_whole_page",
+        help="Otherwise a page with a main element is read without them.",
     )
 
 

@@ -11,8 +11,8 @@ __all__ = ["UNPACKED_FACTOR", "UPLOAD_TYPES", "check_content"]
 
 # What the chooser of files offers; the server's own check is by content.
 UPLOAD_TYPES: Final = (
-    *("txt", "md", "markdown", "html", "htm", "pdf", "csv", "tsv", "jsonl", "ndjson", "json", "parquet"),
-    "gz",
+    *("txt", "log", "md", "markdown", "html", "htm", "pdf", "docx"),
+    *("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "gz"),
 )
 UNPACKED_FACTOR: Final = 10  # a .gz may unpack to as many times the largest upload
 _RATIO: Final = 150  # and to as many times its own size: text packs to a third or a tenth
@@ -69,6 +69,8 @@ def check_content(name: str, stream: BinaryIO, *, largest: int) -> None:
             _check_pdf(name, head)
         elif kind is Format.PARQUET:
             _check_parquet(name, head, stream)
+        elif kind is Format.WORD:
+            _check_word(name, head)
         elif head.startswith(_GZIP) or name.lower().endswith(".gz"):
             _check_text(name, _unpacked_head(name, stream, size, largest))
         else:
@@ -87,6 +89,14 @@ def _check_parquet(name: str, head: bytes, stream: BinaryIO) -> None:
     if not head.startswith(b"PAR1") or stream.read(4) != b"PAR1":
         said = "is cut off" if head.startswith(b"PAR1") else f"is {_kind_of(head)}"
         raise BadInputError(f"{name} is called a Parquet file, but {said}. Write it again")
+
+
+def _check_word(name: str, head: bytes) -> None:
+    if not head.startswith(b"PK\x03\x04"):  # whether it is Word's archive or another is seen when it is read
+        said = "an old or encrypted Office document" if head.startswith(b"\xd0\xcf") else _kind_of(head)
+        raise BadInputError(
+            f"{name} is called a Word file, but is {said}. Save it as .docx without a password"
+        )
 
 
 def _check_text(name: str, head: bytes) -> None:

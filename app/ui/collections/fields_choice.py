@@ -15,6 +15,7 @@ from nearsay.data.faults import Fault
 
 __all__ = ["FieldsChoice", "ask_encoding", "ask_fields", "show_first_documents"]
 
+_CHARACTERS = 1000  # of a document's metadata that are shown
 _FAULTS = 5  # that are told one by one
 
 
@@ -30,20 +31,20 @@ class FieldsChoice:
 
 
 def ask_encoding(seen: FilesSeen, *, key: str) -> str | None:
-    """Ask, where a file is not in UTF-8; None: UTF-8, or what its mark says. key: tells these files."""
-    likely = seen.encoding
-    if likely is None:
+    """Ask, where a file is not in UTF-8; None: as its bytes say. key: tells these files."""
+    if not seen.encodings:
         return None
-    labels = {None: "utf-8 (usual)", likely: f"{likely} (it looks like this)"}
-    others = [name for name in USUAL_ENCODINGS if name not in (likely, "utf_8")]
+    guessed = ", ".join(dict.fromkeys(seen.encodings.values()))
+    labels: dict[str | None, str] = {None: f"utf-8, or {guessed} where a file looks like it"}
+    others = [name for name in USUAL_ENCODINGS if name != "utf_8"]
     return st.selectbox(
         "Encoding",
         [*labels, *others],
         key=f"add-encoding-{key}",
         format_func=lambda name: labels.get(name, str(name)),
-        help="How letters are written as bytes: a file here is not in UTF-8. All of them are read in what is "
-        "chosen, so add files of another encoding by themselves.",
-        width=280,
+        help="How letters are written as bytes: a file here is not in UTF-8. Each file is read in what its "
+        "own bytes say; choose where the first documents below show wrong letters.",
+        width=360,
     )
 
 
@@ -121,7 +122,7 @@ def show_first_documents(seen: FilesSeen) -> None:
                     "id": document.id or "",
                     "title": document.title,
                     "text": " ".join(document.text[:300].split()),
-                    "metadata": json.dumps(dict(document.metadata), ensure_ascii=False)
+                    "metadata": json.dumps(dict(document.metadata), ensure_ascii=False)[:_CHARACTERS]
                     if document.metadata
                     else "",
                 }
@@ -136,6 +137,8 @@ def show_first_documents(seen: FilesSeen) -> None:
                 "metadata": st.column_config.TextColumn("Metadata", width="medium"),
             },
         )
+    for fault in seen.stopped:
+        st.warning(as_markdown(str(fault)), icon=":material/timer_off:")
     for fault in seen.faults[:_FAULTS]:
         st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
     if seen.faults[_FAULTS:]:

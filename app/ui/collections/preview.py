@@ -1,14 +1,14 @@
 """What files hold, as the readers understand them: their first rows, and which field is what."""
 
 import re
+import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from nearsay.app.ui.collections.odd_encoding import odd_encoding
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
@@ -17,6 +17,7 @@ from nearsay.data.fields import Fields, FieldSurvey, choose_fields
 from nearsay.data.formats import Format
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import read
+from nearsay.data.reading_process import ReadingStoppedError, read_apart
 from nearsay.data.row_files import rows_and_faults
 from nearsay.data.sources import Source, find_sources
 
@@ -24,7 +25,11 @@ __all__ = ["FilesSeen", "Table", "look_at"]
 
 _FILES: Final = 8  # that are opened
 _ROWS: Final = 8  # documents shown of each
+_CHARACTERS: Final = 2000  # kept of each
 _SURVEYED: Final = 100
+_SECONDS: Final = 10.0  # for one file; usual ones take tenths
+_SECONDS_OF_ALL: Final = 20.0
+_LEAST_SECONDS: Final = 1.0
 _LARGEST_PAGE: Final = 5_000_000  # bytes of a PDF that is opened: a longer one would be waited for
 
 
@@ -50,50 +55,100 @@ class FilesSeen:
     notes: tuple[str, ...]  # what was passed over or guessed
     table: Table | None  # None: no file has named fields, or they differ from file to file
     tables_differ: bool
-    encoding: str | None = None  # that a file seems to be in which is not UTF-8
+    encodings: Mapping[str, str] = field(default_factory=dict)  # of files whose bytes say another, by name
+    stopped: tuple[Fault, ...] = ()  # files whose preview took too long or too much, or was not begun
 
 
 def look_at(sources: Sequence[str | Path], options: ReadOptions) -> FilesSeen:
     """Open the first of the files and read their first rows; BadInputError if nothing can be read at all.
 
     What the text is need not be known: where it cannot be told, `table.fields` is None and there are no
-    documents of that file.
+    documents of that file. The files are read in a process of their own, which is ended when one of them
+    takes too long or too much memory: the page goes on, and says which.
     """
-    found, notes = find_sources(sources, None)
+    try:
+        found, notes = read_apart(find_sources, _SECONDS, sources, None)
+    except ReadingStoppedError as error:
+        raise BadInputError(
+            f"{', '.join(map(str, sources))} cannot be looked through: {error}. "
+            "Name a folder with fewer files"
+        ) from None
     folder = None if options.relative_to is None else Path(options.relative_to)
-    named = found if folder is None else [source.relative_to(folder) for source in found]
     opened = _some(found)
-    table, differ = _table(opened, options.encoding)
-    paths = [source.path for source in opened if source.path is not None]
-    documents: list[Document] = []
-    faults: list[Fault] = []
-    said = dict.fromkeys(notes)
+    seen: list[_FileSeen] = []
+    stopped: list[Fault] = []
+    until = time.monotonic() + _SECONDS_OF_ALL
     for source in opened:
-        if source.format is Format.PDF and (source.size or 0) > _LARGEST_PAGE:
+        name = source.name if folder is None else source.relative_to(folder).name
+        left = until - time.monotonic()
+        if left < _LEAST_SECONDS:
+            stopped.append(Fault(name, None, "it was not looked at, since the files before took long"))
             continue
         try:
-            reading = read([source.path or source.name], options)
-            for item in islice(reading, _ROWS):
-                if isinstance(item, Document):
-                    documents.append(item)
-                else:
-                    faults.append(item)
-            said |= dict.fromkeys(reading.notes)
-        except BadInputError as error:
-            if table is None or table.fields is not None:
-                name = source.name if folder is None else source.relative_to(folder).name
-                faults.append(_as_fault(name, str(error)))
+            seen.append(read_apart(_look_into, min(_SECONDS, left), source, options, name))
+        except ReadingStoppedError as error:
+            reason = (
+                f"its preview was ended: {error}. Check that it is the file you mean; "
+                "what is usable in it can be added all the same"
+            )
+            stopped.append(Fault(name, None, reason))
+    table, differ = _common_table([each.table for each in seen if each.table is not None])
     counts = Counter(source.format for source in found if source.format is not None)
     return FilesSeen(
-        files=len(named),
+        files=len(found),
         bytes=sum(source.size or 0 for source in found),
         formats=tuple(counts.most_common()),
-        documents=tuple(documents[: 2 * _ROWS]),
-        faults=tuple(faults),
-        notes=tuple(said),
+        documents=tuple(document for each in seen for document in each.documents)[: 2 * _ROWS],
+        faults=tuple(
+            fault
+            for each in seen
+            for fault in each.faults
+            if each.refused is None or table is None or table.fields is not None or fault != each.refused
+        ),
+        notes=tuple(dict.fromkeys([*notes, *(note for each in seen for note in each.notes)])),
         table=table,
         tables_differ=differ,
-        encoding=next(filter(None, map(odd_encoding, paths)), None),
+        encodings={name: encoding for each in seen for name, encoding in each.encodings.items()},
+        stopped=tuple(stopped),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FileSeen:
+    """A look at one file."""
+
+    documents: tuple[Document, ...]
+    faults: tuple[Fault, ...]
+    refused: Fault | None  # the one of them that keeps the whole file from being read
+    notes: tuple[str, ...]
+    encodings: dict[str, str]
+    table: Table | None
+
+
+def _look_into(source: Source, options: ReadOptions, name: str) -> _FileSeen:
+    """Read a file's first rows: in the reading process."""
+    documents: list[Document] = []
+    faults: list[Fault] = []
+    refused = None
+    reading = read([source.path or source.name], options)
+    large = source.format is Format.PDF and (source.size or 0) > _LARGEST_PAGE
+    try:
+        for item in () if large else islice(reading, _ROWS):
+            if isinstance(item, Document):
+                documents.append(replace(item, text=item.text[:_CHARACTERS]))
+            else:
+                faults.append(item)
+    except BadInputError as error:
+        refused = _as_fault(name, str(error))
+        faults.append(refused)
+    encoding = next(iter(reading.encodings.values()), options.encoding)
+    return _FileSeen(
+        documents=tuple(documents),
+        faults=tuple(faults),
+        refused=refused,
+        notes=tuple(reading.notes),
+        encodings=reading.encodings,
+        table=_table(source, encoding),
     )
 
 
@@ -113,22 +168,24 @@ def _some(found: Sequence[Source]) -> list[Source]:
     return [source for source in found if source in chosen]
 
 
-def _table(opened: Sequence[Source], encoding: str | None) -> tuple[Table | None, bool]:
-    tables: list[Table] = []
-    for source in opened:
-        if source.format is None or not source.format.is_table or source.path is None:
-            continue
-        try:
-            survey = _survey(source.path, source.format, encoding)
-        except BadInputError:
-            continue
-        if survey is None:
-            continue
-        try:
-            fields = choose_fields(survey, ReadOptions(), source.name)[0]
-        except BadInputError:
-            fields = None
-        tables.append(Table(survey.names, survey.text_names, survey.id_names, fields))
+def _table(source: Source, encoding: str | None) -> Table | None:
+    if source.format is None or not source.format.is_table or source.path is None:
+        return None
+    try:
+        survey = _survey(source.path, source.format, encoding)
+    except BadInputError:
+        return None
+    if survey is None:
+        return None
+    try:
+        fields = choose_fields(survey, ReadOptions(), source.name)[0]
+    except BadInputError:
+        fields = None
+    return Table(survey.names, survey.text_names, survey.id_names, fields)
+
+
+def _common_table(tables: Sequence[Table]) -> tuple[Table | None, bool]:
+    """What all tables have, and whether they differ in what is the text, the id and the title."""
     if not tables or any(table.fields != tables[0].fields for table in tables):
         return None, len(tables) > 1
     names = set(tables[0].names).intersection(*(table.names for table in tables))

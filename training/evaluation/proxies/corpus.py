@@ -14,7 +14,7 @@ from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.formats import Format, format_of
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 
 __all__ = ["UnjudgedCorpus", "UnjudgedDocument", "corpus_of_documents", "read_unjudged_corpus"]
@@ -65,7 +65,7 @@ def read_unjudged_corpus(
     Rows that cannot be used are passed over, and a note counts them. Raises BadInputError for a source that
     does not exist, for `most` under 2, and when fewer than 2 documents are there.
     """
-    reading = read(sources, options or ReadOptions(metadata=()))
+    reading = read(sources, options or ReadOptions(metadata=(), split=Split.LINES))
     faults: list[Fault] = []
     corpus = corpus_of_documents(_usable(reading, faults), most=most, seed=seed)
     skipped = [f"{len(faults)} rows are skipped; the first: {faults[0]}"] if faults else []

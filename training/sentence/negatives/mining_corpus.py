@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 
 __all__ = ["MiningCorpus", "read_mining_corpus"]
 
-_USUAL = ReadOptions(metadata=())
+_USUAL = ReadOptions(metadata=(), split=Split.LINES)
 _FAULTS_SHOWN = 10
 
 

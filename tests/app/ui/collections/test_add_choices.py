@@ -6,6 +6,7 @@ from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.collections.add_choices import AddChoices, chunking_text
 from nearsay.app.ui.collections.add_result import add_result
 from nearsay.data.errors import BadInputError
+from nearsay.data.read_options import Split
 
 
 def test_what_is_left_as_usual_is_not_said() -> None:
@@ -26,7 +27,8 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
         id="key",
         title="head",
         metadata=("year", "venue"),
-        whole_file=True,
+        split=Split.FILE,
+        whole_page=True,
         encoding="cp1252",
         chunking="tokens:200",
         encoder="/models/mine",
@@ -37,7 +39,7 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
     assert checked(arguments).arguments == tuple(arguments)
     said = " ".join(arguments)
     for part in (
-        *("--text body", "--id key", "--title head", "--metadata year,venue", "--whole-file"),
+        *("--text body", "--id key", "--title head", "--metadata year,venue", "--split file", "--whole-page"),
         *("--encoding cp1252", "--chunking tokens:200", "--encoder /models/mine", "--near-duplicates skip"),
         *("--near-duplicate-threshold 0.9", f"--relative-to {tmp_path}"),
     ):

@@ -49,7 +49,8 @@ def test_what_is_what_it_is_called_passes(name: str, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("notes.docx", b"PK\x03\x04", "of no kind that can be read"),
+        ("notes.doc", b"\xd0\xcf", "of no kind that can be read"),
+        ("notes.docx", b"\xd0\xcf\x11\xe0", "is called a Word file, but is an old"),
         ("empty.txt", b"", "is empty"),
         ("large.txt", b"a" * (_LARGEST + 1), "2 MB are taken"),
         ("fake.pdf", b"just text", "is called a PDF file, but is text"),

@@ -240,7 +240,8 @@ def test_files_in_another_encoding_are_added_as_what_is_chosen(
     file.write_bytes("text;größe\nDer Käse reift im kühlen Keller.;klein\n".encode("cp1252"))
     app = page("collections", see="Add", add_from="A folder", state={"add_name": "menu"})
     app.text_input(key="add_folder").input(str(file)).run()
-    assert "is not utf-8" in _said(app)
+    assert "menu.csv: read as cp1252" in _said(app)
+    assert app.dataframe[0].value["text"].tolist() == ["Der Käse reift im kühlen Keller."]
     (encoding,) = [box for box in app.selectbox if box.label == "Encoding"]
     assert encoding.value is None
     encoding.select("cp1252").run()

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from nearsay.app.ui.collections import preview
 from nearsay.app.ui.collections.preview import look_at
 from nearsay.data.errors import BadInputError
 from nearsay.data.formats import Format
 from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading_process import read_apart
 
 
 def _jsonl(path: Path, *rows: dict[str, object]) -> Path:
@@ -69,14 +71,36 @@ def test_of_many_files_every_kind_is_opened(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_anything_to_read_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.docx").write_bytes(b"PK")
+    (tmp_path / "a.doc").write_bytes(b"\xd0\xcf")
     with pytest.raises(BadInputError, match="no readable file"):
         look_at([tmp_path], ReadOptions())
 
 
-def test_a_header_that_cannot_be_read_is_told_by_the_file_s_own_name_and_once(tmp_path: Path) -> None:
-    (tmp_path / "menu.csv").write_bytes("text;größe\nCheese;small\n".encode("cp1252"))
+def test_a_header_in_another_encoding_is_read_by_what_its_bytes_say(tmp_path: Path) -> None:
+    (tmp_path / "menu.csv").write_bytes("text;größe\nDer Käse;klein\n".encode("cp1252"))
     seen = look_at([tmp_path / "menu.csv"], ReadOptions(relative_to=str(tmp_path)))
-    (fault,) = seen.faults
-    assert str(fault).startswith("menu.csv:1: byte 8 of the line is not utf-8")
-    assert seen.encoding == "cp1252"
+    assert list(seen.encodings.values()) == ["cp1252"]
+    assert seen.table is not None
+    assert seen.table.names == ("text", "größe")
+    assert [document.text for document in seen.documents] == ["Der Käse"]
+
+
+def test_files_that_take_too_long_or_too_much_are_named_and_the_others_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preview, "_SECONDS", 3.0)
+    monkeypatch.setattr(preview, "_SECONDS_OF_ALL", 60.0)
+    (tmp_path / "a.txt").write_text("good", "utf-8")
+    (tmp_path / "b.md").write_text("[" * 2_000_000, "utf-8")  # its parser takes the square of it
+    (tmp_path / "c.md").write_text("# Good", "utf-8")
+    seen = look_at([tmp_path], ReadOptions(relative_to=str(tmp_path)))
+    assert [document.text for document in seen.documents] == ["good", "Good"]
+    assert [(fault.source, "3 seconds" in fault.reason) for fault in seen.stopped] == [("b.md", True)]
+
+
+def test_the_process_that_reads_a_preview_imports_neither_torch_nor_streamlit(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Good", "utf-8")
+    assert look_at([tmp_path], ReadOptions()).documents
+    imported = read_apart(eval, 10, "set(__import__('sys').modules)")
+    assert not imported & {"torch", "transformers", "streamlit", "sklearn"}
+    assert "nearsay.data.markdown_text" in imported

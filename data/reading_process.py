@@ -1,0 +1,235 @@
+"""Reading in a process that can be ended, because no rule tells every hostile file before it is parsed.
+
+A page of 120 kB can ask its parser for gigabytes, a PDF for hours, and neither Python nor a library in C can
+be interrupted from outside. So files whose parser builds something of its own (HTML, Markdown, PDF, Word,
+Parquet), and every preview, are read in a child process with a limit of memory and of time. Children are
+started anew (never forked, which threads do not survive), import only what reads, and are kept for the next
+file; one that is over a limit is killed, and the file it was reading is named.
+"""
+
+import atexit
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection, Pipe
+from typing import Final, ParamSpec, TypeVar, cast
+
+from nearsay.data.errors import NearsayError
+
+__all__ = ["MEMORY_BYTES", "ReadingStoppedError", "read_apart", "seconds_for", "serve", "stream_apart"]
+
+# Address space of a child. Half a gigabyte of it is libraries; the largest of the real files that were tried
+# (a PDF of 40 MB, a page of 12 MB, Parquet with row groups of 500 MB) took under 700 MB beside them.
+MEMORY_BYTES: Final = int(2.5 * 2**30)
+# Real files take seconds; the allowance is for a machine that does much else.
+_SECONDS: Final = 60.0
+_SECONDS_A_MEGABYTE: Final = 20.0  # pypdf needs up to 5 for a megabyte of text on one busy core
+_START: Final = "from nearsay.data.reading_process import serve; serve({descriptor})"
+_MOST_IDLE: Final = 2  # children that wait for the next file
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class ReadingStoppedError(Exception):
+    """The reading was ended at a limit; says which."""
+
+
+def seconds_for(size: int | None) -> float:
+    """Give the time that reading a file of `size` bytes may take; one of unknown size has the least."""
+    return _SECONDS + _SECONDS_A_MEGABYTE * (size or 0) / 2**20
+
+
+def read_apart(
+    function: Callable[Given, Result], seconds: float, /, *given: Given.args, **named: Given.kwargs
+) -> Result:
+    """Call a module's function in a child process and give what it returns.
+
+    function: importable by its name; what it takes and gives can be pickled
+    seconds:  how long it may take
+    What it raises is raised here. ReadingStoppedError when it takes longer, needs more memory than
+    MEMORY_BYTES, or its process dies. Within a child the function is called at once.
+    """
+    if _Child.inside:
+        return function(*given, **named)
+    with _borrowed() as child:
+        child.ask(False, seconds, function, given, named)
+        return cast("Result", child.answer(seconds)[1])
+
+
+def stream_apart(
+    function: Callable[Given, Iterator[Result]], seconds: float, /, *given: Given.args, **named: Given.kwargs
+) -> Iterator[Result]:
+    """Iterate in a child process; `seconds` are for each item. Else as `read_apart`."""
+    if _Child.inside:
+        yield from function(*given, **named)
+        return
+    with _borrowed() as child:
+        child.ask(True, seconds, function, given, named)
+        while True:
+            more, item = child.answer(seconds)
+            if not more:
+                return
+            yield cast("Result", item)
+
+
+class _Child:
+    inside = False  # whether this very process is one
+    idle: Final[list["_Child"]] = []
+    lock: Final = threading.Lock()
+
+    def __init__(self) -> None:
+        self.connection, theirs = Pipe()
+        command = [sys.executable, "-P", "-X", "utf8", "-c", _START.format(descriptor=theirs.fileno())]
+        # One thread, and memory straight from the system: what is reserved but not used would count.
+        alone = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - our own module
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | alone | {"ARROW_DEFAULT_MEMORY_POOL": "system"},
+                pass_fds=(theirs.fileno(),),
+            )
+        except OSError as error:
+            self.connection.close()
+            raise NearsayError(
+                f"no process to read files in could be started ({error.strerror}). "
+                "Check that there is memory left and that programs may be started, then try again"
+            ) from error
+        finally:
+            theirs.close()
+
+    def ask(
+        self, many: bool, seconds: float, function: Callable[..., object], given: object, named: object
+    ) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `answer` says that it is dead
+            self.connection.send((many, seconds, function, given, named))
+
+    def answer(self, seconds: float) -> tuple[bool, object]:
+        """The next thing that the child says: whether more may follow, and a value, or what was raised."""
+        try:
+            if not self.connection.poll(seconds):
+                raise ReadingStoppedError(f"it takes longer than {seconds:,.0f} seconds to read")
+            kind, value = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            code = self.process.wait()
+            said = f"signal {-code}" if code < 0 else f"code {code}"
+            raise ReadingStoppedError(f"the process that read it ended by itself ({said})") from None
+        if kind == "memory":
+            raise ReadingStoppedError(f"it takes more than {MEMORY_BYTES / 2**30:g} GB of memory to read")
+        if kind == "raised":
+            raise value
+        return kind == "item", value
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.connection.close()
+
+
+@contextlib.contextmanager
+def _borrowed() -> Iterator[_Child]:
+    """A child for one call. It is kept for the next one only when the call was answered to its end."""
+    with _Child.lock:
+        child = _Child.idle.pop() if _Child.idle else None
+    if child is None or child.process.poll() is not None:
+        child = _Child()
+    try:
+        yield child
+    except (ReadingStoppedError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        child.end()
+        raise
+    except BaseException:
+        _keep(child)
+        raise
+    _keep(child)
+
+
+def _keep(child: _Child) -> None:
+    with _Child.lock:
+        if len(_Child.idle) < _MOST_IDLE:
+            _Child.idle.append(child)
+            return
+    child.end()
+
+
+def _end_idle() -> None:
+    while _Child.idle:
+        _Child.idle.pop().end()
+
+
+atexit.register(_end_idle)
+
+# In the child.
+
+
+def serve(descriptor: int) -> None:
+    """Answer calls until the other end is closed."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends us
+    _Child.inside = True
+    _limit_memory()
+    connection = Connection(descriptor)
+    while True:
+        try:
+            many, seconds, function, given, named = connection.recv()
+        except (EOFError, ConnectionResetError):
+            return
+        except Exception as error:  # noqa: BLE001 - what is asked for cannot be imported here
+            connection.send(("raised", _sendable(error)))
+            continue
+        _limit_processor_time(seconds)
+        try:
+            if many:
+                for item in function(*given, **named):
+                    connection.send(("item", item))
+                    _limit_processor_time(seconds)
+                connection.send(("end", None))
+            else:
+                connection.send(("end", function(*given, **named)))
+        except MemoryError:
+            connection.send(("memory", None))
+        except BrokenPipeError:
+            return
+        except Exception as error:  # noqa: BLE001 - it is the caller's to judge
+            connection.send(("raised", _sendable(error)))
+
+
+def _sendable(error: Exception) -> Exception:
+    import traceback
+
+    error.add_note("in the reading process:\n" + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    except Exception:  # noqa: BLE001 - whatever keeps it from being sent
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # no POSIX: the limit of time alone
+        return
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    wanted = MEMORY_BYTES if most == resource.RLIM_INFINITY else min(MEMORY_BYTES, most)
+    with contextlib.suppress(ValueError, OSError):  # macOS refuses
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+
+
+def _limit_processor_time(seconds: float) -> None:
+    """Let the system end this process should it go on after its parent, which watches the time, has died."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        wanted = int(used.ru_utime + used.ru_stime + seconds) + 5
+        resource.setrlimit(resource.RLIMIT_CPU, (wanted if most < 0 else min(wanted, most), most))

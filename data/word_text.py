@@ -1,0 +1,207 @@
+"""The text of Word documents (.docx).
+
+Read by the standard library: a document is a ZIP archive with one XML file that matters, and its runs of text
+are found in content controls, text boxes and tracked insertions too, which python-docx 1.2 passes over.
+ECMA-376 part 1, https://ecma-international.org/publications-and-standards/standards/ecma-376/
+"""
+
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.parsers import expat
+
+from nearsay.data.json_values import UnusableRowError
+from nearsay.data.lines import too_long
+
+__all__ = ["WordText", "word_text"]
+
+_WORDS: Final = frozenset(  # the namespaces of the transitional and the strict kind
+    {
+        "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+        "http://purl.oclc.org/ooxml/wordprocessingml/main",
+    }
+)
+# Word writes 5 to 40 bytes of XML for one of text; with revisions of every word it may be 100.
+_MARKUP_FACTOR: Final = 128
+_DEPTH: Final = 1000  # of elements; tables in tables in text boxes come to a few dozen
+_NO_WORD_FILE: Final = (
+    "it is no Word document that can be read ({}); open it and save it as .docx without a password"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WordText:
+    """Paragraphs, headings among them, separated by blank lines; tables with a line for each row."""
+
+    title: str  # of the document's properties, else the first paragraph of style Title, else ""
+    text: str
+
+
+def word_text(path: Path, max_text_bytes: int) -> WordText:
+    """Read a .docx file; UnusableRowError says why it cannot be.
+
+    Deleted text, comments, notes, headers and footers are left out.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            limit = max_text_bytes * _MARKUP_FACTOR
+            relations = _Relations(_part(archive, "_rels/.rels", limit))
+            body = _Body(_part(archive, relations.document or "word/document.xml", limit))
+            title = ""
+            if relations.properties in archive.namelist():
+                title = _Properties(_part(archive, relations.properties, limit)).title
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, RuntimeError, NotImplementedError) as error:
+        reason = str(error).strip("'\"") or type(error).__name__
+        raise UnusableRowError(_NO_WORD_FILE.format(reason)) from error
+    except expat.ExpatError as error:
+        raise UnusableRowError(_NO_WORD_FILE.format(f"XML: {error}")) from error
+    return WordText(" ".join((title or body.title).split()), "".join(body.parts).strip())
+
+
+def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    with archive.open(name.lstrip("/")) as stream:  # the size that the archive names may be wrong
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise UnusableRowError(too_long(f"{name} in the document", limit))
+    return data
+
+
+class _Xml:
+    """Walks through XML; elements are told to `start` and `end` by their whole names."""
+
+    def __init__(self, data: bytes) -> None:
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = self._refuse
+        parser.StartElementHandler = self._begin
+        parser.EndElementHandler = self._finish
+        parser.CharacterDataHandler = self.characters
+        self._depth = 0
+        parser.Parse(data, True)
+
+    def _refuse(self, *_: object) -> None:
+        raise UnusableRowError("its XML has a document type, which no Word document has; save it anew")
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise UnusableRowError(f"its XML is nested deeper than {_DEPTH:,} levels; save it anew")
+        self.start(name, attributes)
+
+    def _finish(self, name: str) -> None:
+        self._depth -= 1
+        self.end(name)
+
+    def start(self, name: str, attributes: dict[str, str], /) -> None:
+        """An element begins."""
+
+    def end(self, name: str, /) -> None:
+        """An element ends."""
+
+    def characters(self, text: str, /) -> None:
+        """There is text inside the element."""
+
+
+class _Relations(_Xml):
+    """Which part is the document, and which its properties."""
+
+    def __init__(self, data: bytes) -> None:
+        self.document = self.properties = ""
+        super().__init__(data)
+
+    def start(self, _: str, attributes: dict[str, str]) -> None:
+        kind, target = attributes.get("Type", ""), attributes.get("Target", "").lstrip("/")
+        if kind.endswith("/officeDocument"):
+            self.document = target
+        elif kind.endswith("/core-properties"):
+            self.properties = target
+
+
+class _Properties(_Xml):
+    def __init__(self, data: bytes) -> None:
+        self.title = ""
+        self._inside = False
+        super().__init__(data)
+
+    def start(self, name: str, _: dict[str, str]) -> None:
+        self._inside = name == "http://purl.org/dc/elements/1.1/ title"
+
+    def end(self, _: str) -> None:
+        self._inside = False
+
+    def characters(self, text: str) -> None:
+        if self._inside:
+            self.title += text
+
+
+class _Body(_Xml):
+    _SKIPPED: Final = frozenset({"moveFrom", "del"})  # what revisions took away
+
+    def __init__(self, data: bytes) -> None:
+        self.parts: list[str] = []
+        self.title = ""
+        self._in_rows = False  # the part before was a row of a table
+        self._paragraphs: list[list[str]] = []  # open ones: a text box stands inside a paragraph
+        self._rows: list[list[str]] = []  # open ones: a table may stand in a cell
+        self._cells: list[list[str]] = []
+        self._skipped = 0
+        self._in_text = self._is_title = False
+        super().__init__(data)
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        space, _, kind = name.rpartition(" ")
+        if kind in self._SKIPPED or kind == "Fallback":  # of AlternateContent: says the same once more
+            self._skipped += 1
+        elif space not in _WORDS:
+            return
+        elif kind == "p":
+            self._paragraphs.append([])
+            self._is_title = False
+        elif kind == "pStyle":
+            self._is_title = attributes.get(f"{space} val") == "Title"
+        elif kind == "tbl":
+            self._in_rows = self._in_rows and bool(self._cells)  # two tables stand apart
+        elif kind == "tr":
+            self._rows.append([])
+        elif kind == "tc":
+            self._cells.append([])
+        elif kind == "t":
+            self._in_text = True
+        elif self._paragraphs and not self._skipped:
+            self._paragraphs[-1].append(
+                {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}.get(kind, "")
+            )
+
+    def characters(self, text: str) -> None:
+        if self._in_text and not self._skipped and self._paragraphs:
+            self._paragraphs[-1].append(text)
+
+    def end(self, name: str) -> None:
+        space, _, kind = name.rpartition(" ")
+        if kind in self._SKIPPED or kind == "Fallback":
+            self._skipped -= 1
+        elif space not in _WORDS:
+            return
+        elif kind == "t":
+            self._in_text = False
+        elif kind == "p" and self._paragraphs:
+            text = "".join(self._paragraphs.pop()).strip()
+            if self._is_title and not self.title:
+                self.title = text
+            self._add(text, in_rows=False)
+        elif kind == "tc" and self._cells and self._rows:
+            self._rows[-1].append(" ".join(self._cells.pop()))
+        elif kind == "tr" and self._rows:
+            row = self._rows.pop()
+            self._add(" | ".join(row).strip() if any(row) else "", in_rows=True)
+
+    def _add(self, text: str, *, in_rows: bool) -> None:
+        if not text:
+            return
+        if self._cells:
+            self._cells[-1].append(text)
+            return
+        self.parts.append(("\n" if in_rows and self._in_rows else "\n\n") + text)
+        self._in_rows = in_rows

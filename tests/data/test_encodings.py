@@ -1,0 +1,112 @@
+"""Which encoding each file is read in."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from nearsay.data.document import Document
+from nearsay.data.encoding_guess import settled_encoding
+from nearsay.data.faults import Fault
+from nearsay.data.reading import ReadOptions, read
+
+SAID = "Der Käse reift über Monate im kühlen Keller, und die Mäuse wissen es längst."
+Write = Callable[[str, str | bytes], str]
+
+
+def texts(folder: str, **options: object) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """The text of each file, the faults, and the encodings that were found."""
+    reading = read([folder], ReadOptions(**options))
+    items = list(reading)
+    found = {
+        (item.source or "").rpartition("/")[2]: item.text for item in items if isinstance(item, Document)
+    }
+    return found, [str(item) for item in items if isinstance(item, Fault)], reading.encodings
+
+
+def folder_of_both(write: Write) -> set[str]:
+    names = set()
+    for encoding in ("utf-8", "cp1252"):
+        rows = {
+            "txt": SAID,
+            "md": SAID,
+            "html": f"<p>{SAID}",
+            "csv": f"text,größe\n{SAID.replace(',', '')},groß",
+            "jsonl": json.dumps({"text": SAID}, ensure_ascii=False),
+        }
+        for suffix, content in rows.items():
+            write(f"both/{encoding}.{suffix}", content.encode(encoding))
+            names.add(f"{encoding}.{suffix}")
+    return names
+
+
+@pytest.mark.parametrize("asked", [None, "utf-8", "cp1252", "latin-1", "utf-16"])
+def test_every_file_of_a_folder_of_two_encodings_arrives(write: Write, asked: str | None) -> None:
+    names = folder_of_both(write)
+    found, faults, encodings = texts("both", encoding=asked)
+    assert faults == []
+    assert set(found) == names
+    assert {text.replace(",", "") for text in found.values()} == {SAID.replace(",", "")}
+    if asked is None:
+        assert encodings == {f"both/{name}": "cp1252" for name in names if name.startswith("cp1252")}
+    if asked == "cp1252":
+        assert encodings == {f"both/{name}": "utf-8" for name in names if name.startswith("utf-8")}
+
+
+def test_which_file_was_read_as_what_is_said_once_a_file(write: Write) -> None:
+    write("a.txt", (SAID + "\n").encode("cp1252") * 3)
+    write("b.txt", SAID.encode())
+    reading = read(["a.txt", "b.txt"])
+    assert len(list(reading)) == 4
+    (note,) = reading.notes
+    assert note.startswith("a.txt: read as cp1252")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Съешь же ещё этих мягких французских булок да выпей чаю.", "cp1251"),
+        ("Съешь же ещё этих мягких французских булок да выпей чаю.", "koi8_r"),
+        (
+            "私はその人を常に先生と呼んでいた。だからここでもただ先生と書くだけで本名は打ち明けない。",
+            "shift_jis",
+        ),
+    ],
+)
+def test_other_alphabets_are_told_by_their_bytes(write: Write, text: str, encoding: str) -> None:
+    write("a.txt", "plain\n".encode(encoding) + f"{text}\n".encode(encoding) * 4)
+    assert [item.text for item in read(["a.txt"])] == ["plain", *[text] * 4]
+
+
+def test_letters_after_megabytes_of_ascii_decide(write: Write) -> None:
+    write("a.txt", ("plain\n" * 300_000 + SAID).encode("cp1252"))
+    *_, last = read(["a.txt"])
+    assert last.text == SAID
+
+
+def test_a_mark_is_believed_whatever_is_asked(write: Write) -> None:
+    for name, encoding in (("a.txt", "utf-8-sig"), ("b.txt", "utf-16")):
+        write(name, SAID.encode(encoding))
+        assert [item.text for item in read([name], ReadOptions(encoding="cp1250"))] == [SAID]
+
+
+@pytest.mark.parametrize(
+    ("sample", "asked", "settled"),
+    [
+        (b"", "utf-8", "utf-8"),
+        (b"ascii alone", "cp1251", "cp1251"),
+        (SAID.encode(), "utf-8", "utf-8"),
+        (SAID.encode("cp1252"), "utf-8", "cp1252"),
+        (SAID.encode(), "cp1252", "utf-8"),
+        (SAID.encode("cp1252"), "cp1252", "cp1252"),
+        (SAID.encode("cp1252"), "cp1250", "cp1250"),  # who asks knows better than a guess
+        ("联通".encode("gb18030"), "gb18030", "gb18030"),  # two letters that are UTF-8 by chance
+        (SAID.encode() + b"\nbad \xff\n" + SAID.encode(), "utf-8", "utf-8"),
+        (SAID.encode() + b"\n" + SAID.encode("cp1252"), "cp1252", "cp1252"),
+        (b"\xff", "utf-8", "utf-8"),
+    ],
+)
+def test_the_encoding_asked_for_stays_unless_the_bytes_speak_against_it(
+    sample: bytes, asked: str, settled: str
+) -> None:
+    assert settled_encoding(sample, asked) == settled

@@ -1,0 +1,101 @@
+"""Reading Word documents."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nearsay.data.document import Document
+from nearsay.data.reading import read
+
+Write = Callable[[str, str | bytes], str]
+WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
+RELATION = '<Relationship Type="http://x/{}" Target="{}"/>'
+
+
+def word(
+    body: str, title: str | None = None, *, space: str = WORDS, main: str = "word/document.xml"
+) -> bytes:
+    """A Word document with this body, as Word packs it."""
+    relations = RELATION.format("officeDocument", main)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        if title is not None:
+            relations += RELATION.format("metadata/core-properties", "docProps/core.xml")
+            dublin = 'xmlns:dc="http://purl.org/dc/elements/1.1/"'
+            archive.writestr("docProps/core.xml", f"<p {dublin}><dc:title>{title}</dc:title></p>")
+        archive.writestr("_rels/.rels", f"<Relationships>{relations}</Relationships>")
+        mc = "http://schemas.openxmlformats.org/markup-compatibility/2006"
+        archive.writestr(
+            main, f'<w:document xmlns:w="{space}" xmlns:mc="{mc}"><w:body>{body}</w:body></w:document>'
+        )
+    return stream.getvalue()
+
+
+def paragraph(*runs: str, style: str = "") -> str:
+    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{properties}{''.join(f'<w:r><w:t>{run}</w:t></w:r>' for run in runs)}</w:p>"
+
+
+def cell(*paragraphs: str) -> str:
+    return f"<w:tc>{''.join(map(paragraph, paragraphs))}</w:tc>"
+
+
+TABLE = (
+    f"<w:tbl><w:tr>{cell('a')}{cell('b', 'c')}</w:tr><w:tr>{cell('1')}{cell('')}</w:tr>"
+    f"<w:tr>{cell('')}{cell('')}</w:tr></w:tbl>"
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (paragraph("Heading", style="Heading1") + paragraph("One ", "two."), "Heading\n\nOne two."),
+        (
+            paragraph("before") + TABLE + TABLE + paragraph("after"),
+            "before\n\na | b c\n1 |\n\na | b c\n1 |\n\nafter",
+        ),
+        ("<w:p><w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r></w:p>", "a b\nc"),
+        (f"<w:sdt><w:sdtContent>{paragraph('in a control')}</w:sdtContent></w:sdt>", "in a control"),
+        (
+            "<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>",
+            "new",
+        ),
+        ("<w:p><w:moveFrom><w:r><w:t>gone</w:t></w:r></w:moveFrom><w:r><w:t>here</w:t></w:r></w:p>", "here"),
+        (
+            "<w:p><w:r><w:t>outer</w:t><mc:AlternateContent><mc:Choice><w:txbxContent>"
+            + paragraph("box")
+            + "</w:txbxContent></mc:Choice><mc:Fallback><w:txbxContent>"
+            + paragraph("box")
+            + "</w:txbxContent></mc:Fallback></mc:AlternateContent></w:r></w:p>",
+            "box\n\nouter",
+        ),
+        (paragraph("R&amp;D &lt;b&gt; été"), "R&D <b> été"),
+    ],
+    ids=["paragraphs", "tables", "tabs", "controls", "revisions", "moves", "boxes", "letters"],
+)
+@pytest.mark.parametrize("space", [WORDS, STRICT])
+def test_a_word_document_is_one_document_of_its_paragraphs_and_tables(
+    write: Write, tmp_path: Path, body: str, text: str, space: str
+) -> None:
+    path = (tmp_path / "a.docx").as_posix()
+    reading = read([write("a.docx", word(body, " The\n title ", space=space))])
+    assert list(reading) == [Document(text, path, "The title", {}, path)]
+    assert reading.bytes_read == reading.bytes_total
+
+
+def test_without_a_title_among_the_properties_the_paragraph_of_that_style_is_it(write: Write) -> None:
+    body = paragraph("Subject", style="Title") + paragraph("text")
+    for title in (None, ""):
+        (document,) = read([write("a.docx", word(body, title, main="word/document2.xml"))])
+        assert isinstance(document, Document)
+        assert document.title == "Subject"
+
+
+def test_a_word_document_without_text_is_a_fault(write: Write) -> None:
+    assert [str(item) for item in read([write("a.docx", word(paragraph("")))])] == [
+        "a.docx: the file has no text"
+    ]
