@@ -25,7 +25,7 @@ from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import open_index
 from nearsay.indexer.quarantine import is_current, remedy
 from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
-from nearsay.indexer.vector_store import VectorStore, unit_length
+from nearsay.indexer.vector_store import VectorStore, of_unit_length, unit_length
 from nearsay.training.environment import Finding
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -193,22 +193,20 @@ def _agreement(
     lacking = np.setdiff1d(due, vectors.ids).size
     unexplained = np.setdiff1d(np.setdiff1d(vectors.ids, in_sql), removed).size
     waiting = in_sql.size - due.size
+    twice = len(vectors) - np.unique(vectors.ids).size
+    beyond = np.intersect1d(np.setdiff1d(in_sql, due), vectors.ids).size
     detail = (
         f"{counted(in_sql.size, 'passage')} in SQL, {counted(len(vectors), 'vector')} in "
         f"{counted(len(vectors.segments), 'segment')}, "
         f"hashes agree; {waiting:,} wait, {lacking} lack a vector, {unexplained} vectors of no passage"
     )
-    sound = rising and lacking == 0 and unexplained == 0
-    anew = _anew(name, generation)
-    yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
-    norms = np.array(
-        [
-            np.abs(np.linalg.norm(segment.vectors, axis=1) - 1.0).max(initial=0.0)
-            for segment in vectors.segments
-        ]
-    )
-    if norms.size and (not np.all(np.isfinite(norms)) or norms.max() > 1e-3):
-        yield Finding(subject, f"vectors that are not of unit length. {anew}", sound=False)
+    detail += f", {twice:,} vectors twice" if twice else ""
+    detail += f", {beyond:,} have a vector though they wait" if beyond else ""
+    sound = rising and lacking == 0 and unexplained == 0 and beyond == 0
+    mending = remedy(name, generation)
+    yield Finding(subject, detail if sound else f"{detail}. {mending}", sound=sound)
+    if not all(of_unit_length(segment.vectors).all() for segment in vectors.segments):
+        yield Finding(subject, f"vectors that are not of unit length. {mending}", sound=False)
 
 
 def _anew(name: str, generation: GenerationRow) -> str:

@@ -8,6 +8,7 @@ StorageError, which goes to the caller, and nothing is noted or moved.
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from nearsay.data.durable import make_folder, synchronise, write_refusal
 from nearsay.data.errors import NearsayError
@@ -19,7 +20,10 @@ from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["is_current", "open_all", "quarantine", "quarantine_damaged", "remedy", "restore"]
+__all__ = ["OVERLAPPING", "is_current", "open_all", "quarantine", "quarantine_damaged", "remedy", "restore"]
+
+
+OVERLAPPING: Final = "segments overlap, so that some passages have two vectors"
 
 
 def quarantine(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
@@ -97,7 +101,13 @@ def open_all(
                 f"collection '{collection.name}', generation {generation.number}: {error}. "
                 f"{remedy(collection.name, generation)}"
             ) from error
-    return VectorStore(opened, generation.encoder.dimension)
+    vectors = VectorStore([segment for segment in opened if segment.ids.size], generation.encoder.dimension)
+    if vectors.overlaps:
+        raise DamagedSegmentError(
+            f"collection '{collection.name}', generation {generation.number}: {OVERLAPPING}. "
+            f"{remedy(collection.name, generation)}"
+        )
+    return vectors
 
 
 def quarantine_damaged(

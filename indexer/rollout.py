@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.errors import EncoderMismatchError, UnknownGenerationError
+from nearsay.indexer.filters.number_lists import number_list
 from nearsay.indexer.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.ingest import awaiting_windows
 from nearsay.indexer.passage import PassageWindow
@@ -19,10 +23,10 @@ from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.quarantine import quarantine_damaged, restore
 from nearsay.indexer.read_ahead import read_ahead
-from nearsay.indexer.segment import SegmentKind, write_vectors
+from nearsay.indexer.segment import SegmentKind, VectorSegment, open_vectors, write_vectors
 from nearsay.indexer.segment_writer import SegmentWriter, embed
 from nearsay.indexer.store import Store
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vector_store import of_unit_length, unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = [
@@ -36,6 +40,11 @@ __all__ = [
     "rebuild",
     "searched",
 ]
+
+
+_ROWS = 131_072  # passages in a segment that is written anew
+_WINDOW = 4096  # passages that are embedded at a time where some lack a vector
+_SAME = 0.999  # cosine from which two vectors of a passage are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,8 @@ def catch_up(
 ) -> tuple[int, int]:
     """Embed the passages that have no vector in the generation; how many, and how many were cut."""
     with store.database.reading() as connection:
+        every = generations.all_of(connection, generation.collection_id)
+        generation = next(row for row in every if row.number == generation.number)  # what was mended counts
         total = generations.unembedded(connection, generation)
     if not total:
         return 0, 0
@@ -159,7 +170,8 @@ def mend(
     """Look for damaged segments and make them anew.
 
     A file in quarantine that is whole after all is put back. Otherwise vectors come from the catalogue's
-    text; an index is left to `refresh_index`. The damaged files stay in quarantine. StorageError if a file
+    text; segments that overlap, as two writers at once once left them, or lack passages are written anew; an
+    index is left to `refresh_index`. The damaged files stay in quarantine. StorageError if a file
     cannot be read just now.
     """
     with store.database.reading() as connection:
@@ -182,7 +194,8 @@ def mend(
             with store.database.writing() as connection:
                 generations.remove_segment(connection, row)
                 collections.changed(connection, collection.id)
-    return Mended(len(damaged), embedded, restored)
+    segments, again = _mend_ranges(store, collection, generation, encoder, listener)
+    return Mended(len(damaged) + segments, embedded + again, restored)
 
 
 def promotable(store: Store, collection: CollectionRow, number: int | None = None) -> GenerationRow:
@@ -285,3 +298,127 @@ def _mend_vectors(
             generations.add_segment(connection, generation, SegmentKind.VECTORS, path, len(numbers), span)
         collections.changed(connection, collection.id)
     return len(numbers)
+
+
+@dataclass(slots=True)
+class _Range:
+    """Passages from a number on, up to the next range, and the segments that hold vectors of them."""
+
+    first: int
+    last: int  # that has a vector
+    segments: list[tuple[SegmentRow, VectorSegment]]
+
+
+def _mend_ranges(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    encoder: TextEncoder,
+    listener: ProgressListener,
+) -> tuple[int, int]:
+    """Write segments anew so that each passage up to the watermark has one vector; how many, and embedded.
+
+    The watermark moves behind the last vector, so that nobody embeds that passage again.
+    """
+    with store.database.reading() as connection:
+        every = generations.all_of(connection, collection.id)
+        before = _numbered(every, generation.number, collection.name).embedded_through
+        rows = generations.segments_of(connection, collection.id, generation.number)
+        living = passages.passage_numbers(connection, collection.id)
+        gone = sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == collection.id)
+        known = np.union1d(living, number_list(connection, gone))
+    ranges = _ranges(store, collection, generation, rows)
+    highest = min(ranges[-1].last, int(known[-1])) if known.size else 0  # above it are no passages
+    through = max(before, highest)
+    written = embedded = 0
+    for place, each in enumerate(ranges):
+        end = ranges[place + 1].first if place + 1 < len(ranges) else through + 1
+        due = living[(living >= each.first) & (living < end)]
+        ids, vectors, sound = _kept(each, known, generation.encoder.dimension)
+        lacking = np.setdiff1d(due, ids)
+        if sound and not lacking.size:
+            continue
+        for texts in np.array_split(lacking, max(1, -(-lacking.size // _WINDOW))):
+            with store.database.reading() as connection:
+                found = passages.encoded_texts(connection, collection.id, texts.tolist())
+            if found:
+                numbers = np.array(sorted(found), dtype=np.int64)
+                ids = np.concatenate([ids, numbers])
+                made = unit_length(encoder.encode([found[number] for number in numbers.tolist()]))
+                vectors = np.concatenate([vectors, made])
+                embedded += numbers.size
+                listener(Progress(embedded, None))
+        order = np.argsort(ids)
+        _put(store, collection, generation, each, ids[order], vectors[order])
+        written += max(1, len(each.segments))
+    if through > before:
+        with store.database.writing() as connection:
+            generations.embedded_through(connection, generation, through, 0, before=before)
+            collections.changed(connection, collection.id)
+    return written, embedded
+
+
+def _ranges(
+    store: Store, collection: CollectionRow, generation: GenerationRow, rows: list[SegmentRow]
+) -> list[_Range]:
+    """The generation's segments of vectors by their passages; those that overlap are one range."""
+    opened = []
+    for row in rows:
+        if row.kind is SegmentKind.VECTORS and row.count:
+            path = store.segment(collection.id, row.sha256)
+            opened.append((row, open_vectors(path, row.sha256, row.header(generation.encoder))))
+    ranges: list[_Range] = []
+    for row, segment in sorted(opened, key=lambda both: int(both[1].ids.min())):
+        first, last = int(segment.ids.min()), int(segment.ids.max())
+        if ranges and first <= ranges[-1].last:
+            ranges[-1].last = max(ranges[-1].last, last)
+            ranges[-1].segments.append((row, segment))
+        else:
+            ranges.append(_Range(first, last, [(row, segment)]))
+    if ranges:
+        ranges[0].first = 0
+    return ranges or [_Range(0, 0, [])]
+
+
+def _kept(
+    each: _Range, known: NDArray[np.int64], dimension: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32], bool]:
+    """What is right of a range, once each: numbers (n,), rising, vectors (n, d); and whether all of it was.
+
+    A passage with two vectors that differ has none that is right.
+    """
+    held = [segment for _, segment in each.segments]
+    usable = [np.isin(segment.ids, known) & of_unit_length(segment.vectors) for segment in held]
+    ids = np.concatenate([np.zeros(0, dtype=np.int64), *(segment.ids for segment in held)])
+    if all(good.all() for good in usable) and bool((np.diff(ids) > 0).all()) and len(held) < 2:
+        return ids, held[0].vectors if held else np.zeros((0, dimension), dtype=np.float32), True
+    ids = ids[np.concatenate(usable)]
+    vectors = np.concatenate([segment.vectors[good] for segment, good in zip(held, usable, strict=True)])
+    unique, first, which = np.unique(ids, return_index=True, return_inverse=True)
+    cosines = np.einsum("ij,ij->i", vectors, vectors[first[which]])
+    agree = np.isin(unique, ids[cosines < _SAME], invert=True)
+    return unique[agree], vectors[first[agree]], False
+
+
+def _put(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    each: _Range,
+    ids: NDArray[np.int64],
+    vectors: NDArray[np.float32],
+) -> None:
+    """Write a range's vectors in the place of its segments; an index that was built over them goes."""
+    written = []
+    for begin in range(0, ids.size, _ROWS):
+        some = slice(begin, begin + _ROWS)
+        folder, made_by = store.segments(collection.id), generation.encoder.fingerprint
+        written.append((write_vectors(folder, ids[some], vectors[some], made_by), ids[some]))
+    with store.database.writing() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+        for row in [row for row, _ in each.segments] + [row for row in rows if row.kind is SegmentKind.INDEX]:
+            generations.remove_segment(connection, row)
+        for path, own in written:
+            span = int(own[0]), int(own[-1])
+            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, own.size, span)
+        collections.changed(connection, collection.id)

@@ -21,7 +21,7 @@ from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
-from nearsay.indexer.quarantine import is_current, quarantine
+from nearsay.indexer.quarantine import OVERLAPPING, is_current, quarantine, remedy
 from nearsay.indexer.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import Candidates, VectorStore, merge
@@ -214,6 +214,11 @@ def take(
         found = pool.map(lambda row: _open(store, collection, generation, row), fresh)
         opened |= dict(zip((row.id for row in fresh), found, strict=True))
     vector_store = VectorStore(list(opened.values()), generation.encoder.dimension)
+    if vector_store.overlaps:
+        raise DamagedSegmentError(
+            f"collection '{collection.name}': {OVERLAPPING}, and nothing is answered. "
+            f"{remedy(collection.name, generation)}"
+        )
     alive, last_removal = _alive(connection, collection, generation, vector_store, before)
     alive.flags.writeable = False  # an index packs it once and remembers it
     plan = Plan.from_json(generation.plan)

@@ -16,8 +16,9 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer.mapped_pages import give_back
 from nearsay.indexer.segment import VectorSegment
 
-__all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "unit_length"]
+__all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "of_unit_length", "unit_length"]
 
+_LENGTH = 1e-3  # by which a stored vector's length may differ from 1
 _BLOCK = 16_384  # rows multiplied at a time
 _QUERIES = 256  # queries at a time: with the rows above 16 MB of products
 _GATHER = 2048  # vectors gathered at a time: 3 MB at 384 dimensions, which stay in the processor's cache
@@ -58,6 +59,11 @@ class VectorStore:
 
     def __len__(self) -> int:
         return int(self.ids.size)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether two segments hold passages of one range: then places are wrong, and so are scores."""
+        return any(one.ids[-1] >= other.ids[0] for one, other in pairwise(self.segments))
 
     def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where the ids stand in `self.ids`; those without a vector are left out."""
@@ -264,6 +270,12 @@ def merge(parts: Sequence[Candidates], k: int) -> Candidates:
         ids, scores = ids[kept], scores[kept]
     order = np.lexsort((ids, -scores))[:k]
     return Candidates(ids[order], scores[order])
+
+
+def of_unit_length(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which of the vectors (n, d) have length 1, as all that are stored should."""
+    near: NDArray[np.bool_] = np.abs(np.linalg.norm(vectors, axis=1) - 1.0) <= _LENGTH
+    return near
 
 
 def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

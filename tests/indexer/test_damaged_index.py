@@ -111,7 +111,7 @@ def test_an_index_is_not_built_over_vectors_that_turn_out_damaged(open_table: Op
 def test_the_doctor_proves_a_good_index(indexed: Collection) -> None:
     findings = examine(indexed.library, prove=True)
     assert all(finding.sound for finding in findings)
-    assert findings[1].detail == "index of 2,700 vectors; 0 unknown, 0 lacking"
+    assert findings[2].detail == "index of 2,700 vectors; 0 unknown, 0 lacking"
     assert findings[-1].detail == "50 of 50 found themselves first"
 
 

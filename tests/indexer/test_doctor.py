@@ -15,13 +15,14 @@ from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.tables import field_values, passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import CatalogueError, UnreadableWordsError
+from nearsay.indexer.errors import CatalogueError, DamagedSegmentError, UnreadableWordsError
 from nearsay.indexer.hybrid.lexical_rows import delete_rows, drop_table, insert_rows
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.training.environment import Finding
 
 OpenLibrary = Callable[[], Library]
 ANEW = "Embed it anew: nearsay index rebuild texts --encoder words, then nearsay index promote texts"
+MEND = "Mend it: nearsay index rebuild texts"
 SUBJECT = "texts, generation 1 (live)"
 
 
@@ -138,27 +139,98 @@ def test_removed_passages_that_are_still_in_a_segment_are_explained(collection: 
 
 def test_a_passage_without_a_vector_is_found(collection: Collection) -> None:
     replace_vectors(collection, [1, 2, 4], collection.snapshot().vectors.segments[0].vectors[[0, 1, 3]])
-    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 3, lack=1)}. {ANEW}")]
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 3, lack=1)}. {MEND}")]
 
 
 def test_a_vector_of_no_passage_is_found(collection: Collection) -> None:
     vectors = collection.snapshot().vectors.segments[0].vectors
     replace_vectors(collection, [1, 2, 3, 4, 5], vectors[[0, 1, 2, 3, 3]])
-    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 5, of_none=1)}. {ANEW}")]
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 5, of_none=1)}. {MEND}")]
 
 
 def test_what_lacks_a_vector_is_sound_after_its_remedy(collection: Collection) -> None:
     replace_vectors(collection, [1, 2, 4], collection.snapshot().vectors.segments[0].vectors[[0, 1, 3]])
-    collection.rebuild("words")
-    collection.promote()
-    collection.compact(drop_retired=True)
+    assert collection.rebuild().embedded == 1
     assert unsound(examine(collection.library, prove=True)) == []
     assert [hit.id for hit in collection.search("bb", 4)] == ["d0", "d1", "d2", "d3"]
 
 
 def test_numbers_that_do_not_rise_are_found(collection: Collection) -> None:
     replace_vectors(collection, [1, 3, 2, 4], collection.snapshot().vectors.segments[0].vectors[:])
-    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 4)}. {ANEW}")]
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"{counts(4, 4)}. {MEND}")]
+
+
+def write_twice(collection: Collection) -> NDArray[np.float32]:
+    """What two writers at once once left: passages 3 and 4 in two segments, the mark behind the last."""
+    vectors = np.array(collection.snapshot().vectors.segments[0].vectors)
+    replace_vectors(collection, [1, 2, 3, 4], vectors)
+    store, live = collection._store, collection._record.live()
+    folder = store.segments(live.collection_id)
+    path = write_vectors(folder, np.array([3, 4]), vectors[2:], live.encoder.fingerprint)
+    with store.database.writing() as connection:
+        generations.add_segment(connection, live, SegmentKind.VECTORS, path, 2, (3, 4))
+        generations.embedded_through(connection, live, 2, 0, before=4)
+        collections.changed(connection, live.collection_id)
+    return vectors
+
+
+def test_vectors_that_two_writers_left_are_named_never_searched_and_mended(
+    collection: Collection, words: WordsEncoder
+) -> None:
+    wanted = {hit.id: hit.score for hit in collection.search("a bb", 9, mode="dense")}
+    write_twice(collection)
+    detail = counts(4, 6, wait=2).replace("1 segment", "2 segments")
+    said = f"{detail}, 2 vectors twice, 2 have a vector though they wait. {MEND}"
+    assert unsound(examine(collection.library)) == [(SUBJECT, said)]
+    for work in (lambda: collection.search("a bb"), collection.compact):
+        with pytest.raises(DamagedSegmentError, match=r"segments overlap.*nearsay index rebuild texts$"):
+            work()
+    words.encoded.clear()
+    report = collection.rebuild()
+    assert (report.mended, report.embedded, words.encoded) == (2, 0, [])
+    assert unsound(examine(collection.library, prove=True)) == []
+    assert {hit.id: hit.score for hit in collection.search("a bb", 9, mode="dense")} == pytest.approx(wanted)
+    collection.add_rows(["a cow"])
+    assert words.encoded[-1] == "a cow"
+    assert unsound(examine(collection.library, prove=True)) == []
+
+
+def test_of_two_vectors_that_differ_neither_is_kept(collection: Collection, words: WordsEncoder) -> None:
+    vectors = np.array(collection.snapshot().vectors.segments[0].vectors)
+    replace_vectors(collection, [1, 2, 3, 3, 4], vectors[[0, 1, 2, 0, 3]])
+    words.encoded.clear()
+    assert collection.rebuild().embedded == 1
+    assert words.encoded == ["a a bb"]
+    assert unsound(examine(collection.library, prove=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "rows"),
+    [
+        ([1, 3, 2, 4], [0, 2, 1, 3]),  # out of order
+        ([1, 2, 3, 4, 5], [0, 1, 2, 3, 3]),  # one of no passage
+        ([3], [2]),  # most are lacking
+    ],
+)
+def test_a_rebuild_gives_every_passage_one_vector(
+    collection: Collection, ids: list[int], rows: list[int]
+) -> None:
+    replace_vectors(collection, ids, np.array(collection.snapshot().vectors.segments[0].vectors)[rows])
+    assert len(unsound(examine(collection.library))) == 1
+    collection.rebuild()
+    assert unsound(examine(collection.library, prove=True)) == []
+
+
+def test_vectors_that_are_not_of_unit_length_are_made_anew(
+    collection: Collection, words: WordsEncoder
+) -> None:
+    vectors = np.array(collection.snapshot().vectors.segments[0].vectors)
+    vectors[2] *= 0.5
+    replace_vectors(collection, [1, 2, 3, 4], vectors)
+    words.encoded.clear()
+    collection.rebuild()
+    assert words.encoded == ["a a bb"]
+    assert unsound(examine(collection.library, prove=True)) == []
 
 
 @pytest.mark.parametrize("factor", [0.5, np.nan, np.inf])
@@ -166,7 +238,7 @@ def test_vectors_that_are_not_of_unit_length_are_found(collection: Collection, f
     vectors = collection.snapshot().vectors.segments[0].vectors.copy()
     vectors[2, 0] *= factor
     replace_vectors(collection, [1, 2, 3, 4], vectors)
-    assert unsound(examine(collection.library)) == [(SUBJECT, f"vectors that are not of unit length. {ANEW}")]
+    assert unsound(examine(collection.library)) == [(SUBJECT, f"vectors that are not of unit length. {MEND}")]
 
 
 def test_passages_that_wait_are_counted_and_sound(collection: Collection) -> None:

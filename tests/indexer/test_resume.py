@@ -22,8 +22,8 @@ Kill = Callable[..., int]
 KILLED = -9
 
 _WRITER = Path(__file__).with_name("killed_writer.py")
-_COMMITS = 12  # of the add that is killed
-_GATED_COMMITS = 14  # of the add under a gate, which commits last
+_COMMITS = 13  # of the add that is killed; the first takes the lock
+_GATED_COMMITS = 15  # of the add under a gate, which commits last
 _FILES = 3
 
 
@@ -187,8 +187,8 @@ def gated(
 @pytest.mark.parametrize(
     ("point", "count"),
     [
-        *(("before a commit", count) for count in (1, 4, *range(_GATED_COMMITS - 3, _GATED_COMMITS + 1))),
-        *(("after a commit", count) for count in (1, 4, *range(_GATED_COMMITS - 3, _GATED_COMMITS + 1))),
+        *(("before a commit", count) for count in (1, 5, *range(_GATED_COMMITS - 3, _GATED_COMMITS + 1))),
+        *(("after a commit", count) for count in (1, 5, *range(_GATED_COMMITS - 3, _GATED_COMMITS + 1))),
         ("before a window is encoded", 2),
         ("after a rename", 2),
     ],
@@ -244,8 +244,8 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_end(
 @pytest.mark.parametrize(
     ("point", "count"),
     [
-        *(("before a commit", count) for count in range(1, 5)),
-        *(("after a commit", count) for count in range(1, 5)),
+        *(("before a commit", count) for count in range(1, 6)),
+        *(("after a commit", count) for count in range(1, 6)),
         *(("in the middle of a file", count) for count in range(1, 3)),
         *(("after a rename", count) for count in range(1, 3)),
     ],
@@ -264,8 +264,8 @@ def test_the_first_add_of_all_can_be_killed_while_it_makes_the_library(
 @pytest.mark.parametrize(
     ("point", "count"),
     [
-        *(("before a commit", count) for count in range(1, 6)),
-        *(("after a commit", count) for count in range(1, 6)),
+        *(("before a commit", count) for count in range(1, 7)),
+        *(("after a commit", count) for count in range(1, 7)),
         ("before a window is encoded", 2),
         *(("in the middle of a file", count) for count in range(1, 4)),
         *(("after a rename", count) for count in range(1, 4)),
@@ -297,8 +297,8 @@ def test_a_rebuild_killed_anywhere_goes_on_while_the_old_answers(
 @pytest.mark.parametrize(
     ("point", "count"),
     [
-        *(("before a commit", count) for count in range(1, 4)),
-        *(("after a commit", count) for count in range(1, 4)),
+        *(("before a commit", count) for count in range(1, 5)),
+        *(("after a commit", count) for count in range(1, 5)),
         *(("in the middle of a file", count) for count in range(1, 4)),
         *(("after a rename", count) for count in range(1, 4)),
         *(("before a file is removed", count) for count in range(1, 4)),
@@ -331,7 +331,7 @@ def test_a_promotion_happens_whole_or_not_at_all(
 ) -> None:
     with _opened(folder, WordsEncoder()) as library:
         library.collection("papers").rebuild("letters")
-    assert kill(folder, "promote", point, 1) == KILLED
+    assert kill(folder, "promote", point, 2) == KILLED
     with _opened(folder, WordsEncoder()) as library:
         (hit,) = library.collection("papers").search("a cat", k=1)
         assert hit.lineage.generation == live

@@ -241,7 +241,7 @@ def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
     locked = zoo._locked
     done: list[int] = []
 
-    def meanwhile(row: CollectionRow, what: str) -> AbstractContextManager[None]:
+    def meanwhile(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
         if not done:
             done.append(1)
             zoo.remove(["cub"])

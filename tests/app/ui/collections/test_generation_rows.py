@@ -45,7 +45,7 @@ _PLAN = Plan(
 _ENCODER = EncoderRow(1, "mini", "mini", "ab" * 32, 384, 256, True, ())
 _LIVE = GenerationRow(
     *(1, 1, GenerationState.LIVE, 50, 3, _PLAN.to_json()),
-    *("2024-05-01T10:00:00+00:00", "2024-05-01T11:00:00+00:00", _ENCODER),
+    *("2024-05-01T10:00:00+00:00", "2024-05-01T11:00:00+00:00", 1, _ENCODER),
 )
 
 
