@@ -17,6 +17,7 @@ from nearsay.indexer.clusters.saved import saved_clustering
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import BadFilterError, BusyError
 from nearsay.indexer.progress import Progress
+from nearsay.indexer.store import Store
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
 
