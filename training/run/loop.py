@@ -136,7 +136,7 @@ class _Loop:
         self.began, self.seconds_before, self.tokens_before = self.step, self.seconds, self.tokens
         self.flops = 0.0
         self.checkpointed = time.monotonic()
-        self.pace, self.step_tokens = PaceWatch(), 0
+        self.pace, self.step_tokens = PaceWatch(_cores() if self.kind == "cpu" else None), 0
         self._start_clocks()
 
     def run(
@@ -411,6 +411,11 @@ class _Loop:
             evaluation=self.last_evaluation,
             contention=self.pace.said,
         )
+
+
+def _cores() -> int:
+    """How many cores a product is divided among, where there are so many."""
+    return min(torch.get_num_threads(), os.cpu_count() or 1)
 
 
 def _load() -> float | None:

@@ -85,7 +85,7 @@ class RunEnvironment:
         changes = "; ".join(f"{name}: {told[name]} there, {now[name]} now" for name in different)
         if exact and not set(different) <= set(_MINOR):
             raise BadInputError(
-                f"the run in {out} cannot be resumed exactly here ({changes}). Resume it where it began, "
+                f"the run in {out} cannot be resumed exactly here ({changes}). Resume it as it began, "
                 "accept a result that is not quite that of an uninterrupted run (--inexact-resume, or "
                 "exact_resume=False), or name a new folder"
             )

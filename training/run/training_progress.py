@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["Pace", "PaceWatch", "TrainingProgress", "contention"]
+__all__ = ["Pace", "PaceWatch", "TrainingProgress", "contention", "crowding"]
 
 _SLOW: Final = 0.5  # of the first steps' rate
 _FEWER_CORES: Final = 0.85  # of what the first steps had
+_FEW_CORES: Final = 0.75  # of what it could use
 _OTHERS: Final = 0.5  # programs that want to run beside this one, on average
 _WINDOW_SECONDS, _WINDOW_STEPS = 10.0, 5  # what is compared: at least both
 
@@ -82,24 +83,45 @@ def contention(first: Pace, last: Pace, load: float | None) -> str | None:
     )
 
 
+def crowding(pace: Pace, load: float | None, cores: int) -> str | None:
+    """Say that other programs leave a run fewer cores than it could use, if they do.
+
+    load:  as `contention` takes it; None says nothing, as a run may have no use for more cores
+    cores: that the run may use, which the machine may have more of
+    """
+    if load is None or load <= cores + _OTHERS or pace.cores >= _FEW_CORES * cores:
+        return None
+    return (
+        f"other programs use this machine's cores and leave this run {pace.cores:.1f} of the {cores} that it "
+        "could use"
+    )
+
+
 @dataclass(slots=True)
 class PaceWatch:
     """Compares a run's steps with its first ones, some seconds of them at a time."""
 
+    cores: int | None = None  # that the run may use; None: it computes elsewhere, on a GPU
     said: str | None = None  # of the last comparison
     _first: Pace = field(default_factory=Pace)
     _last: Pace = field(default_factory=Pace)
     _warm: bool = False
 
     def add(self, step: Pace, load: float | None) -> str | None:
-        """Take note of one step; what `contention` said of the last ones that were compared."""
+        """Take note of one step; what `contention` or `crowding` said of the last ones that were compared."""
         if not self._warm:
             self._warm = True  # the first step of a process allocates, and is no measure
         elif not self._first.is_long:
             self._first += step
+            if self._first.is_long:
+                self.said = self._crowding(self._first, load)
         else:
             self._last += step
             if self._last.is_long:
-                self.said = contention(self._first, self._last, load)
+                said = contention(self._first, self._last, load)
+                self.said = said or self._crowding(self._last, load)
                 self._last = Pace()
         return self.said
+
+    def _crowding(self, pace: Pace, load: float | None) -> str | None:
+        return None if self.cores is None else crowding(pace, load, self.cores)

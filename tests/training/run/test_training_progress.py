@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nearsay.training.run.training_progress import Pace, PaceWatch, contention
+from nearsay.training.run.training_progress import Pace, PaceWatch, contention, crowding
 
 # 1,800 tokens a second on two cores that it has nearly whole, and a fifth of that where it has 1.2 of them.
 QUIET = Pace(tokens=18_000, seconds=10.0, processor_seconds=19.0, steps=20)
@@ -35,6 +35,31 @@ def test_where_the_system_does_not_tell_its_load_the_cores_decide() -> None:
 )
 def test_what_is_slow_for_another_reason_is_not_blamed_on_others(last: Pace, load: float) -> None:
     assert contention(QUIET, last, load) is None
+
+
+@pytest.mark.parametrize(
+    ("cores", "load", "crowded"),
+    [
+        (1.2, 3.0, True),
+        (1.9, 9.0, False),  # it has all that it could use
+        (1.2, 2.4, False),  # nobody waits for a core: it has no use for more
+        (1.2, None, False),
+    ],
+)
+def test_a_run_that_is_crowded_from_its_beginning_says_so(
+    cores: float, load: float | None, crowded: bool
+) -> None:
+    said = crowding(Pace(500, 10.0, 10.0 * cores, steps=9), load, cores=2)
+    assert (said is not None) == crowded
+    assert said is None or "1.2 of the 2" in said
+
+
+def test_a_watch_tells_of_crowding_as_soon_as_the_first_steps_are_over() -> None:
+    on_cpu, on_gpu = PaceWatch(cores=2), PaceWatch()
+    said = [(on_cpu.add(step(3.0, cores=1.1), 5.0), on_gpu.add(step(3.0, cores=1.1), 5.0)) for _ in range(6)]
+    assert said[:5] == [(None, None)] * 5
+    assert said[5][0] is not None
+    assert said[5][1] is None
 
 
 def step(seconds: float, *, tokens: float = 500, cores: float = 1.9) -> Pace:
