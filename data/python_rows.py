@@ -11,7 +11,7 @@ from nearsay.data.field_survey import SURVEYED_ROWS, survey_rows
 from nearsay.data.fields import choose_fields
 from nearsay.data.json_values import UnusableRowError, check_string, json_value
 from nearsay.data.read_options import ReadOptions
-from nearsay.data.row_documents import RowDocuments, checked_text, row_id
+from nearsay.data.row_documents import RowDocuments, checked_text, refuse_vector, row_id
 
 __all__ = ["ROWS_NAME", "python_documents"]
 
@@ -70,6 +70,8 @@ def _checked(document: Document, limit: int) -> Document:
     if document.source is not None:
         check_string(document.source, "the source")
     metadata = json_value(document.metadata, "the metadata", nan_is_none=True)
+    for name, value in metadata.items() if isinstance(metadata, dict) else ():
+        refuse_vector(name, value)
     if metadata == document.metadata or not isinstance(metadata, dict):
         return document
     return replace(document, metadata=metadata)

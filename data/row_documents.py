@@ -9,9 +9,11 @@ from nearsay.data.fields import MISSING, Fields, reach
 from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_nan, json_value
 from nearsay.data.lines import too_long
 
-__all__ = ["MAX_ID_CHARACTERS", "Row", "RowDocuments", "checked_text", "row_id"]
+__all__ = ["MAX_ID_CHARACTERS", "Row", "RowDocuments", "checked_text", "refuse_vector", "row_id"]
 
 MAX_ID_CHARACTERS: Final = 512
+_VECTOR_NAMES: Final = ("vector", "vectors", "embedding", "embeddings")
+_VECTOR_NUMBERS: Final = 16  # fewer may be anything
 
 # The line it starts at, its fields, and whether its strings are known to hold no NUL and no lone surrogate.
 Row: TypeAlias = tuple[int, Mapping[str, object], bool]
@@ -108,8 +110,23 @@ class RowDocuments:
         if not clean:
             check_string(name, "a field's name")
         usable = json_value(value, f"the field {name!r}", nan_is_none=self._nan_is_missing)
+        if self._fields.metadata is None:  # else it was asked for by its name
+            refuse_vector(name, usable)
         if usable is not None or not self._nan_is_missing:
             kept[name] = usable
+
+
+def refuse_vector(name: str, value: JsonValue) -> None:
+    """UnusableRowError for an embedding: kept as metadata it would never be searched."""
+    inner = value[0] if isinstance(value, list) and value and isinstance(value[0], list) else value
+    if name.lower() not in _VECTOR_NAMES or not isinstance(inner, list) or len(inner) < _VECTOR_NUMBERS:
+        return
+    if all(isinstance(number, int | float) and not isinstance(number, bool) for number in inner):
+        raise UnusableRowError(
+            f"the field {name!r} holds a vector of {len(inner):,} numbers, and vectors are not taken: the "
+            "collection's encoder embeds the text. Leave the field out, or name the fields to keep: "
+            "--metadata FIELD,…, in Python ReadOptions(metadata=(…))"
+        )
 
 
 def checked_text(value: object, field: str, limit: int, *, clean: bool) -> str:

@@ -125,7 +125,11 @@ def count_documents(
     """How many documents a filter lets through; remembered until something is committed to the collection.
 
     up_to: count no further: a filter that lets much through is then answered without reading everything
+
+    BadInputError for an `up_to` below nought.
     """
+    if up_to is not None and up_to < 0:
+        raise BadInputError(f"up_to is {up_to}. Count up to 0 or more, or leave it out")
     filter_text = "" if where is None else repr(expression_of(connection, collection_id, where))
     key = ("documents that pass", state_of(connection, collection_id), filter_text)
     known = known_counts(connection)
@@ -142,9 +146,13 @@ def count_documents(
 def documents_by_id(
     connection: sa.Connection, collection_id: int, ids: Sequence[str]
 ) -> dict[str, DocumentRow]:
-    """Those of the documents that are there; at most MOST_A_PAGE are asked for."""
-    of_them = sa.and_(documents.c.collection_id == collection_id, documents.c.id.in_(ids[:MOST_A_PAGE]))
-    return {row.id: row for row in (DocumentRow(*each) for each in connection.execute(_rows(of_them)))}
+    """Those of the documents that are there."""
+    found: dict[str, DocumentRow] = {}
+    for begin in range(0, len(ids), MOST_A_PAGE):  # a statement takes only so many parameters
+        some = documents.c.id.in_(ids[begin : begin + MOST_A_PAGE])
+        rows = connection.execute(_rows(sa.and_(documents.c.collection_id == collection_id, some)))
+        found |= {row.id: row for row in (DocumentRow(*each) for each in rows)}
+    return found
 
 
 def ids_containing(
@@ -153,7 +161,10 @@ def ids_containing(
     """The documents whose ids hold a piece of text, as they were added; case of A to Z is ignored.
 
     Of more than MOST_A_PAGE such ids the first of them by id are looked at.
+    BadInputError for a limit below 1.
     """
+    if limit < 1:
+        raise BadInputError(f"limit is {limit}. Ask for 1 document or more")
     if not part or "\0" in part:  # no id holds a zero: SQLite's LIKE would end there, PostgreSQL refuse it
         return []
     sqlite = connection.dialect.name == "sqlite"  # whose LIKE ignores case by itself

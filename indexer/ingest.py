@@ -18,7 +18,6 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.reading import Reading
-from nearsay.indexer.bulk_work import bulk_work
 from nearsay.indexer.catalogue import collections, documents, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument
@@ -101,7 +100,7 @@ def add(
     listener: ProgressListener,
 ) -> AddReport:
     """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
-    with Names() as names, bulk_work():
+    with Names() as names:
         return _add(_Source(store, collection, encoder, reading, names), generation, listener)
 
 

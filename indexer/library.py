@@ -42,7 +42,7 @@ class Library:
         self.store = store
         self._load = load_encoder
         self._encoders: dict[str, TextEncoder] = {}
-        self._loading = threading.Lock()
+        self._loads: dict[str, threading.Lock] = {}  # held while the encoder of that name is loaded
         self._shared: dict[str, Collection] = {}
         self._sharing = threading.Lock()
 
@@ -127,11 +127,17 @@ class Library:
         if not isinstance(source, str):
             self._encoders[source.source] = source
             return source
-        with self._loading:
-            kept = self._encoders.get(source)
-            if kept is None or anew or (fingerprint is not None and kept.fingerprint != fingerprint):
-                kept = self._encoders[source] = self._load(source)
+        kept = None if anew else self._kept(source, fingerprint)
+        if kept is None:
+            with self._loads.setdefault(source, threading.Lock()):  # others' users do not wait for this load
+                kept = None if anew else self._kept(source, fingerprint)  # loaded by another meanwhile?
+                if kept is None:
+                    kept = self._encoders[source] = self._load(source)
         return kept
+
+    def _kept(self, source: str, fingerprint: str | None) -> TextEncoder | None:
+        kept = self._encoders.get(source)
+        return kept if kept is not None and fingerprint in (None, kept.fingerprint) else None
 
     def collection(
         self,

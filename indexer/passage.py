@@ -1,6 +1,8 @@
 """The piece of a document that gets one vector."""
 
 import hashlib
+import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,12 +19,15 @@ __all__ = [
     "content_hash",
     "cut",
     "encoded_text",
+    "headline",
     "pieces_of",
     "prepare",
     "text_hash",
 ]
 
 _LEAST_ROOM = 32  # tokens left for the text of a passage, however long its title is
+_NAMED_BY_CONTENT = re.compile(r"#[0-9a-f]{16}$")  # the end of an id that `prepare` made
+_HEADLINE = 80  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,18 @@ class Piece(NamedTuple):
 def encoded_text(title: str, piece: str) -> str:
     """What is encoded for a passage: the document's title, a space, the passage (as BEIR does)."""
     return f"{title} {piece}" if title else piece
+
+
+def headline(title: str, id_: str, text: str) -> str:
+    """What a passage is called where it is shown: its document's title, its id, or how its text begins.
+
+    The last where the id is nothing but a hash, as that of a row without one is (see `prepare`).
+    """
+    if title.strip():
+        return title
+    if not _NAMED_BY_CONTENT.search(id_):
+        return id_
+    return textwrap.shorten(text, _HEADLINE, placeholder=" …") or id_
 
 
 def text_hash(text: str) -> str:

@@ -9,9 +9,20 @@ from nearsay.indexer.errors import CatalogueError
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.gpu_report import GpuReport
 
-__all__ = ["EXACT_UP_TO", "KEPT", "REBUILD_AT", "Check", "ContractChange", "Measured", "Plan", "PlanKind"]
+__all__ = [
+    "EXACT_UP_TO",
+    "GIVEN_QUERIES",
+    "KEPT",
+    "REBUILD_AT",
+    "Check",
+    "ContractChange",
+    "Measured",
+    "Plan",
+    "PlanKind",
+]
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
+GIVEN_QUERIES = "given queries"  # how `Plan.queries` ends where the user gave them
 REBUILD_AT = 1.25  # an index is built anew when the passages outgrow it by this factor
 
 
@@ -81,6 +92,7 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """As the catalogue keeps it."""
         return asdict(self) | {
+            "estimated_on_passages": self.estimated,
             "contract": self.contract.to_json(),
             "report": [asdict(row) for row in self.report],
             "check": None if self.check is None else asdict(self.check),
@@ -130,6 +142,20 @@ class Plan:
         """This plan with another choice."""
         return replace(self, kind=kind, **changes)
 
+    @property
+    def estimated(self) -> bool:
+        """Whether its recall was measured with stored vectors, not with queries of the user's own.
+
+        Passages stand close to others of their kind; people's queries do not, and may find fewer.
+        """
+        return bool(self.report) and not self.queries.endswith(GIVEN_QUERIES)
+
+    @property
+    def evidence(self) -> str:
+        """What its recall was measured with, in words."""
+        said = self.queries or "stored vectors"
+        return f"{said}: recall is estimated on passages" if self.estimated else said
+
     def warning(self, collection: str) -> str | None:
         """What has to be said while the contract does not hold; None while it does."""
         check = self.check
@@ -137,7 +163,8 @@ class Plan:
             return None
         return (
             f"{self.contract} no longer holds: {check.recall:.3f} of the {self.contract.at} nearest were "
-            f"found at {check.passages:,} passages. Choose the index anew: nearsay index tune {collection}"
+            f"found at {check.passages:,} passages, estimated on passages. "
+            f"Choose the index anew: nearsay index tune {collection}"
         )
 
 

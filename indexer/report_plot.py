@@ -30,7 +30,7 @@ def plot_live(found: CollectionOverview, path: Path) -> None:
 
 def plot_report(collection: str, plan: Plan, path: Path) -> None:
     """Write the picture to a file, .png or .svg; BadInputError if nothing was measured."""
-    title = f"{collection}: {plan.measured_at:,} passages, {plan.queries or 'stored vectors'}"
+    title = f"{collection}: {plan.measured_at:,} passages, {plan.evidence}"
     write_pareto_plot(plan, title, path)
 
 

@@ -50,8 +50,9 @@ class SearchRequest:
     explained_by: TextEncoder | None = None  # hits say why they matched
 
     def __post_init__(self) -> None:
-        if not 1 <= self.k <= _MOST:
-            raise BadInputError(f"k is {self.k}. Ask for 1 to {_MOST} results")
+        whole = isinstance(self.k, int | np.integer) and not isinstance(self.k, bool)
+        if not whole or not 1 <= self.k <= _MOST:
+            raise BadInputError(f"k is {self.k!r}. Ask for 1 to {_MOST} results")
 
 
 def search(

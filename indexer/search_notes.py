@@ -5,6 +5,7 @@ import sqlalchemy as sa
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import fields
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.hybrid.lexical import LexicalCandidates
@@ -14,6 +15,7 @@ from nearsay.indexer.snapshot import Snapshot
 __all__ = ["search_notes", "waiting_note"]
 
 _NAMED = 8  # words
+_OWN = {"id": "id", "title": "title", "text": "text", "source": "source, the file it was read from"}
 
 
 def search_notes(
@@ -39,8 +41,8 @@ def search_notes(
         notes.append(_shortfall(found, asked, by_document, where is not None, sought))
     if lexical is not None:
         notes += _about_words(lexical, by_words_alone=by_words_alone)
-    if found == 0 and where is not None:
-        notes += _unknown_fields(connection, snapshot, where)
+    if where is not None:
+        notes += _about_fields(connection, snapshot, where, nothing_found=found == 0)
     if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
         one = snapshot.waiting == 1
         notes.append(
@@ -105,11 +107,26 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
     return [f"not looked for, since they stand in very many passages: {named}{more}"]
 
 
-def _unknown_fields(connection: sa.Connection, snapshot: Snapshot, where: Where) -> list[str]:
+def _about_fields(
+    connection: sa.Connection, snapshot: Snapshot, where: Where, *, nothing_found: bool
+) -> list[str]:
+    """Fields that no document has, where nothing was found, and those that are another than may be meant."""
+    asked = fields(parse(where))
+    own = [path[0] for path in asked if metadata_path(path) is None]
+    if not nothing_found and not own:
+        return []
     seen = documents.fields_seen(connection, snapshot.collection.id)
-    known = {*seen, "id", "title", "text", "source", "metadata", "cluster"}
-    return [
-        f"no document looked at has a field '{path[0]}'; there are: {', '.join(seen) or 'none'}"
-        for path in fields(parse(where))
-        if path[0] not in known
+    notes = [
+        f"'{name}' in a filter is the document's own {_OWN[name]}; documents have a metadata field of that "
+        f"name, too. To ask for that one write metadata.{name}"
+        for name in own
+        if name in seen
     ]
+    known = {*seen, *_OWN, "metadata", "cluster"}
+    for path in asked:
+        if nothing_found and path[0] not in known:
+            there = f"there are: {', '.join(seen) or 'none'}"
+            dotted = ".".join(path)
+            hint = f". For the field '{dotted}' write `{dotted}`, in backquotes" if dotted in seen else ""
+            notes.append(f"no document looked at has a field '{path[0]}'; {there}{hint}")
+    return notes

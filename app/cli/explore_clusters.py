@@ -239,9 +239,11 @@ def _print_one(each: "Cluster") -> None:
     silhouette = "" if each.silhouette is None else f", silhouette {each.silhouette:.2f}"
     click.echo(f"cohesion {each.cohesion:.2f}{silhouette}")
     click.echo(f"terms: {visible(', '.join(each.terms))}")
+    from nearsay.indexer.passage import headline
+
     for one in each.central:
         text = textwrap.fill(textwrap.shorten(visible(one.text), 400, placeholder=" …"), 95)
-        click.echo(f"\n     {click.style(visible(one.title or one.id), bold=True)}")
+        click.echo(f"\n     {click.style(visible(headline(one.title, one.id, one.text)), bold=True)}")
         click.echo(textwrap.indent(text, "     "))
 
 

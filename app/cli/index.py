@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import BinaryIO, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
@@ -13,12 +13,16 @@ from nearsay.app.cli.index_fields import fields
 from nearsay.app.cli.index_show import list_, show
 from nearsay.app.cli.index_tune import tune
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
-from nearsay.app.cli.printing import print_json, print_notes
+from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
+if TYPE_CHECKING:
+    from nearsay.indexer import Collection
+
 __all__ = ["index"]
 
+_NAMED = 5  # documents that are removed, in a question
 _FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
 
 
@@ -120,6 +124,7 @@ def add(
         cat tickets.txt | nearsay index add tickets -
         nearsay index add news today.jsonl --near-duplicates skip
     """
+    from nearsay.app.bulk_work import bulk_work
     from nearsay.app.cli.add_report import print_report
     from nearsay.data.formats import Format
     from nearsay.data.read_options import ReadOptions, Split
@@ -145,6 +150,7 @@ def add(
         target = library.collection(
             collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory
         )
+        stack.enter_context(bulk_work())
         report = target.add(
             *sources,
             options=options,
@@ -161,23 +167,27 @@ def add(
 @click.option("--id", "ids", multiple=True, metavar="ID", help="A document to remove; may be given again.")
 @where_option
 @click.option("--all", "everything", is_flag=True, help="Remove the collection itself.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to answer at.")
 @library_options
 def remove(
     collection: str,
     ids: tuple[str, ...],
     where: str | None,
     everything: bool,
+    dry_run: bool,
     yes: bool,
     **place: Unpack[Place],
 ) -> None:
     """Remove documents of COLLECTION by id or filter.
 
-    Searches miss them at once; `compact` frees their room.
+    Searches miss them at once; `compact` frees their room. What --where and --all would remove is said first,
+    and asked for, unless it is nothing.
 
     \b
     Example:
-        nearsay index remove papers --where "year < 1990"
+        nearsay index remove papers --where "year < 1990" --dry-run
+        nearsay index remove papers --where "year < 1990" --yes
     """
     if everything == bool(ids or where):
         raise click.UsageError("name what to remove: --id and --where, or --all alone")
@@ -185,19 +195,56 @@ def remove(
         target = library.collection(collection)
         if everything:
             count = target.overview().documents
-            if not yes:
-                judged = target.judgements.counts().judgements
-                also = f" and {counted(judged, 'judgement')}" if judged else ""
-                click.confirm(
-                    f"Remove '{collection}' with its {counted(count, 'document')}{also}?",
-                    abort=True,
-                    err=True,
-                )
+            judged = target.judgements.counts().judgements
+            also = f" and {counted(judged, 'judgement')}" if judged else ""
+            what = f"'{collection}' with its {counted(count, 'document')}{also}"
+        else:
+            count, what = _chosen(target, ids, where)
+        if dry_run:
+            click.echo(f"would remove {what}", err=True)
+            return
+        if (everything or (where is not None and count)) and not yes:
+            _ask(f"Remove {what}?")
+        if everything:
             target.delete()
             click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
             return
         click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
         print_notes(target.warnings())
+
+
+def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, str]:
+    """How many documents the filter lets through, and in words what it and the ids name.
+
+    UnknownDocumentError for an id that is not there.
+    """
+    parts = []
+    if named := [target.document(id_).id for id_ in dict.fromkeys(ids)]:
+        parts.append(_listed(len(named), named))
+    count = 0
+    if where is not None:
+        count = target.browser.count(where)
+        first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
+        parts.append(f"{_listed(count, first)} for which {where!r} holds")
+    return count, f"{' and '.join(parts)} from '{target.name}'"
+
+
+def _listed(count: int, ids: list[str]) -> str:
+    shown = ", ".join(visible(id_) for id_ in ids[:_NAMED]) + (", …" if count > _NAMED else "")
+    return f"{counted(count, 'document')}{f' ({shown})' if shown else ''}"
+
+
+def _ask(question: str) -> None:
+    """Come back if the answer is yes; exit status 1 for no, and where nobody can answer."""
+    from nearsay.data.errors import BadInputError
+
+    if not _at_a_terminal():
+        raise BadInputError(f"{question} There is no terminal to answer at. To remove it say so: --yes")
+    click.confirm(visible(question), abort=True, err=True)
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 @index.command()

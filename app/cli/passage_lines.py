@@ -26,17 +26,20 @@ def print_passages(
 
     said: what is told of a passage: behind its title, and in a line of its own
     """
+    from nearsay.indexer.passage import headline
+
     for each in found:
         if as_json:
             print_json(each)
             continue
         behind, below = said(each)
         facts = metadata_line(each.metadata)
-        head = click.style(visible(each.title or each.id), bold=True)
+        called = headline(each.title, each.id, each.text)
+        head = click.style(visible(called), bold=True)
         click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
         text = textwrap.shorten(visible(each.text), _PREVIEW, placeholder=" …")
         click.echo(textwrap.indent(textwrap.fill(text, terminal_width() - 5), "     "))
-        place = f"{each.id}  {facts}".strip() if each.title else facts
+        place = facts if called == each.id else f"{each.id}  {facts}".strip()
         for line in (below, place):
             if line:
                 click.echo(click.style(f"     {visible(line)}", dim=True))

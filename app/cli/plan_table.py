@@ -17,9 +17,7 @@ __all__ = ["print_plan"]
 
 def print_plan(plan: "Plan") -> None:
     """The contract, a line for each candidate at the setting that it was left at, and what has to be said."""
-    click.echo(
-        f"{plan.contract}, measured at {counted(plan.measured_at, 'passage')} with {plan.queries or 'some'}:"
-    )
+    click.echo(f"{plan.contract}, measured at {counted(plan.measured_at, 'passage')} with {plan.evidence}:")
     last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
     print_table(
         ["candidate", "built", "searched", *_figures(plan), "verdict"], [_line(row) for row in last.values()]
@@ -29,7 +27,7 @@ def print_plan(plan: "Plan") -> None:
     if plan.check is not None:
         click.echo(
             f"looked at again at {counted(plan.check.passages, 'passage')}: recall {plan.check.recall:.3f} "
-            f"of {counted(plan.check.queries, 'query', 'queries')}"
+            f"of {counted(plan.check.queries, 'stored vector')}, estimated on passages"
         )
     if plan.note:
         click.echo(plan.note)

@@ -43,20 +43,27 @@ def print_notes(notes: Iterable[str]) -> None:
         click.echo(visible(note), err=True)
 
 
-def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
+def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False, query: str | None = None) -> None:
     """The hits of a search, best first.
 
     by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
+    query:    said above the hits, or in each as JSON, where several queries are answered one after another
     """
+    if query is not None and not as_json:
+        click.echo(click.style(visible(query), bold=True, underline=True))
+    from nearsay.indexer.passage import headline
+
     for hit in hits:
         if as_json:
-            print_json(hit.to_json())
+            print_json(hit.to_json() if query is None else {"query": query, **hit.to_json()})
             continue
         facts = metadata_line(hit.metadata)
-        head = click.style(visible(hit.title or hit.id), bold=True)
+        called = headline(hit.title, hit.id, hit.text)
+        head = click.style(visible(called), bold=True)
         click.echo(f"{hit.rank:3}. {hit.score:.3f}  {head}{_parts(hit, by_ranks=by_ranks)}")
-        click.echo(textwrap.indent(_body(hit), "     "))
-        below = f"{hit.id}  {facts}".strip() if hit.title else facts  # without a title the id stands above
+        if called != hit.text or hit.explanation is not None:
+            click.echo(textwrap.indent(_body(hit), "     "))
+        below = facts if called == hit.id else f"{hit.id}  {facts}".strip()
         if below:
             click.echo(click.style(f"     {visible(below)}", dim=True))
     device = next((hit.lineage.device for hit in hits), "cpu")

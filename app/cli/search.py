@@ -1,5 +1,6 @@
 """`nearsay search` and `nearsay similar`."""
 
+import sys
 from typing import Unpack
 
 import click
@@ -61,6 +62,8 @@ def search(
 ) -> None:
     """Find passages of COLLECTION that answer QUERY, by meaning and by words.
 
+    QUERY - reads standard input: each line is a query, and they are answered one after another.
+
     A score is the cosine of the two vectors; hybrid adds a third where a passage has all the query's words,
     more where it repeats them, nothing where it has few. Lexical scores are BM25, those of rrf sums of
     reciprocal ranks, those of --rerank the cross-encoder's.
@@ -68,10 +71,12 @@ def search(
     \b
     Example:
         nearsay search papers "loss functions for sentence pairs" -k 5 --where "year >= 2019"
+        cat questions.txt | nearsay search papers - --json
     """
+    asked = _from_standard_input() if query == "-" else [query]
     with open_library(place) as library:
-        hits = library.collection(collection).search(
-            query,
+        answers = library.collection(collection).search_many(
+            asked,
             k,
             where=where,
             mode=mode,
@@ -81,7 +86,20 @@ def search(
             explain=explain,
             generation=generation,
         )
-        print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf")
+        several = len(asked) > 1
+        for each, hits in zip(asked, answers, strict=True):
+            print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf", query=each if several else None)
+
+
+def _from_standard_input() -> list[str]:
+    """Its lines, each a query; BadInputError if it has none."""
+    from nearsay.data.errors import BadInputError
+
+    given = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    queries = [line.strip() for line in given.splitlines() if line.strip()]
+    if not queries:
+        raise BadInputError("standard input holds no query. Write one a line, or give it as an argument")
+    return queries
 
 
 @click.command()

@@ -4,6 +4,9 @@ year >= 2019 and venue in ('acl', 'emnlp') and not retracted = true
 date >= 2021-03-05 and (level is missing or tags contains 'beginner')
 
 {"year": {">=": 2019}, "venue": ["acl", "emnlp"], "not": {"retracted": True}}
+
+Dots reach inwards: a.b is the field b inside the field a. A field whose own name has a dot stands in
+backquotes, in either form: `a.b`.
 """
 
 import datetime as dt
@@ -197,7 +200,7 @@ def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
         elif key == "not":
             operands.append(Not(_from_mapping(_mapping(condition, key), depth + 1)))
         else:
-            operands.append(_condition(tuple(_name(key).split(".")), condition))
+            operands.append(_condition(parse_field(key), condition))
     return operands[0] if len(operands) == 1 else And(tuple(operands))
 
 

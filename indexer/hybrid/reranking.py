@@ -27,7 +27,7 @@ class PairJudges:
         """`device`: cpu, cuda, cuda:1, mps; None for the best there is. Nothing is loaded yet."""
         self._device = device
         self._loaded: dict[str, PairJudge] = {}
-        self._loading = threading.Lock()
+        self._loads: dict[str, threading.Lock] = {}  # held while the judge of that name is loaded
 
     def judge(self, named: str | PairJudge) -> PairJudge:
         """The cross-encoder of a name or folder; a judge is given back as it is."""
@@ -35,7 +35,8 @@ class PairJudges:
             return named
         from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 
-        with self._loading:
-            if named not in self._loaded:
-                self._loaded[named] = CrossEncoderJudge.load(named, device=self._device)
-            return self._loaded[named]
+        if named not in self._loaded:
+            with self._loads.setdefault(named, threading.Lock()):  # others' users do not wait for this load
+                if named not in self._loaded:
+                    self._loaded[named] = CrossEncoderJudge.load(named, device=self._device)
+        return self._loaded[named]

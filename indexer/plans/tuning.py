@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.mapped_pages import trim
-from nearsay.indexer.plan import Measured, Plan, PlanKind
+from nearsay.indexer.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import memory_text
 from nearsay.indexer.plans.engine import SEED, Shared
@@ -127,7 +127,7 @@ class _Tuning:
         if queries is not None:
             trial = given(vectors, alive, queries, at, generator)
             self._refuse_few(trial)
-            self._described = f"{len(trial):,} given queries"
+            self._described = f"{len(trial):,} {GIVEN_QUERIES}"
         elif self._ids.size < _FEWEST:
             trial = drawn(vectors, alive, _TIMED, at, generator)
             self._described = f"{len(trial):,} stored vectors"

@@ -163,8 +163,51 @@ def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
 
 def test_removed_documents_never_come_back(pets: Run) -> None:
     assert "removed 1 document" in pets("index", "remove", "pets", "--id", "cat").stderr
-    assert "removed 1 document" in pets("index", "remove", "pets", "--where", "legs = 2").stderr
+    assert "removed 1 document" in pets("index", "remove", "pets", "--where", "legs = 2", "--yes").stderr
     assert [hit["id"] for hit in lines(pets("search", "pets", "a cow ate", "--json"))] == ["dog"]
+
+
+def test_a_query_is_read_from_standard_input_and_several_are_answered_in_turn(pets: Run) -> None:
+    alone = pets("search", "pets", "a cow ate").stdout
+    assert pets("search", "pets", "-", stdin="a cow ate\n").stdout == alone
+    hits = lines(pets("search", "pets", "-", "-k", "1", "--json", stdin="a cow ate\n\nmelodies\n"))
+    assert [(hit["query"], hit["id"]) for hit in hits] == [("a cow ate", "cat"), ("melodies", "bird")]
+    both = pets("search", "pets", "-", "-k", "1", stdin="a cow ate\nmelodies\n").stdout.splitlines()
+    assert [line for line in both if line in ("a cow ate", "melodies")] == ["a cow ate", "melodies"]
+    empty = pets("search", "pets", "-", stdin=" \n")
+    assert (empty.exit_code, empty.stdout) == (1, "")
+
+
+def test_a_row_without_title_and_id_is_called_by_its_beginning(run: Run) -> None:
+    long = "a cat sat on the mat " * 10
+    assert run("index", "add", "notes", "-", stdin=f"a dog ran\n{long}\n").exit_code == 0
+    found = run("search", "notes", "a dog ran", "-k", "2").stdout
+    assert found.splitlines()[0].endswith("  a dog ran") or "  a dog ran  (" in found.splitlines()[0]
+    assert found.count("a dog ran") == 1  # what the headline says in full is not said again
+    assert "  a cat sat on the mat a cat sat" in found
+    assert sum(line.startswith("     #") for line in found.splitlines()) == 2  # the ids stand below
+
+
+def test_what_a_filter_removes_is_asked_for_first(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = ("index", "remove", "pets", "--where", "legs > 1")
+
+    def there() -> list[object]:
+        return [row["id"] for row in lines(pets("index", "list", "pets", "--json"))]
+
+    dry = pets(*everything, "--dry-run")
+    assert dry.exit_code == 0
+    assert "3 documents (cat, dog, bird)" in dry.stderr
+    refused = pets(*everything, stdin="y\n")  # nobody is at a terminal
+    assert refused.exit_code == 1
+    assert "--yes" in refused.stderr
+    monkeypatch.setattr("nearsay.app.cli.index._at_a_terminal", lambda: True)
+    assert pets(*everything, stdin="n\n").exit_code == 1
+    assert there() == ["cat", "dog", "bird"]
+    assert pets(*everything[:-1], "legs = 2", stdin="y\n").exit_code == 0
+    assert there() == ["cat", "dog"]
+    assert pets("index", "remove", "pets", "--all", "--dry-run").exit_code == 0
+    assert pets(*everything, "--yes").exit_code == 0
+    assert there() == []
 
 
 def test_removing_a_whole_collection_asks_first(pets: Run) -> None:

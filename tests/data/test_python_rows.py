@@ -93,3 +93,16 @@ def test_options_take_plain_strings_and_lists() -> None:
     options = ReadOptions(format="csv", metadata=["a"])
     assert options.format is Format.CSV
     assert options.metadata == ("a",)
+
+
+@pytest.mark.parametrize("name", ["vector", "Embedding", "embeddings"])
+def test_vectors_are_refused_rather_than_kept_as_metadata(name: str) -> None:
+    long: list[object] = [0.5] * 384
+    given = [{"text": "a", name: long}, {"text": "b", name: [long]}, Document("c", metadata={name: long})]
+    found = list(rows(given, ReadOptions()))
+    assert [isinstance(each, Fault) and "384 numbers" in each.reason for each in found] == [True] * 3
+    kept = [{"text": "a", name: [1, 2, 3]}, {"text": "b", name: "a long text"}, {"text": "c", "other": long}]
+    assert not any(isinstance(each, Fault) for each in rows(kept, ReadOptions()))
+    (asked,) = rows([{"text": "a", name: long}], ReadOptions(text="text", metadata=(name,)))
+    assert isinstance(asked, Document)
+    assert asked.metadata == {name: long}

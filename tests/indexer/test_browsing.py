@@ -139,3 +139,18 @@ def test_a_documents_passages_are_found_without_reading_the_others(library: Libr
 
 def test_no_id_holds_what_no_id_can_hold(collection: Collection) -> None:
     assert collection.browser.ids_containing("Doc-1\0") == []
+
+
+def test_as_many_ids_as_are_asked_for_are_looked_up(library: Library) -> None:
+    many = library.collection("many")
+    many.add_rows({"id": str(number), "text": f"row {number}"} for number in range(1100))
+    wanted = [str(number) for number in range(1099, -1, -1)]
+    assert [row.id for row in many.browser.by_id([*wanted, "none"])] == wanted
+
+
+def test_a_limit_that_makes_no_sense_is_refused(collection: Collection) -> None:
+    for limit in (0, -1):
+        with pytest.raises(BadInputError, match=f"{limit}"):
+            collection.browser.ids_containing("Doc", limit=limit)
+    with pytest.raises(BadInputError, match="-1"):
+        collection.browser.count(up_to=-1)

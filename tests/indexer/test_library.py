@@ -295,3 +295,26 @@ def test_so_many_shared_collections_are_kept_and_no_more(tmp_path: Path) -> None
             library.shared(f"c{number}")
         assert library.shared("c1") is last
         assert library.shared("c0") is not first
+
+
+def test_nobody_waits_for_the_loading_of_another_encoder(tmp_path: Path) -> None:
+    begun, go_on, loaded = threading.Event(), threading.Event(), []
+
+    def load(source: str) -> WordsEncoder:
+        loaded.append(source)
+        if source == "slow":
+            begun.set()
+            assert go_on.wait(30)
+        return WordsEncoder(name=source)
+
+    with Library.open(tmp_path, load_encoder=load) as library, ThreadPoolExecutor(3) as pool:
+        quick = library.encoder("quick")
+        slow = [pool.submit(library.encoder, "slow") for _ in range(2)]
+        assert begun.wait(30)
+        try:
+            assert pool.submit(library.encoder, "quick").result(10) is quick
+            assert pool.submit(library.encoder, "other").result(10).name == "other"
+        finally:
+            go_on.set()
+        assert slow[0].result(30) is slow[1].result(30)
+    assert loaded == ["quick", "slow", "other"]

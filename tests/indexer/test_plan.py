@@ -1,6 +1,7 @@
 """How a generation is searched, as the catalogue keeps it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -143,7 +144,8 @@ def test_a_contract_that_no_longer_holds_is_warned_of_with_the_remedy() -> None:
     assert PLAN.warning("papers") is None
     broken = PLAN.chosen(PLAN.kind, check=Check(0.853, 1000, 21_300, 0.2, False))
     assert broken.warning("papers") == (
-        "recall 0.9@5 within 1 KB no longer holds: 0.853 of the 5 nearest were found at 21,300 passages. "
+        "recall 0.9@5 within 1 KB no longer holds: 0.853 of the 5 nearest were found at 21,300 passages, "
+        "estimated on passages. "
         "Choose the index anew: nearsay index tune papers"
     )
 
@@ -153,3 +155,16 @@ def test_a_change_of_contract_is_refused_before_anything_is_done() -> None:
     assert ContractChange("0.8", "none").of(PLAN.to_json()) == RecallContract(0.8, 5, None)
     with pytest.raises(BadInputError, match="no recall"):
         ContractChange("most")
+
+
+def test_a_plan_says_whether_its_recall_was_measured_with_the_users_queries() -> None:
+    row = (Measured(PlanKind.EXACT, recall=1.0),)
+    on_passages = Plan(report=row, queries="1,400 held-out stored vectors")
+    with_queries = Plan(report=row, queries="1,000 given queries")
+    assert on_passages.to_json()["estimated_on_passages"] is True
+    assert "estimated on passages" in on_passages.evidence
+    assert with_queries.to_json()["estimated_on_passages"] is False
+    assert with_queries.evidence == "1,000 given queries"
+    assert not Plan().estimated  # nothing was measured
+    check = Check(recall=0.9, queries=200, passages=12, churn=0.2, kept=False)
+    assert "estimated on passages" in str(replace(with_queries, check=check).warning("papers"))

@@ -385,3 +385,25 @@ def test_the_filter_of_a_search_is_the_filter_of_the_documents(compass: Collecti
     with compass._store.database.reading() as connection:
         ids = {found.id for _, found in documents.matching(connection, compass._record.row().id, chosen)}
     assert {hit.id for hit in compass.search("a", where=where)} == ids == {"east", "north-east"}
+
+
+def test_a_metadata_field_named_as_a_documents_own_is_reached_and_never_missed_in_silence(
+    library: Library,
+) -> None:
+    wiki = library.collection("wiki")
+    wiki.add_rows([{"id": "1", "text": "a", "source": "wiki", "a.b": 1}, {"id": "2", "text": "aa"}])
+    assert [hit.id for hit in wiki.search("a", where="metadata.source = 'wiki'")] == ["1"]
+    for where in ("source = 'wiki'", "source = 'wiki' or id = '2'"):  # with and without a hit
+        assert any("metadata.source" in note for note in wiki.search("a", where=where).notes)
+    assert not any("metadata." in note for note in wiki.search("a", where="metadata.source = 'x'").notes)
+    for where in ({"`a.b`": 1}, "`a.b` = 1"):
+        assert [hit.id for hit in wiki.search("a", where=where)] == ["1"]
+    assert any("`a.b`" in note for note in wiki.search("a", where={"a.b": 1}).notes)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, "5", None])
+def test_a_number_of_results_that_is_none_is_refused(compass: Collection, k: object) -> None:
+    with pytest.raises(BadInputError):
+        compass.search("a", k)
+    with pytest.raises(BadInputError):
+        compass.similar(["north"], k)

@@ -19,6 +19,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.errors import UnknownDocumentError
+from nearsay.indexer.passage import headline
 
 __all__ = ["show_document", "show_new_document"]
 
@@ -37,7 +38,7 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
     except UnknownDocumentError as error:
         st.info(as_markdown(str(error)))
         return
-    st.markdown(f"#### {as_markdown(found.title or found.id)}")
+    st.markdown(f"#### {as_markdown(headline(found.title, found.id, found.text))}")
     facts = [f"id {found.id}", counted(found.passages, "passage"), f"added {found.added_at[:10]}"]
     if found.updated_at != found.added_at:
         facts.append(f"changed {found.updated_at[:10]}")

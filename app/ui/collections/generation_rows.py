@@ -76,7 +76,7 @@ def check_sentence(plan: Plan) -> str | None:
     holds = "it holds" if check.kept else "it no longer holds"
     return (
         f"Looked at again at {counted(check.passages, 'passage')}: recall {check.recall:.3f} over "
-        f"{check.queries:,} queries, so {holds}."
+        f"{counted(check.queries, 'stored vector')} (estimated on passages), so {holds}."
     )
 
 

@@ -83,9 +83,7 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
         st.caption(as_markdown(plan.note))
     if not plan.report:
         return
-    st.caption(
-        as_markdown(f"Measured at {plan.measured_at:,} passages with {plan.queries or 'stored vectors'}.")
-    )
+    st.caption(as_markdown(f"Measured at {plan.measured_at:,} passages with {plan.evidence}."))
     chart = pareto_chart(plan)
     if chart is not None:
         st.vega_lite_chart(chart, width="stretch")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nearsay.app.ui.escaping import as_html
 from nearsay.indexer.hit import Hit
+from nearsay.indexer.passage import headline
 
 __all__ = ["Place", "drawing", "lines_svg", "moved", "place_of"]
 
@@ -91,6 +92,6 @@ def _item(hit: Hit, side: _Side, *, from_left: bool) -> str:
     return (
         f'<li class="ns-item{style}" style="height: {_ROW:g}rem" title="{as_html(cut)}">'
         f'<span class="ns-rank">{hit.rank}</span>'
-        f'<span class="ns-what"><b>{as_html(hit.title or hit.id)}</b> {as_html(cut)}</span>'
+        f'<span class="ns-what"><b>{as_html(headline(hit.title, hit.id, hit.text))}</b> {as_html(cut)}</span>'
         f'<span class="ns-change">{as_html(change)}</span></li>'
     )

@@ -12,6 +12,7 @@ from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.explore.rows_file import csv_bytes
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.clusters.clustering import Cluster, Clustering
+from nearsay.indexer.passage import headline
 
 __all__ = ["cluster_card", "member_rows"]
 
@@ -34,7 +35,7 @@ def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
         if each.central:
             with st.expander("Central passages", icon=":material/format_quote:"):
                 for one in each.central:
-                    st.html(passage_html(title=one.title or one.id, text=one.text))
+                    st.html(passage_html(title=headline(one.title, one.id, one.text), text=one.text))
                     like_link(one.id)
         with st.container(horizontal=True, vertical_alignment="center"):
             cluster_link(number)

@@ -13,6 +13,7 @@ from nearsay.app.ui.search.card import metadata_line
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.errors import UnknownDocumentError
+from nearsay.indexer.passage import headline
 
 __all__ = ["apart_of", "group_key", "labels_of", "show_group"]
 
@@ -90,8 +91,9 @@ def _side_by_side(left: StoredDocument, right: StoredDocument) -> None:
     ):
         facts = " · ".join(part for part in (each.id, metadata_line(each.metadata)) if part)
         with column:
+            called = as_html(headline(each.title, each.id, each.text))
             st.html(
-                f'<div class="ns-card"><div class="ns-title">{as_html(each.title or each.id)}</div>'
+                f'<div class="ns-card"><div class="ns-title">{called}</div>'
                 f'<div class="ns-meta">{as_html(facts)}</div></div>'
             )
             st.html(side_html(parts, "del" if mark == "del" else "ins"))
@@ -108,7 +110,9 @@ def _actions(visit: Visit, ids: Sequence[str], stays: StoredDocument, gone: list
         if st.button(
             "Keep this one …", key=f"dup_keep_{key}", icon=":material/check:", help="The others are removed."
         ):
-            ask_to_remove(visit, gone, as_markdown(f"“{stays.title or stays.id}” stays, as it is."))
+            ask_to_remove(
+                visit, gone, as_markdown(f"“{headline(stays.title, stays.id, stays.text)}” stays, as it is.")
+            )
         if st.button(
             "Merge into it …",
             key=f"dup_merge_{key}",

@@ -28,6 +28,7 @@ from nearsay.app.ui.map_component.show_map import show_map
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
+from nearsay.indexer.passage import headline
 
 __all__ = ["show_map_view"]
 
@@ -140,7 +141,11 @@ def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:
     read = visit.collection.explore.passages([drawn.number])
     with st.container(border=True):
         for row in read:
-            st.html(passage_html(title=row.title or row.document_id, text=row.text, metadata=row.metadata))
+            st.html(
+                passage_html(
+                    title=headline(row.title, row.document_id, row.text), text=row.text, metadata=row.metadata
+                )
+            )
             like_link(row.document_id)
         if not read:
             st.caption("This passage was removed meanwhile.")

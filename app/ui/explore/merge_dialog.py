@@ -13,6 +13,7 @@ from nearsay.data.document import Document, JsonValue
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.duplicates.merging import Merged, merged_metadata
+from nearsay.indexer.passage import headline
 
 __all__ = ["ask_to_merge", "merge", "merged_html"]
 
@@ -23,7 +24,9 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
     with telling_errors():
         kept = visit.collection.document(stays)
         merged = _merged(visit.collection, stays, gone)
-        st.markdown(f"**{as_markdown(kept.title or kept.id)}** stays with its own title and text.")
+        st.markdown(
+            f"**{as_markdown(headline(kept.title, kept.id, kept.text))}** stays with its own title and text."
+        )
         st.html(merged_html(merged))
         st.markdown(f"Removed with all passages: **{counted(len(gone), 'document')}**")
         st.html(names_html(gone))

@@ -11,6 +11,7 @@ from nearsay.data.document import JsonValue
 from nearsay.indexer.explain.explanation import Explanation, MatchedWord
 from nearsay.indexer.hit import Hit
 from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.passage import headline
 
 __all__ = ["card_html", "cut_at", "metadata_line"]
 
@@ -34,7 +35,7 @@ def card_html(
     matches: the query's words where nothing was explained
     """
     title_marks, marks = marks_of(explanation, matches)
-    title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(hit.id)
+    title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(headline("", hit.id, hit.text))
     meta = metadata_line(hit.metadata)
     parts = [
         '<div class="ns-head">',

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nearsay.indexer.bulk_work import bulk_work
+from nearsay.app.bulk_work import bulk_work
+from nearsay.indexer import Library
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +83,15 @@ def test_a_process_that_collects_more_rarely_or_never_is_left_so(own: int) -> No
     with bulk_work():
         assert gc.get_threshold()[0] == own
         assert sys.getswitchinterval() == pytest.approx(0.0001, abs=2e-6)
+
+
+def test_adding_from_python_changes_nothing_of_the_process(library: Library) -> None:
+    before, seen = (gc.get_threshold(), sys.getswitchinterval()), []
+
+    def rows() -> Iterator[str]:
+        for number in range(3):
+            seen.append((gc.get_threshold(), sys.getswitchinterval()))
+            yield f"row {number}"
+
+    library.collection("rows").add_rows(rows())
+    assert seen == [before] * 3

@@ -1,4 +1,4 @@
-"""How Python itself runs while many rows are on their way."""
+"""How Python itself runs while many rows are on their way, in processes of our own."""
 
 import contextlib
 import gc
