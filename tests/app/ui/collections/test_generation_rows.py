@@ -89,7 +89,9 @@ def test_the_last_look_at_the_contract_is_told() -> None:
     kept = replace(_PLAN, check=Check(0.97, 200, 61_000, 0.1, kept=True))
     lost = replace(_PLAN, check=Check(0.91, 1000, 80_000, 0.3, kept=False))
     assert str(check_sentence(kept)).endswith("so it holds.")
-    assert "recall 0.910 over 1,000 queries, so it no longer holds" in str(check_sentence(lost))
+    assert "recall 0.910 over 1,000 stored vectors (estimated on passages), so it no longer" in str(
+        check_sentence(lost)
+    )
 
 
 def test_it_is_said_what_a_promotion_changes() -> None:
