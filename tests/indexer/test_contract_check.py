@@ -32,7 +32,10 @@ def search_worse(collection: Collection) -> None:
         contract_check.collections.changed(connection, collection._record.row().id)
 
 
-WARNING = r"recall 0\.95@10 no longer holds: 0\.\d\d\d of the 10 nearest were found at [\d,]+ passages, estimated on passages\. Choose"
+WARNING = (
+    r"recall 0\.95@10 no longer holds: 0\.\d\d\d of the 10 nearest were found at [\d,]+ passages, "
+    r"estimated on passages\. Choose"
+)
 
 
 def test_nothing_is_looked_at_while_little_changes(indexed: Collection) -> None:
