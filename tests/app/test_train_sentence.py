@@ -76,7 +76,7 @@ def test_json_tells_everything_in_a_line_each(pairs: Path, tmp_path: Path, run: 
         pairs, "--evaluate", f"sts:{pairs}", "--steps", 2, "--batch", 8, "--seeds", 2,
         "--out", tmp_path / "two", "--json", "--objective", "angle", "--scale", 10, code=1,
     )  # fmt: skip
-    assert "every row of pairs is also in" in result.stderr
+    assert "every row gives an evaluation away" in result.stderr
     other = tmp_path / "other.tsv"
     other.write_text("score\tsentence1\tsentence2\n5\tmat\tthe mat\n0\tcat\tdog\n2\tran\tsat\n", "utf-8")
     result = run(

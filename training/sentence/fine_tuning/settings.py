@@ -10,8 +10,10 @@ from nearsay.training.sentence.precision import Precision
 
 __all__ = ["SentenceTraining", "usual_epochs"]
 
-_ROWS_LEARNED_FROM = 160  # in sum over the epochs, at least
-_MOST_EPOCHS = 8
+# Measured on 20, 50 and 200 claims of SciFact's training part and 200 others (tests/benchmarks/LOG.md): below
+# some 600 rows in sum over the epochs, little of what a few rows can teach is learned.
+_ROWS_LEARNED_FROM = 600
+_MOST_EPOCHS = 30
 
 
 @dataclass(frozen=True, slots=True)

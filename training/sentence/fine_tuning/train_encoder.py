@@ -1,6 +1,7 @@
 """Training a sentence encoder: Siamese and triplet networks, and what has come since."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -37,6 +38,7 @@ from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["train_sentence_encoder"]
 
+_MOST_EVALUATIONS = 10  # of the dev set, where the number of epochs was chosen by the rows
 _SHOWN = 40  # characters of a text of a row that is shown
 
 
@@ -80,7 +82,7 @@ def train_sentence_encoder(
     if any(one.objective.kind is ObjectiveKind.SIMCSE for one in sets):
         require_dropout(encoder, source.name)
     run = RunFolder(out)
-    chosen = _with_epochs(chosen, sets, run, watch)
+    asked, chosen = chosen, _with_epochs(chosen, sets, run, watch)
     settings: dict[str, JsonValue] = {
         "task": "sentence encoder",
         "base": source.source,
@@ -102,6 +104,8 @@ def train_sentence_encoder(
     evaluation = None
     if dev is not None:
         every = None if chosen.evaluations is None else max(round(steps / chosen.evaluations), 1)
+        if every is not None and asked.epochs != chosen.epochs:
+            every = max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS))
         evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience)
     with processes(place) as joined:
         ended = train(

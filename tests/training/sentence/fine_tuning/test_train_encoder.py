@@ -188,13 +188,15 @@ def test_a_set_that_leaks_whole_is_left_out_and_the_others_are_trained_on(
         trained([leaking], tmp_path / "none")
 
 
-@pytest.mark.parametrize(("rows", "epochs"), [(1, 8), (20, 8), (50, 3), (200, 1), (100_000, 1)])
+@pytest.mark.parametrize(
+    ("rows", "epochs"), [(1, 30), (20, 30), (50, 12), (200, 3), (1_000, 1), (100_000, 1)]
+)
 def test_few_rows_are_learned_from_several_times(rows: int, epochs: int) -> None:
     assert usual_epochs(rows) == epochs
 
 
 def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
-    scored: SentenceExamples, tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
 ) -> None:
     few = scored.select(range(16))
     said: list[str] = []
@@ -202,15 +204,25 @@ def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
     def trained(out: Path, watch: Watch, epochs: float | None = None) -> int:
         options = SentenceTraining(epochs=epochs, batch=8, precision=Precision.FLOAT32)
         return train_sentence_encoder(
-            [cosent(few)], out, base=tiny_folder, options=options, device="cpu", watch=watch
+            [cosent(few)],
+            out,
+            base=tiny_folder,
+            options=options,
+            dev=read_judged_set(f"sts:{dev_file}"),
+            device="cpu",
+            watch=watch,
         ).steps
 
     def told(out: Path) -> object:
         return json.loads((out / "run" / "config.json").read_text("utf-8"))["epochs"]
 
-    assert trained(tmp_path / "chosen", Watch(report=said.append)) == 16  # 8 epochs of 2 steps
-    assert told(tmp_path / "chosen") == 8
-    assert any(note.startswith("16 examples, so 8 epochs") for note in said)
+    assert trained(tmp_path / "chosen", Watch(report=said.append)) == 60  # 30 epochs of 2 steps
+    assert told(tmp_path / "chosen") == 30
+    assert any(note.startswith("16 examples, so 30 epochs") for note in said)
+    evaluated = [
+        line["step"] for line in read_metrics(tmp_path / "chosen/run/metrics.jsonl") if "evaluation" in line
+    ]
+    assert evaluated == list(range(0, 61, 6))  # ten times beside the base, not at each short epoch
     said.clear()
     assert trained(tmp_path / "given", Watch(report=said.append), epochs=2) == 4
     assert told(tmp_path / "given") == 2
