@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MarkdownText", "markdown_text"]
 
-_FRONT_MATTER: Final = 2**17  # characters; the parser takes a second for 60,000, and notes have some hundred
+_FRONT_MATTER: Final = 2**17  # characters, .7 seconds of parsing; notes have some hundred
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ from nearsay.data.errors import NearsayError
 
 __all__ = ["MEMORY_BYTES", "ReadingStoppedError", "read_apart", "seconds_for", "serve", "stream_apart"]
 
-# Address space of a child. Half a gigabyte of it is libraries; the largest of the real files that were tried
-# (a PDF of 40 MB, a page of 12 MB, Parquet with row groups of 500 MB) took under 700 MB beside them.
+# Address space of a child. A page of 30 MB came to .5 GB, libraries included, and Parquet with 297 novels of
+# .7 MB each in one row group to 1.0 GB.
 MEMORY_BYTES: Final = int(2.5 * 2**30)
-# Real files take seconds; the allowance is for a machine that does much else.
+# Far more than usual files take (a page of 30 MB: 13 seconds), for a machine that does much else.
 _SECONDS: Final = 60.0
-_SECONDS_A_MEGABYTE: Final = 20.0  # pypdf needs up to 5 for a megabyte of text on one busy core
+_SECONDS_A_MEGABYTE: Final = 20.0
 _START: Final = "from nearsay.data.reading_process import serve; serve({descriptor})"
 _MOST_IDLE: Final = 2  # children that wait for the next file
 

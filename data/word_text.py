@@ -23,7 +23,7 @@ _WORDS: Final = frozenset(  # the namespaces of the transitional and the strict 
         "http://purl.oclc.org/ooxml/wordprocessingml/main",
     }
 )
-# Word writes 5 to 40 bytes of XML for one of text; with revisions of every word it may be 100.
+# Word writes several bytes of XML for one of text, many more where each word is a run of its own.
 _MARKUP_FACTOR: Final = 128
 _DEPTH: Final = 1000  # of elements; tables in tables in text boxes come to a few dozen
 _NO_WORD_FILE: Final = (

@@ -68,15 +68,25 @@ def test_an_option_says_otherwise(write: Write, split: str, count: int) -> None:
         "Rough winds do shake the darling buds of May,\nAnd summer's lease hath all too short a date;\n\n"
         * 3,
         "".join(f"2026-11-22 10:00:{at:02} INFO worker 3 is idle\n" for at in range(60)),
+        "theory of semiconducting alloys in strong fields\nnoise in tubes\nmeasurement of phase at very low "
+        "frequencies with an oscilloscope\na new circuit for counters\n\n" * 20,
         "",
     ],
-    ids=["sentences", "long lines", "one block", "titles", "verse", "records", "nothing"],
+    ids=["sentences", "long lines", "one block", "titles", "verse", "records", "lower case", "nothing"],
 )
 def test_lines_that_stand_alone_stay_lines(write: Write, text: str) -> None:
     write("a.txt", text)
     found, notes = texts("a.txt")
     assert found == [line for line in text.split("\n") if line]
     assert notes == []
+
+
+def test_text_that_people_wrap_by_hand_is_read_by_paragraphs(write: Write) -> None:
+    lines = wrapped(60).split("\n")
+    lines[1] = lines[1].replace(" ", "\n", 1)  # short lines where something was put in afterwards
+    lines[4] = lines[4].replace(" ", "\n", 1)
+    write("a.txt", "\n".join(lines))
+    assert texts("a.txt")[0] == list(PROSE)
 
 
 def test_a_log_is_read_by_lines_however_it_looks(write: Write) -> None:
