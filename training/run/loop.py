@@ -136,7 +136,7 @@ class _Loop:
         self.began, self.seconds_before, self.tokens_before = self.step, self.seconds, self.tokens
         self.flops = 0.0
         self.checkpointed = time.monotonic()
-        self.pace, self.step_tokens = PaceWatch(_cores() if self.kind == "cpu" else None), 0
+        self.pace, self.step_tokens = _pace_watch(self.kind), 0
         self._start_clocks()
 
     def run(
@@ -413,9 +413,9 @@ class _Loop:
         )
 
 
-def _cores() -> int:
-    """How many cores a product is divided among, where there are so many."""
-    return min(torch.get_num_threads(), os.cpu_count() or 1)
+def _pace_watch(kind: str) -> PaceWatch:
+    machine = os.cpu_count() or 1
+    return PaceWatch(min(torch.get_num_threads(), machine) if kind == "cpu" else None, machine)
 
 
 def _load() -> float | None:

@@ -83,13 +83,13 @@ def contention(first: Pace, last: Pace, load: float | None) -> str | None:
     )
 
 
-def crowding(pace: Pace, load: float | None, cores: int) -> str | None:
+def crowding(pace: Pace, load: float | None, *, cores: int, of_machine: int) -> str | None:
     """Say that other programs leave a run fewer cores than it could use, if they do.
 
     load:  as `contention` takes it; None says nothing, as a run may have no use for more cores
-    cores: that the run may use, which the machine may have more of
+    cores: that the run may use; the machine may have more, and then nobody waits for one
     """
-    if load is None or load <= cores + _OTHERS or pace.cores >= _FEW_CORES * cores:
+    if load is None or load <= of_machine + _OTHERS or pace.cores >= _FEW_CORES * cores:
         return None
     return (
         f"other programs use this machine's cores and leave this run {pace.cores:.1f} of the {cores} that it "
@@ -102,6 +102,7 @@ class PaceWatch:
     """Compares a run's steps with its first ones, some seconds of them at a time."""
 
     cores: int | None = None  # that the run may use; None: it computes elsewhere, on a GPU
+    of_machine: int = 1  # all its cores
     said: str | None = None  # of the last comparison
     _first: Pace = field(default_factory=Pace)
     _last: Pace = field(default_factory=Pace)
@@ -124,4 +125,6 @@ class PaceWatch:
         return self.said
 
     def _crowding(self, pace: Pace, load: float | None) -> str | None:
-        return None if self.cores is None else crowding(pace, load, self.cores)
+        if self.cores is None:
+            return None
+        return crowding(pace, load, cores=self.cores, of_machine=self.of_machine)

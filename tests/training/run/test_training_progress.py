@@ -38,24 +38,25 @@ def test_what_is_slow_for_another_reason_is_not_blamed_on_others(last: Pace, loa
 
 
 @pytest.mark.parametrize(
-    ("cores", "load", "crowded"),
+    ("cores", "load", "of_machine", "crowded"),
     [
-        (1.2, 3.0, True),
-        (1.9, 9.0, False),  # it has all that it could use
-        (1.2, 2.4, False),  # nobody waits for a core: it has no use for more
-        (1.2, None, False),
+        (1.2, 3.0, 2, True),
+        (1.9, 9.0, 2, False),  # it has all that it could use
+        (1.2, 2.4, 2, False),  # nobody waits for a core: it has no use for more
+        (1.2, 9.0, 16, False),  # the same
+        (1.2, None, 2, False),
     ],
 )
 def test_a_run_that_is_crowded_from_its_beginning_says_so(
-    cores: float, load: float | None, crowded: bool
+    cores: float, load: float | None, of_machine: int, crowded: bool
 ) -> None:
-    said = crowding(Pace(500, 10.0, 10.0 * cores, steps=9), load, cores=2)
+    said = crowding(Pace(500, 10.0, 10.0 * cores, steps=9), load, cores=2, of_machine=of_machine)
     assert (said is not None) == crowded
     assert said is None or "1.2 of the 2" in said
 
 
 def test_a_watch_tells_of_crowding_as_soon_as_the_first_steps_are_over() -> None:
-    on_cpu, on_gpu = PaceWatch(cores=2), PaceWatch()
+    on_cpu, on_gpu = PaceWatch(cores=2, of_machine=2), PaceWatch()
     said = [(on_cpu.add(step(3.0, cores=1.1), 5.0), on_gpu.add(step(3.0, cores=1.1), 5.0)) for _ in range(6)]
     assert said[:5] == [(None, None)] * 5
     assert said[5][0] is not None
