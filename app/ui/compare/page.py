@@ -48,7 +48,7 @@ def show(visit: Visit) -> None:
         return
     wide, narrow = st.columns([8, 2], vertical_alignment="bottom")
     with wide:
-        query = query_control()
+        query = query_control("compare")
     with narrow:
         depth = int(st.selectbox("Results", _DEPTHS, key="depth", bind="query-params"))
     query = short_enough(query)

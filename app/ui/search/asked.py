@@ -28,6 +28,7 @@ __all__ = [
     "tell_unfiltered",
 ]
 
+_ASKED_LAST = "q_last"  # in the session: the page that was shown last, and its query
 PAGE = 10  # results that are shown at once
 _MOST = 1_000  # results to leaf through; a file can hold more
 
@@ -58,17 +59,32 @@ class Asked:
         return filter_text(self.choices, self.expert)
 
 
-def query_control() -> str:
-    """The search box."""
-    return st.text_input(
+def query_control(page: str) -> str:
+    """The search box, whose query stands in the address; page: that it is on.
+
+    Not bound to the address: Streamlit would replace the one before, and what is written by us is an entry of
+    the browser's history, so that Back leads from search to search.
+    """
+    said = st.query_params.get("q", "")
+    before, last = st.session_state.get(_ASKED_LAST, (page, None))
+    if before != page:  # by the menu, which keeps nothing in the address
+        st.session_state["q"] = said or last
+    elif said != last:  # a link, or Back
+        st.session_state["q"] = said
+    query: str = st.text_input(
         "Search",
         key="q",
-        bind="query-params",
         placeholder="What do you look for?",
         label_visibility="collapsed",
         icon=":material/search:",
         on_change=_another_query,
-    ).strip()
+    )
+    if query and query != said:
+        st.query_params["q"] = query
+    elif said and not query:
+        del st.query_params["q"]
+    st.session_state[_ASKED_LAST] = (page, query)
+    return query.strip()
 
 
 def mode_control() -> SearchMode:
@@ -91,7 +107,7 @@ def ask(expert: str) -> Asked:
     """
     wide, middle, narrow = st.columns([6, 2, 2], vertical_alignment="bottom")
     with wide:
-        query = query_control()
+        query = query_control("search")
     with middle:
         mode = mode_control()
     with narrow:
@@ -138,8 +154,8 @@ def ask(expert: str) -> Asked:
         choices,
         expert,
         _first(int(k)),
-        read_ids(st.session_state.get("like") or ""),
-        read_ids(st.session_state.get("unlike") or ""),
+        read_ids(st.query_params.get("like", "")),
+        read_ids(st.query_params.get("unlike", "")),
     )
 
 
@@ -190,7 +206,7 @@ def _kept_in_address() -> None:
     They belong inside something folded, since they would be seen until the page's style is there.
     """
     with st.container(key="ns_hidden"):
-        for name in ("filter", "at", "like", "unlike"):
+        for name in ("filter", "at"):
             st.text_input(name, key=name, bind="query-params")
 
 
@@ -207,7 +223,11 @@ def keep_choices(choices: Choices) -> None:
 
 def keep_likeness(like: Sequence[str], unlike: Sequence[str]) -> None:
     """Look for what is like documents; only in a callback. None: for what answers the query again."""
-    st.session_state["like"], st.session_state["unlike"] = written_ids(like), written_ids(unlike)
+    for name, ids in (("like", like), ("unlike", unlike)):
+        if ids:
+            st.query_params[name] = written_ids(ids)
+        elif name in st.query_params:
+            del st.query_params[name]
     begin_anew()
 
 

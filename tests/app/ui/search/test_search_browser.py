@@ -25,6 +25,41 @@ def test_a_query_is_searched_by_enter_and_stands_in_the_address(visitor: Any) ->
     visitor.finds("!document.querySelector('.st-key-ns_hidden')?.offsetHeight")
 
 
+def test_back_and_forward_lead_from_search_to_search(visitor: Any) -> None:
+    visitor.goes_to("?collection=samples&k=3&why=false")
+    visitor.types("Search", "frost on a cold night")
+    first = visitor.titles(3)
+    visitor.is_still()
+    visitor.types("Search", "how to bake bread")
+    visitor.is_at("q=how")
+    visitor.is_still()
+    second = visitor.titles(3)
+    visitor.presses("More like this")
+    visitor.is_at("like=")
+    visitor.is_still()
+    for go, query, found in (("back", "how to bake bread", second), ("back", "frost on a cold night", first)):
+        visitor.finds(f"history.{go}() || true")
+        shown = f"document.querySelector('input[aria-label=Search]')?.value === '{query}'"
+        visitor.finds(f"{shown} && !location.search.includes('like=')")
+        visitor.is_still()
+        visitor.until(lambda _, found=found: visitor.titles(3) == found, f"{query} is not what was searched")
+    visitor.finds("history.back() || true")
+    visitor.sees("For example:")
+    visitor.finds("history.forward() || true")
+    visitor.is_at("q=frost")
+    assert visitor.titles(3) == first
+
+
+def test_the_menu_takes_a_query_from_one_page_to_the_other(visitor: Any) -> None:
+    visitor.goes_to("?collection=samples&k=3&why=false&q=frost+on+a+cold+night")
+    visitor.titles(3)
+    visitor.is_still()
+    visitor.presses("Compare")
+    visitor.is_at("compare")
+    visitor.is_at("q=frost")
+    visitor.sees_element(".ns-item")
+
+
 def test_nothing_of_a_document_is_run_or_loaded(settings: Settings, request: pytest.FixtureRequest) -> None:
     with Library.open(settings.library, device="cpu") as library:
         row = {"id": f"evil {_EVIL}", "title": _EVIL, "text": f"the zebra {_EVIL}", "venue": _EVIL}
