@@ -22,6 +22,9 @@ STYLE = """<style>
 .ns-card .ns-rest summary { cursor: pointer; font-size: .9rem; opacity: .8; margin-top: .2rem; }
 .ns-card .ns-rest > div { white-space: pre-line; max-width: 75em; }
 .ns-card .ns-passage { border-left: 3px solid rgba(64, 145, 108, .9); padding-left: .5rem; display: block; }
+.ns-document { scroll-margin-top: 4.5rem; }
+.ns-document .ns-passage { background: rgba(64, 145, 108, .14); }
+:has(> .st-key-ns_turning) { position: sticky; bottom: 0; z-index: 1; backdrop-filter: blur(12px); }
 .ns-versus { display: grid; grid-template-columns: 1fr minmax(2.5rem, 9rem) 1fr; line-height: 1.35; }
 .ns-versus .ns-side-name { font-weight: 600; padding-bottom: .3rem; }
 .ns-versus .ns-list { margin: 0; padding: 0; list-style: none; min-width: 0; }

@@ -9,14 +9,16 @@ from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.deleting import ask_to_delete
 from nearsay.app.ui.collections.document_text import edited_document, metadata_text
 from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_html, as_markdown
+from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
+from nearsay.app.ui.search.full_document import show_text
 from nearsay.app.ui.search.ids import written_ids
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
+from nearsay.indexer.browsing import PassageRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.passage import headline
@@ -45,7 +47,7 @@ def show_document(visit: Visit, collection: Collection, id_: str) -> None:
     if found.source:
         facts.append(f"from {found.source}")
     st.caption(as_markdown(" · ".join(facts)))
-    _text(collection, found)
+    _text(collection, found, _passages(collection, found))
     if visit.may_write:
         with st.expander("Edit", icon=":material/edit:"):
             _edit(visit, collection, found)
@@ -73,30 +75,51 @@ def show_new_document(visit: Visit, collection: Collection) -> None:
 _METADATA: Final = "Fields to filter by, as a JSON object."
 
 
-def _text(collection: Collection, found: StoredDocument) -> None:
-    with st.container(border=True):
-        st.html(f'<div class="ns-card"><div class="ns-text">{as_html(found.text[:_LONG])}</div></div>')
-    if len(found.text) > _LONG:
-        st.caption(f"The first {_LONG:,} of its {len(found.text):,} characters.")
-    if found.metadata:
-        st.dataframe(
-            [{"field": name, "value": _shown(value)} for name, value in found.metadata.items()],
-            hide_index=True,
-            height="content",
-        )
-    if found.passages > 1:
-        with st.expander(f"Its {counted(found.passages, 'passage')}", icon=":material/segment:"):
-            st.caption("Each has one vector of its own; a search finds the passage, not the document.")
-            if found.passages > _MOST_PASSAGES:
-                st.caption(f"The first {_MOST_PASSAGES} are shown.")
+@st.fragment
+def _text(collection: Collection, found: StoredDocument, beside: list[PassageRow]) -> None:
+    """The text, page by page; a passage that is chosen below is marked in it."""
+    with telling_errors():
+        text = st.container(border=True)
+        chosen = None
+        if found.metadata:
             st.dataframe(
-                [
-                    {"passage": row.ordinal + 1, "text": " ".join(found.text[row.start : row.end].split())}
-                    for row in collection.browser.passages(found.id)[:_MOST_PASSAGES]
-                ],
+                [{"field": name, "value": _shown(value)} for name, value in found.metadata.items()],
                 hide_index=True,
                 height="content",
             )
+        if beside:
+            chosen = _chosen_passage(collection, found, beside)
+        with text:
+            start, end = (0, 0) if chosen is None else (chosen.start, chosen.end)
+            show_text(f"{collection.name}|{found.id}", found.text, start, end)
+
+
+def _passages(collection: Collection, found: StoredDocument) -> list[PassageRow]:
+    return collection.browser.passages(found.id) if found.passages > 1 else []
+
+
+def _chosen_passage(
+    collection: Collection, found: StoredDocument, rows: list[PassageRow]
+) -> PassageRow | None:
+    with st.expander(f"Its {counted(found.passages, 'passage')}", icon=":material/segment:"):
+        st.caption(
+            "Each has one vector of its own; a search finds the passage, not the document. Tick one to see "
+            "it in the text."
+        )
+        if len(rows) > _MOST_PASSAGES:
+            st.caption(f"The first {_MOST_PASSAGES} are shown.")
+        event = st.dataframe(
+            [
+                {"passage": row.ordinal + 1, "text": " ".join(found.text[row.start : row.end].split())}
+                for row in rows[:_MOST_PASSAGES]
+            ],
+            hide_index=True,
+            height="content" if len(rows) <= 10 else 400,
+            key=f"doc-passages-{collection.name}-{found.id}-{found.updated_at}",
+            on_select="rerun",
+            selection_mode="single-row",
+        )
+    return next((rows[at] for at in event.selection.rows if at < len(rows)), None)
 
 
 def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:

@@ -9,6 +9,7 @@ from nearsay.app.ui.collections.generations_part import show_generations
 from nearsay.app.ui.collections.health_part import show_health
 from nearsay.app.ui.collections.overview_part import show_overview
 from nearsay.app.ui.collections.part import NEXT_PART, PART, Part
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.welcome import offer_first_collection
@@ -30,8 +31,8 @@ def show(visit: Visit) -> None:
         offer_first_collection(visit)
         return
     st.title("Collections", anchor=False)
-    if visit.may_write:
-        show_at_work(visit)
+    if visit.may_write and show_at_work(visit):
+        _look_for_new(visit, visit.library.names())
     if said := st.session_state.pop("collections-said", None):
         st.toast(as_markdown(said), icon=":material/check:")
     # Health tells of the machine: its programs, and where things lie on it.
@@ -49,3 +50,11 @@ def show(visit: Visit) -> None:
         label_visibility="collapsed",
     )
     _PARTS[part or Part.OVERVIEW](visit)
+
+
+@st.fragment(run_every=1.0)
+def _look_for_new(visit: Visit, names: list[str]) -> None:
+    """Draw the page again once what is at work has made a collection: its run may take hours from then on."""
+    with telling_errors():
+        if visit.library.names() != names:
+            st.rerun()

@@ -1,20 +1,29 @@
-"""A document's whole text, over the page."""
+"""A document's whole text, page by page, with a passage marked."""
+
+import secrets
 
 import streamlit as st
 
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
+from nearsay.app.ui.scrolling import bring_into_view
 from nearsay.app.ui.visit import Visit
 
-__all__ = ["document_html", "open_document"]
+__all__ = ["document_html", "open_document", "page_at", "page_count", "page_edges", "show_text"]
 
-_LONGEST = 200_000  # characters that are shown
+_PAGE = 10_000  # characters that are shown at once
+_SLACK = 600  # so many before a page's end a line or a word is looked for to end it
+_READING = (
+    "reading"  # in the session: the text that is read, the page of it, whether and when it was turned to
+)
+_PASSAGE, _TOP = ".ns-document .ns-passage", ".ns-document"
 
 
 def open_document(visit: Visit, id_: str, start: int, end: int) -> None:
-    """Show a document with one passage marked: characters `start` to `end` of its text."""
+    """Show a document over the page, opened at a passage: characters `start` to `end` of its text."""
     document = visit.collection.document(id_)
     title = as_markdown(document.title) or as_markdown(document.id) or "Document"
+    st.session_state.pop(_READING, None)  # at the passage, though it was open at another page before
 
     @st.dialog(title, width="large", icon=":material/description:")
     @telling_errors()
@@ -22,23 +31,93 @@ def open_document(visit: Visit, id_: str, start: int, end: int) -> None:
         st.caption(
             as_markdown(f"id {document.id}" + (f" · from {document.source}" if document.source else ""))
         )
-        st.html(document_html(document.text, start, end))
+        show_text(f"{visit.name}|{document.id}", document.text, start, end)
         if document.metadata:
             st.json(dict(document.metadata), expanded=2)
 
     show()
 
 
-def document_html(text: str, start: int, end: int, longest: int = _LONGEST) -> str:
-    """The text, escaped, the passage marked; of a longer text what is around the passage."""
-    first = max(0, min(start - longest // 2, len(text) - longest))
-    last = min(len(text), first + longest)
-    before, inside, after = (
-        as_html(part)
-        for part in (text[first:start], text[start : min(end, last)], text[max(end, start) : last])
-    )
+def show_text(name: str, text: str, start: int = 0, end: int = 0) -> None:
+    """One page of a text with what turns it; for a fragment or a dialog, which a press runs again.
+
+    name: tells the text apart from others; start, end: the passage that is marked, none if they are alike
+    """
+    what = (name, len(text), start, end)
+    if st.session_state.get(_READING, (None,))[0] != what:
+        _turn(what, page_at(text, start), turned=end > start)
+    _, page, turned, when = st.session_state[_READING]
+    count, (first, last) = page_count(text), page_edges(text, page)
+    st.html(document_html(text, start, end, first, last))
+    marked = max(start, first) < min(end, last)
+    if turned:
+        bring_into_view(_PASSAGE if marked else _TOP, when, centre=marked)
+    if count == 1:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="ns_turning"):
+        for label, icon, to in (
+            ("Previous", ":material/chevron_left:", page - 1),
+            ("Next", ":material/chevron_right:", page + 1),
+        ):
+            st.button(
+                label,
+                key=f"read-{label}",
+                icon=icon,
+                disabled=not 0 <= to < count,
+                on_click=_turn,
+                args=(what, to),
+            )
+        if end > start and not marked:
+            st.button(
+                "To the passage",
+                key="read-passage",
+                icon=":material/my_location:",
+                on_click=_turn,
+                args=(what, page_at(text, start)),
+            )
+        st.caption(f"Page {page + 1:,} of {count:,}")
+
+
+def page_count(text: str) -> int:
+    """The pages of a text; an empty one has one."""
+    return max(1, -(-len(text) // _PAGE))
+
+
+def page_edges(text: str, page: int) -> tuple[int, int]:
+    """The first character of a page, and the one behind its last; page: from 0."""
+    return _edge(text, page), _edge(text, page + 1)
+
+
+def page_at(text: str, place: int) -> int:
+    """The page that holds a character."""
+    last = page_count(text) - 1
+    page = min(max(place, 0) // _PAGE, last)
+    return page + 1 if page < last and _edge(text, page + 1) <= place else page
+
+
+def document_html(text: str, start: int, end: int, first: int, last: int) -> str:
+    """Characters `first` to `last` of the text, escaped, and of them the passage marked."""
+    begin = min(max(start, first), last)
+    stop = min(max(end, begin), last)
+    before, inside, after = (as_html(text[a:b]) for a, b in ((first, begin), (begin, stop), (stop, last)))
+    passage = f'<span class="ns-passage">{inside}</span>' if inside else ""
     lead, rest = ("… " if first else ""), (" …" if last < len(text) else "")
-    return (
-        f'<div class="ns-card ns-document"><div class="ns-text">{lead}{before}'
-        f'<span class="ns-passage">{inside}</span>{after}{rest}</div></div>'
-    )
+    shown = f"{lead}{before}{passage}{after}{rest}"
+    return f'<div class="ns-card ns-document"><div class="ns-text">{shown}</div></div>'
+
+
+def _edge(text: str, page: int) -> int:
+    """Where a page begins: behind the last line, or else word, that ends shortly before."""
+    at = page * _PAGE
+    if at <= 0 or at >= len(text):
+        return min(max(at, 0), len(text))
+    for sign in ("\n", " "):
+        found = text.rfind(sign, at - _SLACK, at)
+        if found >= 0:
+            return found + 1
+    return at
+
+
+def _turn(what: tuple[str, int, int, int], page: int, *, turned: bool = True) -> None:
+    """Go to a page; turned: it is brought into view, once."""
+    st.session_state[_READING] = (what, page, turned, secrets.token_hex(4))

@@ -7,11 +7,14 @@ import re
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nearsay.app.ui.search import full_document
 from nearsay.app.ui.search.card import card_html, cut_at, metadata_line
 from nearsay.app.ui.search.closeness import in_words, score_line
 from nearsay.app.ui.search.examples import example_queries
-from nearsay.app.ui.search.full_document import document_html
+from nearsay.app.ui.search.full_document import document_html, page_at, page_count, page_edges
 from nearsay.app.ui.search.shell_line import search_line, similar_line
 from nearsay.app.ui.search.table import csv_of, json_lines_of
 from nearsay.app.ui.search.values import day_of, label_of
@@ -142,16 +145,38 @@ def test_examples_read_like_queries() -> None:
 
 
 def test_a_document_shows_its_passage_and_no_markup() -> None:
-    made = document_html(f"before {_EVIL} inside after", 7 + len(_EVIL) + 1, 7 + len(_EVIL) + 7)
+    text, start = f"before {_EVIL} inside after", 7 + len(_EVIL) + 1
+    made = document_html(text, start, start + 6, 0, len(text))
     assert '<span class="ns-passage">inside</span> after' in made
     assert "<img" not in made
 
 
-def test_a_huge_document_is_shown_around_its_passage() -> None:
+def test_of_a_document_one_page_is_shown_with_what_it_holds_of_the_passage() -> None:
     text = "a" * 50 + "THIS" + "b" * 50
-    made = document_html(text, 50, 54, longest=20)
-    assert "… aaaaaaaaaa<" in made
-    assert ">THIS</span>bbbbbb …" in made
+    assert '>… aaaaaaaaaa<span class="ns-passage">TH</span> …<' in document_html(text, 50, 54, 40, 52)
+    assert '>… <span class="ns-passage">IS</span>bb …<' in document_html(text, 50, 54, 52, 56)
+    assert "ns-passage" not in document_html(text, 50, 54, 60, 70)
+    assert ">… bb<" in document_html(text, 0, 4, 102, 104)
+
+
+@given(st.text("ab \n", max_size=500), st.integers(1, 40), st.integers(0, 20))
+def test_the_pages_of_a_text_are_all_of_it_once_and_in_order(text: str, size: int, slack: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(full_document, "_PAGE", size)
+        patch.setattr(full_document, "_SLACK", min(slack, size - 1))
+        edges = [page_edges(text, page) for page in range(page_count(text))]
+        assert "".join(text[first:last] for first, last in edges) == text
+        for place in range(len(text)):
+            first, last = edges[page_at(text, place)]
+            assert first <= place < last
+
+
+def test_a_page_ends_with_a_line_or_a_word_where_one_ends_nearby() -> None:
+    words, lines = "word " * 5_000, ("word " * 19 + "end.\n") * 300
+    assert words[: page_edges(words, 0)[1]].endswith("word ")
+    assert lines[: page_edges(lines, 0)[1]].endswith("end.\n")
+    assert page_edges("x" * 25_000, 1) == (10_000, 20_000)
+    assert page_edges("", 0) == (0, 0)
 
 
 def test_the_command_line_says_the_same() -> None:
@@ -176,9 +201,3 @@ def test_values_are_written_for_a_label() -> None:
 def test_of_a_very_long_passage_a_beginning_is_sent(a_hit: MakeHit) -> None:
     html = card_html(a_hit(text="Some words. " * 100_000), SearchMode.DENSE)
     assert 15_000 < len(html) < 30_000
-
-
-def test_of_a_document_that_is_one_long_passage_a_part_is_sent() -> None:
-    made = document_html("word " * 1_000, 0, 5_000, longest=500)
-    assert 400 < len(made) < 800
-    assert made.count("…") == 1
