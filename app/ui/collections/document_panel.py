@@ -7,7 +7,7 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.deleting import ask_to_delete
-from nearsay.app.ui.collections.document_text import edited_document, metadata_text
+from nearsay.app.ui.collections.document_text import LONGEST_TEXT, edited_document, metadata_text
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -26,7 +26,6 @@ from nearsay.indexer.passage import headline
 __all__ = ["show_document", "show_new_document"]
 
 _WAITING: Final = 500  # passages that wait for their vectors: more are embedded by a run first
-_LONG: Final = 200_000  # characters: a longer text is not edited on a page
 _MOST_PASSAGES: Final = 500  # of a document that are shown
 _FORM: Final = "doc-form"  # in the session: the key of the form that was drawn last
 
@@ -123,7 +122,7 @@ def _chosen_passage(
 
 
 def _edit(visit: Visit, collection: Collection, found: StoredDocument) -> None:
-    if len(found.text) > _LONG:
+    if len(found.text) > LONGEST_TEXT:
         st.info("The text is too long to be edited here. Change its file, and add it again.")
         return
     key = f"doc-{collection.name}-{found.id}-{found.updated_at}"

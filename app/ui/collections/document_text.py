@@ -8,8 +8,9 @@ from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.browsing import DocumentRow
 
-__all__ = ["edited_document", "example_filter", "metadata_text", "shown_row"]
+__all__ = ["LONGEST_TEXT", "edited_document", "example_filter", "metadata_text", "shown_row"]
 
+LONGEST_TEXT = 200_000  # characters: a longer text is neither written nor edited on a page
 _PLAIN = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -24,6 +25,11 @@ def edited_document(
     """The document that a form describes; BadInputError, which says where, for metadata that is no object."""
     if not text.strip():
         raise BadInputError("the text is empty. Write what the document says")
+    if len(text) > LONGEST_TEXT:
+        raise BadInputError(
+            f"the text has {len(text):,} characters, and {LONGEST_TEXT:,} are the most that are written on a "
+            "page. Add it as a file"
+        )
     return Document(
         text=text,
         id=(id_ or "").strip() or None,

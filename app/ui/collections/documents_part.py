@@ -9,6 +9,7 @@ from nearsay.app.ui.collections.document_panel import show_document, show_new_do
 from nearsay.app.ui.collections.document_text import example_filter, shown_row
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.search.question_length import LONGEST_FILTER, are_short
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
@@ -35,6 +36,10 @@ def show_documents(visit: Visit) -> None:
         show_document(visit, collection, opened)
         return
     find, where = _asked(collection)
+    if not are_short(("What is looked for", find)) or not are_short(
+        ("The filter", where or ""), most=LONGEST_FILTER
+    ):
+        return
     if find:
         rows = _found(collection, find, where)
         st.caption(

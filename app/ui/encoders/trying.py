@@ -8,6 +8,7 @@ from nearsay.app.ui.encoders.similarity import cosines, explained
 from nearsay.app.ui.encoders.token_rows import token_rows, tokens_html, tokens_said
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.search.closeness import in_words
+from nearsay.app.ui.search.question_length import are_short
 from nearsay.app.ui.search.shading import Marks, shaded
 from nearsay.app.ui.training.bases import encoder_sources
 from nearsay.app.ui.visit import Visit
@@ -20,7 +21,7 @@ _SEVERAL = (
     "The bank raised its interest rates.\nBorrowing money has become dearer."
 )
 _MOST_TEXTS = 30
-_LONGEST = 20_000  # characters whose tokens are shown
+_LONGEST = 20_000  # characters of several sentences, and of a text whose tokens are shown
 _SHADED_HELP = (
     "The stronger a word is shaded, the more of the similarity is its share. Shares below 0 are not shaded."
 )
@@ -55,6 +56,8 @@ def _pair(visit: Visit, source: str) -> None:
     if not first.strip() or not second.strip():
         st.warning("Write two sentences.")
         return
+    if not are_short(("The first", first), ("The second", second)):
+        return
     model = encoder(visit, source)
     cosine = float(cosines(model, [first, second])[0, 1])
     st.metric("Cosine similarity", f"{cosine:.3f}", help="1: the same for the encoder; around 0: unrelated.")
@@ -75,6 +78,8 @@ def _several(visit: Visit, source: str) -> None:
         typed = st.text_area("Sentences, a line each", _SEVERAL, key="enc_lines", height=140)
         asked = st.form_submit_button("Compare all")
     if not _once("enc_several", asked):
+        return
+    if not are_short(("All of it", typed), most=_LONGEST):
         return
     texts = [line.strip() for line in typed.splitlines() if line.strip()]
     if not 2 <= len(texts) <= _MOST_TEXTS:
@@ -110,9 +115,11 @@ def _matrix(texts: list[str], found: np.ndarray[tuple[int, ...], np.dtype[np.flo
 
 def _tokens(visit: Visit, source: str) -> None:
     with st.form("enc_tokens", border=False):
-        text = st.text_area("Text", _FIRST, key="enc_text", height=100, max_chars=_LONGEST)
+        text = st.text_area("Text", _FIRST, key="enc_text", height=100)
         asked = st.form_submit_button("Cut into tokens")
     if not _once("enc_tokens", asked):
+        return
+    if not are_short(("The text", text), most=_LONGEST):
         return
     model = encoder(visit, source)
     pieces = model.pieces(text)

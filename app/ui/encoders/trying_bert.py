@@ -8,6 +8,7 @@ from nearsay.app.cli.printing import visible
 from nearsay.app.ui.encoders.models import filler, next_sentence
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.page_link import link_to
+from nearsay.app.ui.search.question_length import are_short
 from nearsay.app.ui.training.shelf import Shelf, made
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
@@ -75,7 +76,7 @@ def _fill(visit: Visit, source: str) -> None:
             "Text with [MASK]", _MASKED, key="enc_masked", help="Write [MASK] for each word to guess."
         )
         asked = st.form_submit_button("Fill in", type="primary")
-    if not asked:
+    if not asked or not are_short(("The text", text)):
         return
     try:
         candidates = filler(visit, source, _changed(source)).fill(text, 5)
@@ -109,7 +110,7 @@ def _next(visit: Visit, source: str) -> None:
         first = st.text_input("First sentence", _FIRST, key="enc_before")
         second = st.text_input("Second sentence", _SECOND, key="enc_after")
         asked = st.form_submit_button("Does it follow?", type="primary")
-    if not asked:
+    if not asked or not are_short(("The first", first), ("The second", second)):
         return
     try:
         probability = next_sentence(visit, source, _changed(source)).probability(first, second)

@@ -26,6 +26,7 @@ from nearsay.app.ui.map_component.packed_map import PackedMap
 from nearsay.app.ui.map_component.selection import Selection
 from nearsay.app.ui.map_component.show_map import show_map
 from nearsay.app.ui.runs.watching import runs_of
+from nearsay.app.ui.search.question_length import short_enough
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.passage import headline
@@ -56,7 +57,7 @@ def show_map_view(visit: Visit) -> None:
         icon=":material/search:",
     )
     highlight = None
-    if asked.strip():
+    if asked.strip() and short_enough(asked):
         hits = visit.collection.search(asked, k=_HITS)
         highlight = drawn_places(shown.drawn, hits)
         st.caption(f"The {len(highlight):,} nearest of the passages that are drawn stand out.")

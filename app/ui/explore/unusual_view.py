@@ -16,6 +16,7 @@ from nearsay.app.ui.explore.looking import Look, found_by
 from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.explore.removing import ask_to_remove
 from nearsay.app.ui.explore.rows_file import csv_bytes
+from nearsay.app.ui.search.question_length import short_enough
 from nearsay.app.ui.visit import Visit
 
 __all__ = ["diverse_words", "passages_from_output", "show_unusual_view", "unusual_words"]
@@ -63,6 +64,7 @@ def _diverse(visit: Visit, count: int) -> None:
     query = st.text_input(
         "About", key="un_about", bind="query-params", placeholder="everything, or a question"
     ).strip()
+    query = short_enough(query)
     balance = st.slider(
         "Balance",
         0.0,

@@ -9,7 +9,7 @@ from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.choices import Choice, Choices, filter_text, read_choices, written
 from nearsay.app.ui.search.ids import read_ids, written_ids
-from nearsay.app.ui.search.question_length import short_enough
+from nearsay.app.ui.search.question_length import LONGEST_FILTER, short_enough
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.hybrid.mode import SearchMode
@@ -192,6 +192,10 @@ def tell_unfiltered() -> None:
 
 
 def _fault_in(line: str) -> NearsayError | None:
+    if len(line) > LONGEST_FILTER:
+        return BadInputError(
+            f"the filter has {len(line):,} characters, and {LONGEST_FILTER:,} are the most. Shorten it"
+        )
     try:
         if line.strip():
             parse(line.strip())

@@ -174,6 +174,7 @@ def _piece(name: str, label: str, choices: Choices) -> None:
     st.text_input(
         f"{label} contains",
         key=key,
+        max_chars=200,
         help="A piece of the text, as it is written there: case counts.",
         on_change=_piece_changed,
         args=(name,),

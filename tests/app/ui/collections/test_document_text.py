@@ -32,6 +32,12 @@ def test_metadata_that_cannot_be_kept_is_refused(metadata: str, said: str) -> No
         edited_document(id_="d1", title="", text="hello", metadata=metadata)
 
 
+def test_a_text_that_is_too_long_for_a_page_is_refused() -> None:
+    assert edited_document(id_="d1", title="", text="a" * 200_000, metadata="").text
+    with pytest.raises(BadInputError, match=r"200,001 characters, and 200,000"):
+        edited_document(id_="d1", title="", text="a" * 200_001, metadata="")
+
+
 def test_an_empty_text_is_refused() -> None:
     with pytest.raises(BadInputError, match="text is empty"):
         edited_document(id_="d1", title="a", text=" \n", metadata="")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.app.runs import Runs
+from nearsay.app.ui.encoders import trying, trying_bert
 from nearsay.indexer import Library
 
 
@@ -78,6 +79,35 @@ def test_one_sentence_is_too_few(page):
     app.text_area(key="enc_lines").input("alone")
     _press(app, "Compare all")
     assert "Write 2 to" in app.warning[0].value
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "button", "most"),
+    [
+        ("Try an encoder", "enc_first", "Compare", 5_000),
+        ("Try an encoder", "enc_second", "Compare", 5_000),
+        ("Try an encoder", "enc_lines", "Compare all", 20_000),
+        ("Try an encoder", "enc_text", "Cut into tokens", 20_000),
+        ("Try a BERT", "enc_masked", "Fill in", 5_000),
+        ("Try a BERT", "enc_before", "Does it follow?", 5_000),
+        ("Try a BERT", "enc_after", "Does it follow?", 5_000),
+    ],
+)
+def test_no_encoder_reads_a_text_that_is_too_long(page, made_bert, monkeypatch, part, field, button, most):
+    def load(*_):
+        raise AssertionError("it was loaded")
+
+    for module in (trying, trying_bert):
+        for name in {"encoder", "filler", "next_sentence"} & set(vars(module)):
+            monkeypatch.setattr(module, name, load)
+    app = page("encoders", part=part)
+    (typed,) = [each for each in (*app.text_input, *app.text_area) if each.key == field]
+    typed.input("a [MASK]\n" * (most // 9) + "a" * 20)
+    _press(app, button)
+    (error,) = app.error
+    said = error.value.replace("\\", "")
+    assert f"{most:,} are the most" in said
+    assert f"{len(typed.value):,} characters" in said
 
 
 def test_a_bert_fills_in_words_and_says_what_follows(page, made_bert):

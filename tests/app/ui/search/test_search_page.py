@@ -187,6 +187,15 @@ def test_a_question_that_is_too_long_is_told_and_stays_to_be_shortened(page: Pag
     assert len(_cards(app)) == 10
 
 
+def test_a_filter_that_is_too_long_is_told_before_it_is_read(page: Page) -> None:
+    app = page("search", **_ASK, where="year = 1 or " * 2_000)
+    assert "24,000 characters, and 20,000 are the most" in app.error[0].value.replace("\\", "")
+    app = page("collections", see="Documents", docs_where="year = 1 or " * 2_000)
+    assert "23,999 characters, and 20,000 are the most" in app.error[0].value.replace("\\", "")
+    app = page("collections", see="Documents", docs_find="frost " * 1_000)
+    assert "5,999 characters, and 5,000 are the most" in app.error[0].value.replace("\\", "")
+
+
 def test_nothing_found_says_why_and_what_to_try(page: Page) -> None:
     app = page("search", q="zzzzqqq", mode="lexical", why="false")
     assert "Choose the mode dense (--mode dense)" in app.info[0].value.replace("\\", "")
