@@ -228,14 +228,8 @@ def _agree(catalogue: Database, identity: Path, kept: dict[str, Any], wanted: st
 
 def _loader(device: str | None, precision: str) -> EncoderLoader:
     def load(source: str) -> TextEncoder:
-        from nearsay.training.sentence.encoder import Encoder
-        from nearsay.training.sentence.precision import Precision
+        from nearsay.training.sentence.light_encoder import open_encoder
 
-        try:
-            chosen = Precision(precision)
-        except ValueError:
-            there = ", ".join(Precision)
-            raise BadInputError(f"'{precision}' is not a precision. Take one of: {there}") from None
-        return Encoder.load(source, device=device, precision=chosen)
+        return open_encoder(source, device=device, precision=precision)
 
     return load

@@ -1,15 +1,13 @@
 """The pass through an encoder that keeps each token's part of a text's vector."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
 from tokenizers import Encoding
 
 from nearsay.training.sentence.contributions import TextContributions
-from nearsay.training.sentence.forward import ForwardPass
-from nearsay.training.sentence.pooling_shares import pooling_shares
+from nearsay.training.sentence.pooling_shares import PoolingShares
 from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = ["ContributingPass"]
@@ -18,11 +16,25 @@ __all__ = ["ContributingPass"]
 class ContributingPass:
     """Encodes a handful of texts token by token, for explanations."""
 
-    def __init__(self, model: SentenceTransformer, tokens: TextTokenizer, forward: ForwardPass) -> None:
-        """`tokens` and `forward`: those of the same encoder, so that its own numbers are explained."""
+    def __init__(
+        self,
+        pooling: PoolingShares | None,
+        tokens: TextTokenizer,
+        token_vectors: Callable[[Sequence[list[int]]], list[NDArray[np.float32]]],
+    ) -> None:
+        """Take the parts of one encoder, so that its own numbers are explained.
+
+        pooling:       its last steps in parts; None where its vectors are no sum over tokens
+        token_vectors: gives each text's tokens as the pooling gets them, (tokens, width), from their numbers
+        """
         self._tokens = tokens
-        self._forward = forward
-        self._pooling = pooling_shares(model)
+        self._token_vectors = token_vectors
+        self._pooling = pooling
+
+    @property
+    def explains(self) -> bool:
+        """Whether the encoder's vectors are a sum over tokens."""
+        return self._pooling is not None
 
     def run(
         self, texts: Sequence[str], *, prompt: str = "", prompt_length: int = 0
@@ -36,7 +48,7 @@ class ContributingPass:
         if self._pooling is None:
             return None
         encodings = self._tokens.encodings(texts, prompt)
-        vectors = self._forward.token_vectors([encoding.ids for encoding in encodings])
+        vectors = self._token_vectors([encoding.ids for encoding in encodings])
         contributions: list[TextContributions] = []
         for encoding, own in zip(encodings, vectors, strict=True):
             shares = self._pooling.shares(own.astype(np.float64), prompt_length=prompt_length)

@@ -20,6 +20,7 @@ from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.loading import gives_unit_vectors, is_static, length_limit, load_model
+from nearsay.training.sentence.pooling_shares import pooling_shares
 from nearsay.training.sentence.precision import Precision, resolve_precision
 from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.prompts import prompts_of
@@ -72,7 +73,9 @@ class Encoder:
         }
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
         self._forward = ForwardPass(model, device=device, precision=precision)
-        self._contributing = ContributingPass(model, self._tokens, self._forward)
+        self._contributing = ContributingPass(
+            pooling_shares(model), self._tokens, self._forward.token_vectors
+        )
         on_gpu = device.partition(":")[0] == "cuda"
         self._ahead = _GPU_WINDOWS_AHEAD if on_gpu else 1
         self._begun_ahead = _GPU_WINDOWS_BEGUN if on_gpu else 0

@@ -10,16 +10,18 @@ gives, has no such parts.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize
-from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm, Pooling, StaticEmbedding
 
-__all__ = ["PoolingShares", "Shares", "pooling_shares"]
+if TYPE_CHECKING:  # a question is explained without torch
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+__all__ = ["PoolingShares", "Shares", "pooling_shares", "shares_of_pooling"]
 
 _POOLED = "sentence_embedding"
 _LEAST = 1e-12  # what sentence-transformers divides a vector by at least
@@ -77,8 +79,25 @@ class PoolingShares:
         return Shares(shares.tokens[:, : self._dimension], shares.constant[: self._dimension])
 
 
-def pooling_shares(model: SentenceTransformer) -> PoolingShares | None:
+def shares_of_pooling(
+    modes: "tuple[str, ...]", *, include_prompt: bool, normalised: bool
+) -> PoolingShares | None:
+    """Give the parts of a pooling with nothing but a normalisation after it; None where it is no sum.
+
+    modes: sentence-transformers' names, whose vectors stand side by side
+    """
+    if not set(modes) <= _POOLS.keys():
+        return None
+    steps: tuple[_Step, ...] = (_normalised,) if normalised else ()
+    return PoolingShares(
+        "max" not in modes, include_prompt, tuple(_POOLS[mode] for mode in modes), steps, None
+    )
+
+
+def pooling_shares(model: "SentenceTransformer") -> PoolingShares | None:
     """Give the model's last steps in parts, or None when its vectors are no sum over tokens."""
+    from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+
     modules = list(model)
     if isinstance(modules[0], StaticEmbedding):
         pools: list[_Pool] = [_mean]
@@ -144,8 +163,12 @@ _POOLS: dict[str, _Pool] = {
 # After the pooling
 
 
-def _step(module: torch.nn.Module) -> tuple[bool, _Step] | None:
+def _step(module: "torch.nn.Module") -> tuple[bool, _Step] | None:
     """Whether a module is linear (but for a common factor), and what it does; None for an unknown one."""
+    import torch
+    from sentence_transformers.base.modules import Dense, Normalize
+    from sentence_transformers.sentence_transformer.modules import Dropout, LayerNorm
+
     ends = (getattr(module, "module_input_name", _POOLED), getattr(module, "module_output_name", _POOLED))
     if ends != (_POOLED, _POOLED):
         return None
@@ -165,7 +188,7 @@ def _normalised(shares: Shares) -> Shares:
     return shares.scaled(1 / max(float(np.linalg.norm(shares.total)), _LEAST))
 
 
-def _layer_normalised(shares: Shares, norm: torch.nn.LayerNorm) -> Shares:
+def _layer_normalised(shares: Shares, norm: "torch.nn.LayerNorm") -> Shares:
     factor = 1 / np.sqrt(shares.total.var() + norm.eps)
     centred = Shares(
         shares.tokens - shares.tokens.mean(axis=1, keepdims=True), shares.constant - shares.constant.mean()
@@ -174,7 +197,7 @@ def _layer_normalised(shares: Shares, norm: torch.nn.LayerNorm) -> Shares:
     return Shares(weighted.tokens, weighted.constant + _array(norm.bias))
 
 
-def _through_dense(shares: Shares, dense: Dense) -> Shares:
+def _through_dense(shares: Shares, dense: "Dense") -> Shares:
     bias = _array(dense.linear.bias) if dense.linear.bias is not None else 0.0
     outcome = _through_linear(shares, dense.linear)
     outcome = _activated(Shares(outcome.tokens, outcome.constant + bias), dense.activation_function)
@@ -184,13 +207,15 @@ def _through_dense(shares: Shares, dense: Dense) -> Shares:
     return Shares(outcome.tokens + beside.tokens, outcome.constant + beside.constant)
 
 
-def _through_linear(shares: Shares, linear: torch.nn.Linear) -> Shares:
+def _through_linear(shares: Shares, linear: "torch.nn.Linear") -> Shares:
     turned = _array(linear.weight).T
     return Shares(shares.tokens @ turned, shares.constant @ turned)
 
 
-def _activated(shares: Shares, activation: Callable[[torch.Tensor], torch.Tensor]) -> Shares:
+def _activated(shares: Shares, activation: "Callable[[torch.Tensor], torch.Tensor]") -> Shares:
     """Scale all parts by what the activation did to their sum; what it makes of zero is no token's."""
+    import torch
+
     total = shares.total
     outcome = _array(activation(torch.from_numpy(total).float()))
     of_nothing = _array(activation(torch.zeros(len(total))))
@@ -199,6 +224,6 @@ def _activated(shares: Shares, activation: Callable[[torch.Tensor], torch.Tensor
     return Shares(scaled.tokens, scaled.constant + np.where(told, of_nothing, outcome))
 
 
-def _array(tensor: torch.Tensor) -> Array:
+def _array(tensor: "torch.Tensor") -> Array:
     array: Array = tensor.detach().double().cpu().numpy()
     return array

@@ -89,6 +89,12 @@ class TextTokenizer:
             truncated=int(cut[positions].sum()),
         )
 
+    def count(self, texts: Sequence[str], prompt: str = "") -> int:
+        """Count the tokens that the model gets for the texts; raises BadInputError for broken Unicode."""
+        return sum(
+            len(encoding.ids) for encoding in _encoded(self._cutting, [prompt + text for text in texts])
+        )
+
     def encodings(self, texts: Sequence[str], prompt: str = "") -> list[Encoding]:
         """Tokenize texts as `window` does, with the characters that each token covers, which takes longer."""
         return _encoded(self._cutting, [prompt + text for text in _checked(texts)], offsets=True)

@@ -1,0 +1,333 @@
+"""The light runtime against the one by torch, which is transformers' own or equal to it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize
+from transformers import (
+    BertConfig,
+    BertModel,
+    CamembertConfig,
+    CamembertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
+    MPNetConfig,
+    MPNetModel,
+    PreTrainedModel,
+    RobertaConfig,
+    RobertaModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.encoder import Encoder, Precision
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder
+from nearsay.training.sentence.light_model import LightModel, UnsupportedEncoderError, gelu
+from nearsay.training.sentence.text_encoder import TextKind
+
+TEXTS = [
+    "the cat sat",
+    "the dog sat . the cat sat . the mat",
+    "a",
+    "query: zebra é 日本",
+    "the " * 40,
+    "the cat sat",
+]
+SIZES = {
+    "vocab_size": 67,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 66,
+    "initializer_range": 0.4,
+}
+DISTILBERT = {
+    "vocab_size": 67,
+    "dim": 32,
+    "n_layers": 2,
+    "n_heads": 4,
+    "hidden_dim": 48,
+    "max_position_embeddings": 66,
+    "initializer_range": 0.4,
+}
+
+
+def architecture(name: str) -> PreTrainedModel:
+    torch.manual_seed(3)
+    made: dict[str, Callable[[], PreTrainedModel]] = {
+        "bert": lambda: BertModel(BertConfig(**SIZES)),
+        "bert-relu": lambda: BertModel(BertConfig(**SIZES, hidden_act="relu", layer_norm_eps=1e-3)),
+        "bert-gelu-new": lambda: BertModel(BertConfig(**SIZES, hidden_act="gelu_new")),
+        "camembert": lambda: CamembertModel(CamembertConfig(**SIZES)),
+        "distilbert": lambda: DistilBertModel(DistilBertConfig(**DISTILBERT)),
+        "electra": lambda: ElectraModel(ElectraConfig(**SIZES, embedding_size=16)),
+        "electra-as-wide": lambda: ElectraModel(ElectraConfig(**SIZES, embedding_size=32)),
+        "mpnet": lambda: MPNetModel(MPNetConfig(**SIZES)),
+        "roberta": lambda: RobertaModel(RobertaConfig(**SIZES)),
+        "xlm-roberta": lambda: XLMRobertaModel(XLMRobertaConfig(**SIZES)),
+    }
+    model = made[name]()
+    for parameter_name, parameter in model.named_parameters():
+        if parameter_name.endswith("bias") or "norm" in parameter_name.lower():
+            torch.nn.init.normal_(parameter, mean=0.5, std=0.5)  # transformers would leave zeros and ones
+    return model
+
+
+@pytest.fixture
+def folder_of(make_folder: Callable[..., Path]) -> Callable[..., Path]:
+    """A tiny encoder's folder with another architecture's weights and configuration in it."""
+
+    def make(name: str, **options: object) -> Path:
+        folder = make_folder(name, **options)
+        architecture(name).save_pretrained(folder)
+        return folder
+
+    return make
+
+
+def both(folder: Path) -> tuple[LightEncoder, Encoder]:
+    light = open_encoder(folder, device="cpu", precision="float32")
+    assert isinstance(light, LightEncoder)
+    return light, Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+
+
+def assert_same(light: LightEncoder, full: Encoder) -> None:
+    assert (light.fingerprint, light.weights_sha256) == (full.fingerprint, full.weights_sha256)
+    assert (light.name, light.source, light.lineage) == (full.name, full.source, full.lineage)
+    assert (light.dimension, light.max_tokens, light.normalised) == (
+        full.dimension,
+        full.max_tokens,
+        full.normalised,
+    )
+    assert [offsets.tolist() for offsets in light.token_offsets(TEXTS)] == [
+        offsets.tolist() for offsets in full.token_offsets(TEXTS)
+    ]
+    assert light.pieces(TEXTS[3], kind=TextKind.QUERY) == full.pieces(TEXTS[3], kind=TextKind.QUERY)
+    mine, theirs = (
+        light.encode_window(TEXTS, kind=TextKind.QUERY),
+        full.encode_window(TEXTS, kind=TextKind.QUERY),
+    )
+    assert mine.truncated == theirs.truncated
+    assert mine.vectors.dtype == np.float32
+    assert np.abs(mine.vectors - theirs.vectors).max() < 1e-5
+    assert light._loaded is None  # it was this runtime that answered
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert",
+        "bert-relu",
+        "bert-gelu-new",
+        "camembert",
+        "distilbert",
+        "electra",
+        "electra-as-wide",
+        "mpnet",
+        "roberta",
+        "xlm-roberta",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_architecture_gives_the_vectors_of_the_runtime_by_torch(name: str, folder_of) -> None:
+    assert_same(*both(folder_of(name, max_seq_length=60)))
+
+
+def test_mpnet_buckets_far_distances_as_transformers_does(folder_of, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    model = MPNetModel(MPNetConfig(**{**SIZES, "max_position_embeddings": 400})).eval()
+    folder = folder_of("mpnet")
+    model.save_pretrained(folder)
+    ids = np.random.default_rng(0).integers(5, 60, 390).tolist()
+    with torch.no_grad():
+        expected = model(torch.tensor([ids])).last_hidden_state[0].numpy()
+    (states,) = LightModel(EncoderFolder(folder)).token_states([ids])
+    assert np.abs(states - expected).max() < 1e-4  # of values of several units
+
+
+@pytest.mark.parametrize("pooling", ["cls", "max", "mean", "mean_sqrt_len_tokens", ["cls", "mean"]])
+def test_every_pooling_gives_the_vectors_of_the_runtime_by_torch(pooling, make_folder) -> None:
+    assert_same(*both(make_folder(pooling=pooling)))
+
+
+def test_prompts_that_are_pooled_and_that_are_not(make_folder) -> None:
+    prompts = {"query": "query: ", "document": "passage: "}
+    assert_same(*both(make_folder("with", prompts=prompts)))
+    assert_same(*both(make_folder("without", prompts=prompts, include_prompt=False)))
+
+
+def test_the_older_form_of_a_pooling_is_understood(make_folder) -> None:
+    folder = make_folder()
+    settings = {
+        "word_embedding_dimension": 32,
+        "pooling_mode_cls_token": True,
+        "pooling_mode_mean_tokens": False,
+    }
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    assert_same(*both(folder))
+
+
+@pytest.mark.parametrize("activation", [torch.nn.Tanh(), torch.nn.Identity()])
+def test_a_linear_layer_after_the_pooling_is_run(
+    activation: torch.nn.Module, make_folder, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    model = SentenceTransformer(str(make_folder()), device="cpu")
+    wider = [*list(model)[:2], Dense(32, 12, activation_function=activation), Normalize()]
+    SentenceTransformer(modules=wider, device="cpu").save(str(tmp_path / "dense"))
+    assert_same(*both(tmp_path / "dense"))
+
+
+def test_a_folder_as_sentence_transformers_saves_it_today_is_run(make_folder, tmp_path: Path) -> None:
+    SentenceTransformer(str(make_folder()), device="cpu").save(str(tmp_path / "saved"))
+    assert_same(*both(tmp_path / "saved"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_weights_are_read(dtype: torch.dtype, make_folder) -> None:
+    folder = make_folder()
+    weights = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert_same(*both(folder))
+
+
+def test_vectors_that_are_cut_short_are_cut_here_too(make_folder) -> None:
+    folder = make_folder()
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"truncate_dim": 8}))
+    light, full = both(folder)
+    assert_same(light, full)
+    assert not light.normalised
+
+
+@pytest.mark.slow
+def test_the_bundled_encoder_gives_the_vectors_of_the_runtime_by_torch(bundled: Encoder) -> None:
+    light = open_encoder(BUNDLED_NAME, device="cpu")
+    assert isinstance(light, LightEncoder)
+    assert_same(light, bundled)
+
+
+def test_tokens_add_up_to_the_vector_and_agree_with_the_runtime_by_torch(make_folder) -> None:
+    light, full = both(make_folder())
+    mine, theirs = light.contributions(TEXTS), full.contributions(TEXTS)
+    assert mine is not None
+    assert theirs is not None
+    for own, other, vector in zip(mine, theirs, light.encode(TEXTS, kind=TextKind.QUERY), strict=True):
+        assert np.abs(own.vectors - other.vectors).max() < 1e-5
+        assert np.array_equal(own.spans, other.spans)
+        assert (own.exact, own.whole) == (other.exact, other.whole)
+        assert np.abs(own.total - vector).max() < 1e-5
+    assert light.contributions(["the " * 15] * 400) is not None
+    assert light._loaded is not None  # so many went by torch
+
+
+def test_passages_and_many_questions_go_by_torch(make_folder) -> None:
+    light, full = both(make_folder())
+    letters = "abcdefghijklmnopqrst"
+    many = [f"the cat sat the mat the cat {first} {second}" for first in letters for second in letters]
+    equal = light.encode(many[:300] * 10, kind=TextKind.QUERY)  # each different one once
+    assert equal.shape == (3000, 32)
+    assert light._loaded is None
+    more = light.encode(many, kind=TextKind.QUERY)
+    assert light._loaded is not None
+    assert np.abs(more[:300] - equal[:300]).max() < 1e-5
+    assert np.array_equal(light.encode(many[:300], kind=TextKind.QUERY), equal[:300])  # though torch is there
+    (window,) = light.stream([TEXTS])
+    assert np.abs(window.vectors - full.encode(TEXTS)).max() < 1e-5
+
+
+def test_a_question_has_one_vector_whatever_is_asked_beside_it(make_folder) -> None:
+    light, _ = both(make_folder())
+    together = light.encode(TEXTS[:3], kind=TextKind.QUERY)
+    for text, vector in zip(TEXTS[:3], together, strict=True):
+        assert np.abs(light.encode([text], kind=TextKind.QUERY)[0] - vector).max() < 1e-6
+
+
+def test_a_folder_that_changed_since_is_not_mixed_with_what_is_open(make_folder) -> None:
+    light, _ = both(make_folder(seed=0))
+    make_folder(seed=1)
+    with pytest.raises(NearsayError, match=light.fingerprint[:12]):
+        light.encode(["the cat"])
+
+
+def test_half_characters_are_refused_as_by_torch(make_folder) -> None:
+    light, _ = both(make_folder())
+    with pytest.raises(BadInputError):
+        light.encode(["the \ud800"], kind=TextKind.QUERY)
+
+
+def test_gelu_is_the_exact_one_within_a_millionth() -> None:
+    values = np.linspace(-8, 8, 100_001, dtype=np.float32)
+    expected = torch.nn.functional.gelu(torch.from_numpy(values).double()).numpy()
+    assert np.abs(gelu(values.copy()) - expected).max() < 1e-6
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "its activation": lambda folder: changed(folder / "config.json", hidden_act="silu"),
+    "positions": lambda folder: changed(folder / "config.json", position_embedding_type="relative_key"),
+    "decoder": lambda folder: changed(folder / "config.json", is_decoder=True),
+    "architecture": lambda folder: changed(folder / "config.json", model_type="roformer"),
+    "lower case": lambda folder: changed(folder / "sentence_bert_config.json", do_lower_case=True),
+    "pooling": lambda folder: changed(folder / "1_Pooling" / "config.json", pooling_mode="lasttoken"),
+    "do_lower_case": lambda folder: changed(folder / "tokenizer_config.json", do_lower_case=False),
+    "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
+    "limit": lambda folder: changed(folder / "sentence_bert_config.json", max_seq_length=65),
+}
+
+
+def changed(file: Path, **settings: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+@pytest.mark.parametrize("reason", CHANGES)
+def test_what_would_be_computed_otherwise_is_left_to_torch(reason: str, make_folder) -> None:
+    folder = make_folder()
+    CHANGES[reason](folder)
+    from nearsay.training.sentence.source import find_encoder
+
+    with pytest.raises(UnsupportedEncoderError, match=reason):
+        LightEncoder(find_encoder(folder))
+
+
+def test_weights_that_lack_a_part_are_left_to_torch_which_names_it(make_folder) -> None:
+    folder = make_folder()
+    weights = load_file(folder / "model.safetensors")
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(NearsayError, match="output"):
+        open_encoder(folder, device="cpu")
+
+
+def test_a_named_half_precision_is_honoured_by_torch(make_folder) -> None:
+    folder = make_folder()
+    assert isinstance(open_encoder(folder, device="cpu", precision="float32"), LightEncoder)
+    with pytest.raises(BadInputError, match="float7"):
+        open_encoder(folder, precision="float7")
+
+
+@pytest.mark.slow
+def test_a_question_imports_neither_torch_nor_transformers() -> None:
+    script = (
+        "import sys\n"
+        "from nearsay.training.sentence.light_encoder import open_encoder\n"
+        "from nearsay.training.sentence.text_encoder import TextKind\n"
+        "vectors = open_encoder().encode(['hungry animals'], kind=TextKind.QUERY)\n"
+        "assert vectors.shape == (1, 384)\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'huggingface_hub'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

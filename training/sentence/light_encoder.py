@@ -1,0 +1,238 @@
+"""The encoder that a search opens: questions at once in numpy, corpora through torch when there are some."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from nearsay.data.errors import NearsayError
+from nearsay.training.cut_note import cut_note
+from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.contributing import ContributingPass
+from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.light_model import LightModel, UnsupportedEncoderError
+from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.pooling_shares import shares_of_pooling
+from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
+from nearsay.training.sentence.vectors import checked_vectors
+from nearsay.training.sentence.weights import combined_sha256, weight_hashes
+
+if TYPE_CHECKING:
+    from nearsay.training.sentence.encoder import Encoder
+
+__all__ = ["LightEncoder", "open_encoder"]
+
+logger = logging.getLogger("nearsay")
+
+_MOST_TOKENS = 4096  # of questions together, or of a page of hits; for more, torch is worth its import
+
+
+def open_encoder(
+    name_or_folder: str | Path = BUNDLED_NAME, *, device: str | None = None, precision: str = "auto"
+) -> TextEncoder:
+    """Open an encoder for searching: without torch where its kind and the caller's wishes allow.
+
+    device:    as for `Encoder.load`; anything but the CPU, when it is named, wants torch from the start
+    precision: as for `Encoder.load`; a named half precision wants torch from the start
+    Raises what `Encoder.load` raises.
+    """
+    from nearsay.data.errors import BadInputError
+
+    formats = ("auto", "float32", "bfloat16", "float16")
+    if precision not in formats:
+        raise BadInputError(f"'{precision}' is not a precision. Take one of: {', '.join(formats)}")
+    if device in {None, "auto", "cpu"} and precision in {"auto", "float32"}:
+        try:
+            return LightEncoder(find_encoder(name_or_folder), device=device, precision=precision)
+        except UnsupportedEncoderError as reason:
+            logger.debug("%s is run by torch: %s", name_or_folder, reason)
+    return _load(name_or_folder, device, precision)
+
+
+class LightEncoder:
+    """Encodes questions in float32 with numpy alone, and loads `Encoder` for whatever is more.
+
+    Questions of up to 4,096 tokens run here on the calling thread, in float32, whatever is loaded already: so
+    that a question has one vector; more of them, and passages, run by torch in its precision. Explanations run
+    here until torch is there. Safe to share between threads.
+    """
+
+    def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
+        """Use `open_encoder`; raises UnsupportedEncoderError where the encoder needs torch."""
+        folder = source.folder
+        refuse_unsafe(folder)
+        weights = weight_hashes(folder)
+        if source.bundled:
+            check_bundled_weights(combined_sha256(weights))
+        tokenizer, limit = _tokenizer(folder)
+        self._model = LightModel(folder)
+        if limit > self._model.most_tokens:
+            raise UnsupportedEncoderError(
+                f"its length limit is {limit} and it has {self._model.most_tokens} positions"
+            )
+        self.name = source.name
+        self.source = source.source
+        self.lineage = lineage_of(source)
+        self.fingerprint = encoder_fingerprint(folder, weights)
+        self.weights_sha256 = combined_sha256(weights)
+        self.normalised = self._model.normalised
+        self._tokens = TextTokenizer(tokenizer, limit)
+        self._prompts = prompts_of(folder)
+        self._prompt_lengths = {
+            kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
+        }
+        self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
+        pooling = (
+            shares_of_pooling(
+                self._model.modes,
+                include_prompt=self._model.include_prompt,
+                normalised=self._model.normalised,
+            )
+            if self._model.only_normalises and self._model.normalised
+            else None
+        )
+        self._contributing = ContributingPass(pooling, self._tokens, self._model.token_states)
+        self.dimension = self._model.vectors(self._tokens.window(["a"]).token_ids).shape[1]
+        self._device = device
+        self._precision = precision
+        self._loading = threading.Lock()
+        self._loaded: Encoder | None = None
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
+        window = self._question(texts, kind)
+        if window is None:
+            return self.full().encode(texts, kind=kind)
+        encoded = self._encoded(window, kind)
+        if encoded.truncated:
+            limit = f"the {self.max_tokens} tokens that {self.name} takes"
+            logger.warning("%s", cut_note(encoded.truncated, len(texts), limit))
+        return encoded.vectors
+
+    def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
+        """Give the vectors of one window, and how many of its texts were cut."""
+        window = self._question(texts, kind)
+        return self.full().encode_window(texts, kind=kind) if window is None else self._encoded(window, kind)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """Give one `EncodedWindow` for each window, in order."""
+        if kind is TextKind.QUERY:
+            yield from (self.encode_window(window, kind=kind) for window in windows)
+        else:
+            yield from self.full().stream(windows, kind=kind)
+
+    def contributions(
+        self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
+    ) -> list[TextContributions] | None:
+        """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
+        few = self._loaded is None and self._tokens.count(texts, self._prompts[kind]) <= _MOST_TOKENS
+        if few and self._contributing.explains:
+            return self._contributing.run(
+                texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
+            )
+        return self.full().contributions(texts, kind=kind)
+
+    def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
+        """Give all of a text's tokens with their numbers, those that the length limit cuts off too."""
+        return self._tokens.pieces(text, self._prompts[kind])
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
+        return self._tokens.offsets(texts)
+
+    def full(self) -> "Encoder":
+        """The same encoder run by torch, loaded once; raises NearsayError when its folder changed since."""
+        with self._loading:
+            if self._loaded is None:
+                loaded = _load(self.source, self._device, self._precision)
+                if loaded.fingerprint != self.fingerprint:
+                    raise NearsayError(
+                        f"the encoder in {self.source} changed after it was opened: its fingerprint was "
+                        f"{self.fingerprint[:12]} and is {loaded.fingerprint[:12]}. Open the library again"
+                    )
+                self._loaded = loaded
+            return self._loaded
+
+    def _question(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow | None:
+        """The tokenized texts when they are questions and few enough to be encoded here."""
+        if kind is not TextKind.QUERY or not 0 < len(texts) <= _MOST_TOKENS:
+            return None
+        window = self._tokens.window(texts, self._prompts[kind])
+        tokens = sum(len(ids) for ids in window.token_ids)
+        least = 0 if self._model.include_prompt else self._prompt_lengths[kind]
+        if tokens > _MOST_TOKENS or any(len(ids) <= least for ids in window.token_ids):
+            return None
+        return window
+
+    def _encoded(self, window: TokenizedWindow, kind: TextKind) -> EncodedWindow:
+        vectors = self._model.vectors(window.token_ids, prompt_length=self._prompt_lengths[kind])
+        return EncodedWindow(
+            checked_vectors(vectors, window.texts, self.name)[window.positions], window.truncated
+        )
+
+
+def _load(name_or_folder: str | Path, device: str | None, precision: str) -> "Encoder":
+    from nearsay.training.sentence.encoder import Encoder
+    from nearsay.training.sentence.precision import Precision
+
+    return Encoder.load(name_or_folder, device=device, precision=Precision(precision))
+
+
+def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
+    """The folder's tokenizer and its length limit, where they are what transformers would make of them."""
+    home = folder.transformer_folder()
+    file = home / "tokenizer.json"
+    if not file.is_file():
+        raise UnsupportedEncoderError("it has no tokenizer.json")
+    lengths = folder.length_settings()
+    if lengths.get("do_lower_case"):
+        raise UnsupportedEncoderError("its texts are put in lower case before its tokenizer gets them")
+    settings = folder.read_settings(home / "tokenizer_config.json")
+    config = folder.read_settings(home / "config.json")
+    definition = folder.read_settings(file)
+    _require_agreement(settings, definition)
+    named = lengths.get("max_seq_length")
+    known = (
+        [named]
+        if named is not None
+        else [settings.get("model_max_length"), config.get("max_position_embeddings")]
+    )
+    limits = [value for value in known if isinstance(value, int) and 0 < value < 1_000_000]
+    if not limits:
+        raise UnsupportedEncoderError("it names no length limit")
+    try:
+        return Tokenizer.from_str(json.dumps(definition)), min(limits)
+    except Exception as error:
+        raise UnsupportedEncoderError(f"its tokenizer.json cannot be read ({error})") from error
+
+
+def _require_agreement(settings: Mapping[str, object], definition: Mapping[str, object]) -> None:
+    """Raise UnsupportedEncoderError where transformers would change what tokenizer.json says.
+
+    It sets the normalizer of BERT's tokenizers anew by these three settings when they differ.
+    """
+    normalizer = definition.get("normalizer")
+    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
+        return
+    pairs = {
+        "do_lower_case": "lowercase",
+        "strip_accents": "strip_accents",
+        "tokenize_chinese_chars": "handle_chinese_chars",
+    }
+    for setting, own in pairs.items():
+        if setting in settings and settings[setting] != normalizer.get(own):
+            raise UnsupportedEncoderError(f"its tokenizer's {setting} is set apart from tokenizer.json")
