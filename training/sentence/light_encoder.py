@@ -64,7 +64,7 @@ def open_encoder(
 class LightEncoder:
     """Encodes questions in float32 with numpy alone, and loads `Encoder` for whatever is more.
 
-    Questions of up to 4,096 tokens run here on the calling thread, in float32, whatever is loaded already: so
+    Questions of up to 4,096 tokens run here on the calling thread, in float32, whatever is loaded already, so
     that a question has one vector; more of them, and passages, run by torch in its precision. Explanations run
     here until torch is there. Safe to share between threads.
     """
