@@ -154,7 +154,7 @@ class Plan:
     def evidence(self) -> str:
         """What its recall was measured with, in words."""
         said = self.queries or "stored vectors"
-        return f"{said}: recall is estimated on passages" if self.estimated else said
+        return f"{said} (recall is estimated on passages)" if self.estimated else said
 
     def warning(self, collection: str) -> str | None:
         """What has to be said while the contract does not hold; None while it does."""

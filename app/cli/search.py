@@ -86,9 +86,9 @@ def search(
             explain=explain,
             generation=generation,
         )
-        several = len(asked) > 1
+        named = len(asked) > 1 or (as_json and query == "-")  # JSON has one form, however many lines came
         for each, hits in zip(asked, answers, strict=True):
-            print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf", query=each if several else None)
+            print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf", query=each if named else None)
 
 
 def _from_standard_input() -> list[str]:

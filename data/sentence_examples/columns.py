@@ -117,9 +117,15 @@ def choose_columns(
     if found is None and kind is None and wants_label:
         _refuse_unused_labels(sample, [name for name in names if name not in texts], path)
     if found is None and kind is not None and kind.is_labelled:
+        others = [name for name in names if name not in texts]
+        if not others:
+            raise BadInputError(
+                f"{path} has no label or score beside its texts; its columns are {listed}. "
+                f"Give a file with one, as {kind} examples need"
+            )
         raise UnknownColumnsError(
             f"{path}: which column is the label cannot be told; its columns are {listed}. Name the label: "
-            f"--label {_example([name for name in names if name not in texts][:1] or names)}"
+            f"--label {_example(others[:1])}"
         )
     if label is not None and not wants_label:
         raise BadInputError(

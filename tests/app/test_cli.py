@@ -172,6 +172,8 @@ def test_a_query_is_read_from_standard_input_and_several_are_answered_in_turn(pe
     assert pets("search", "pets", "-", stdin="a cow ate\n").stdout == alone
     hits = lines(pets("search", "pets", "-", "-k", "1", "--json", stdin="a cow ate\n\nmelodies\n"))
     assert [(hit["query"], hit["id"]) for hit in hits] == [("a cow ate", "cat"), ("melodies", "bird")]
+    (one,) = lines(pets("search", "pets", "-", "-k", "1", "--json", stdin="a cow ate\n"))
+    assert one["query"] == "a cow ate"  # as where several are asked
     both = pets("search", "pets", "-", "-k", "1", stdin="a cow ate\nmelodies\n").stdout.splitlines()
     assert [line for line in both if line in ("a cow ate", "melodies")] == ["a cow ate", "melodies"]
     empty = pets("search", "pets", "-", stdin=" \n")

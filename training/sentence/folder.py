@@ -26,6 +26,7 @@ _POSITIONS_AFTER_PADDING = frozenset(
         "data2vec-text",
         "ibert",
         "longformer",
+        "luke",
         "mpnet",
         "roberta",
         "roberta-prelayernorm",

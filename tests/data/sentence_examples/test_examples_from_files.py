@@ -290,7 +290,7 @@ def test_parquet_is_read(tmp_path: Path) -> None:
             {"columns": ["a", "b"], "label": "a"},
             "'a' is named as a text and as the label",
         ),
-        ("a.tsv", "a\tb\nx\ty\n", {"kind": NLI}, "which column is the label cannot be told"),
+        ("a.tsv", "a\tb\nx\ty\n", {"kind": NLI}, "has no label or score beside its texts"),
         (
             "a.tsv",
             "a\tb\nx\t1\n",

@@ -222,9 +222,10 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
         examples = one.examples
         watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, objective {one.objective.kind}")
         if one.objective.kind is ObjectiveKind.TEACHER and len(examples.columns) > 1:
-            first, *others = map(repr, examples.columns)
+            columns = [repr(column) for column in examples.columns]
             watch.report(
-                f"{examples.name}: {one.guide} encodes {first}, and {' and '.join(others)} learn its vectors"
+                f"{examples.name}: {' and '.join(columns)} are taken for translations of each other, and all "
+                f"learn the vector that {one.guide} gives {columns[0]}"
             )
     rows = sum(len(one.examples) for one in sets)
     steps = prepared.task.steps_per_epoch

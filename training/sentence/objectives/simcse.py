@@ -59,7 +59,8 @@ def require_dropout(encoder: SentenceTransformer, name: str) -> None:
 
 
 def _vector(encoder: SentenceTransformer) -> Tensor:
-    tokens = encoder.tokenizer("one text in two passes", return_tensors="pt").to(encoder.device)
+    text = "one text in two passes"
+    tokens = encoder.tokenizer(text, truncation=True, max_length=8, return_tensors="pt").to(encoder.device)
     features = {name: tokens[name] for name in ("input_ids", "attention_mask")}
     vector: Tensor = encoder(features)["sentence_embedding"]
     return vector.float()
