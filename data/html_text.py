@@ -140,7 +140,8 @@ def _main_text(root: "LexborNode") -> str | None:
     """
     for selector in ("main, [role=main]", "article"):
         found = [node for node in root.css(selector) if not _is_hidden(node)]
-        outermost = [node for node in found if not _is_within(node, found)]
+        places = {node.mem_id for node in found}
+        outermost = [node for node in found if not _is_within(node, places)]
         if len(outermost) == 1:
             break
         if outermost:
@@ -155,8 +156,7 @@ def _main_text(root: "LexborNode") -> str | None:
     return text if text and len(rest) <= max(_LITTLE, 2 * len(text)) else None
 
 
-def _is_within(node: "LexborNode", others: "list[LexborNode]") -> bool:
-    places = {other.mem_id for other in others}
+def _is_within(node: "LexborNode", places: set[int]) -> bool:
     above = node.parent
     while above is not None:
         if above.mem_id in places:

@@ -83,6 +83,7 @@ class _Child:
     lock: Final = threading.Lock()
 
     def __init__(self) -> None:
+        self.answered = True  # to its end: nothing of an earlier call may come yet
         self.connection, theirs = Pipe()
         command = [sys.executable, "-P", "-X", "utf8", "-c", _START.format(descriptor=theirs.fileno())]
         # One thread, and memory straight from the system: what is reserved but not used would count.
@@ -108,6 +109,7 @@ class _Child:
     def ask(
         self, many: bool, seconds: float, function: Callable[..., object], given: object, named: object
     ) -> None:
+        self.answered = False
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `answer` says that it is dead
             self.connection.send((many, seconds, function, given, named))
 
@@ -123,6 +125,7 @@ class _Child:
             raise ReadingStoppedError(f"the process that read it ended by itself ({said})") from None
         if kind == "memory":
             raise ReadingStoppedError(f"it takes more than {MEMORY_BYTES / 2**30:g} GB of memory to read")
+        self.answered = kind != "item"
         if kind == "raised":
             raise value
         return kind == "item", value
@@ -142,13 +145,11 @@ def _borrowed() -> Iterator[_Child]:
         child = _Child()
     try:
         yield child
-    except (ReadingStoppedError, GeneratorExit, KeyboardInterrupt, SystemExit):
-        child.end()
-        raise
-    except BaseException:
-        _keep(child)
-        raise
-    _keep(child)
+    finally:
+        if child.answered:
+            _keep(child)
+        else:
+            child.end()
 
 
 def _keep(child: _Child) -> None:

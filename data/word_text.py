@@ -57,7 +57,10 @@ def word_text(path: Path, max_text_bytes: int) -> WordText:
         raise UnusableRowError(_NO_WORD_FILE.format(reason)) from error
     except expat.ExpatError as error:
         raise UnusableRowError(_NO_WORD_FILE.format(f"XML: {error}")) from error
-    return WordText(" ".join((title or body.title).split()), "".join(body.parts).strip())
+    text = "".join(body.parts).strip()
+    if len(text) > max_text_bytes:  # here, in the reading process: it is not to be handed on first
+        raise UnusableRowError(too_long("the text", max_text_bytes))
+    return WordText(" ".join((title or body.title).split()), text)
 
 
 def _part(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:

@@ -57,6 +57,13 @@ def test_what_no_usual_file_holds_is_a_fault_before_it_costs_anything(
     assert reason in fault.reason
 
 
+def test_a_page_of_very_many_articles_is_read(write: Write) -> None:
+    write("a.html", "<article>x</article>" * 30_000)
+    (page,) = read(["a.html"])
+    assert isinstance(page, Document)
+    assert page.text.count("x") == 30_000
+
+
 def test_a_page_whose_elements_multiply_is_ended_at_the_limit_of_memory(write: Write) -> None:
     page = "<p>" + "".join(f"<b a={at}>" for at in range(5000)) + "<p>x" * 6000
     assert len(page) < 100_000

@@ -64,6 +64,13 @@ def test_an_iteration_that_is_given_up_ends_its_process() -> None:
         os.kill(process, 0)
 
 
+def test_a_process_with_answers_left_serves_nobody_else() -> None:
+    unreadable = "type('Odd', (), {'__reduce__': lambda self: (int, ('no number',))})()"
+    with pytest.raises(ValueError, match="no number"):  # as it arrives, with two more on the way
+        list(stream_apart(map, 20, eval, [unreadable, "1", "2"]))
+    assert read_apart(counted, 20, 2, "row") == "2 rows"
+
+
 def test_a_missing_package_is_named_across_processes() -> None:
     error = pickle.loads(pickle.dumps(MissingExtraError("Reading PDF files", "documents")))  # noqa: S301
     assert type(error) is MissingExtraError

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.document import Document
+from nearsay.data.json_values import UnusableRowError
 from nearsay.data.reading import read
+from nearsay.data.word_text import word_text
 
 Write = Callable[[str, str | bytes], str]
 WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
@@ -99,3 +101,10 @@ def test_a_word_document_without_text_is_a_fault(write: Write) -> None:
     assert [str(item) for item in read([write("a.docx", word(paragraph("")))])] == [
         "a.docx: the file has no text"
     ]
+
+
+def test_a_text_that_is_too_long_is_not_handed_on(write: Write) -> None:
+    path = write("a.docx", word(paragraph("long " * 10)))
+    with pytest.raises(UnusableRowError, match="48 bytes"):
+        word_text(Path(path), 48)
+    assert len(word_text(Path(path), 49).text) == 49
