@@ -1,10 +1,11 @@
 """What a user adds: a document."""
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Document", "JsonValue"]
+__all__ = ["Document", "JsonValue", "beginning"]
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -24,3 +25,15 @@ class Document:
         None  # absolute path of the file it was read from; None for standard input and Python
     )
     line: int | None = None  # 1-based line, row or page it starts at, for messages
+
+
+def beginning(text: str, characters: int) -> str:
+    """Give the text's first words in one line, with … where more follows, at most so many characters long.
+
+    Where that would show less than half of them, as of Chinese, which has no spaces, it ends inside a word.
+    """
+    line = " ".join(text.split())
+    words = textwrap.shorten(line, characters, placeholder=" …")
+    if len(line) <= characters or 2 * len(words) >= characters:
+        return words
+    return line[: characters - 2].rstrip() + " …"

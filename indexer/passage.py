@@ -2,13 +2,12 @@
 
 import hashlib
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
-from nearsay.data.document import Document
+from nearsay.data.document import Document, beginning
 from nearsay.indexer.json_text import sorted_json_text
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -77,7 +76,7 @@ def headline(title: str, id_: str, text: str) -> str:
         return title
     if not _NAMED_BY_CONTENT.search(id_):
         return id_
-    return textwrap.shorten(text, _HEADLINE, placeholder=" …") or id_
+    return beginning(text, _HEADLINE) or id_
 
 
 def text_hash(text: str) -> str:

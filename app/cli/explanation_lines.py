@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearsay.app.cli.printing import visible
+from nearsay.data.document import beginning
 
 if TYPE_CHECKING:
     from nearsay.indexer.explain.explanation import Explanation
@@ -46,7 +47,7 @@ def explanation_lines(
         said.append(f"same words: {', '.join(explanation.matched)}")
     best = explanation.sentence
     if best is not None:
-        nearest = textwrap.shorten(best.text, _SHOWN // 2, placeholder=" …")
+        nearest = beginning(best.text, _SHOWN // 2)
         said.append(f"nearest sentence, {best.score:.3f} alone: {nearest}")
     if explanation.seen < len(text.rstrip()):
         said.append(f"the encoder takes the first {explanation.seen} of the {len(text)} characters")

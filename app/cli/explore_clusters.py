@@ -9,6 +9,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _print_one(each: "Cluster") -> None:
     from nearsay.indexer.passage import headline
 
     for one in each.central:
-        text = textwrap.fill(textwrap.shorten(visible(one.text), 400, placeholder=" …"), 95)
+        text = textwrap.fill(beginning(visible(one.text), 400), 95)
         click.echo(f"\n     {click.style(visible(headline(one.title, one.id, one.text)), bold=True)}")
         click.echo(textwrap.indent(text, "     "))
 

@@ -8,6 +8,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -80,6 +81,6 @@ def pairs(
 def passage_lines(passage: "PairedPassage") -> str:
     """Its id and title, and the beginning of its text."""
     head = "  ".join(part for part in (visible(passage.id), visible(passage.title)) if part)
-    text = textwrap.shorten(visible(passage.text), _PREVIEW, placeholder=" …")
+    text = beginning(visible(passage.text), _PREVIEW)
     body = textwrap.fill(text, _WIDTH, initial_indent=" " * 7, subsequent_indent=" " * 7)
     return f"     {click.style(head, bold=True)}\n{body}"

@@ -1,7 +1,6 @@
 """`nearsay index list` and `nearsay index show`."""
 
 import itertools
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,6 +9,7 @@ import click
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.plan_table import print_plan
 from nearsay.app.cli.printing import print_json, print_table, visible
+from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def list_(
             if as_json:
                 print_json(document)
             else:
-                head = textwrap.shorten(visible(document.title or document.text), 80, placeholder=" …")
+                head = beginning(visible(document.title or document.text), 80)
                 click.echo(f"{visible(document.id)}\t{head}")
 
 

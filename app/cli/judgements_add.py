@@ -1,12 +1,12 @@
 """`nearsay judgements add` and `nearsay judgements remove`."""
 
-import textwrap
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, visible
+from nearsay.data.document import beginning
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection, Hit
@@ -126,5 +126,5 @@ def _print(one: "Judgement", *, as_json: bool) -> None:
         print_json(one)
         return
     word = "relevant" if one.relevant else "not relevant"
-    text = textwrap.shorten(visible(one.title or one.text), _TEXT, placeholder=" …")
+    text = beginning(visible(one.title or one.text), _TEXT)
     click.echo(f"{word}: {visible(one.document)}, passage {one.passage}: {text}")

@@ -1,6 +1,5 @@
 """`nearsay judgements list`."""
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
@@ -8,6 +7,7 @@ import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
+from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _print(rows: Sequence["Judgement"]) -> None:
 
 
 def _short(text: str, width: int) -> str:
-    return textwrap.shorten(visible(text), width, placeholder=" …")
+    return beginning(visible(text), width)
 
 
 def _said(counts: "JudgementCounts") -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from nearsay.app.cli.printing import metadata_line, print_json, terminal_width, visible
+from nearsay.data.document import beginning
 
 if TYPE_CHECKING:
     from nearsay.indexer.exploring.shown import Near, ShownPassage
@@ -37,7 +38,7 @@ def print_passages(
         called = headline(each.title, each.id, each.text)
         head = click.style(visible(called), bold=True)
         click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
-        text = textwrap.shorten(visible(each.text), _PREVIEW, placeholder=" …")
+        text = beginning(visible(each.text), _PREVIEW)
         click.echo(textwrap.indent(textwrap.fill(text, terminal_width() - 5), "     "))
         place = facts if called == each.id else f"{each.id}  {facts}".strip()
         for line in (below, place):
@@ -49,5 +50,5 @@ def near_line(near: "Near | None", what: str) -> str:
     """Which passage is nearest, in a line."""
     if near is None:
         return ""
-    title = textwrap.shorten(near.title or near.text, _NEAR_PREVIEW, placeholder=" …")
+    title = beginning(near.title or near.text, _NEAR_PREVIEW)
     return f"{what}: {near.cosine:.3f}  {title}" + (f"  ({near.id})" if near.title else "")

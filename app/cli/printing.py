@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearsay.data.document import beginning
+
 if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
 
@@ -104,7 +106,7 @@ def _body(hit: "Hit") -> str:
     width = terminal_width() - 5
     if hit.explanation is not None:
         return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
-    return textwrap.fill(textwrap.shorten(visible(hit.text), _PREVIEW, placeholder=" …"), width)
+    return textwrap.fill(beginning(visible(hit.text), _PREVIEW), width)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.document import beginning
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _look(at: int) -> tuple[str, str]:
 
 def _label(each: ClusterThroughTime) -> str:
     mark = " ▲" if each.trend.grows else " ▼" if each.trend.shrinks else ""
-    name = textwrap.shorten(each.name, 2 * _NAME, placeholder=" …")
+    name = beginning(each.name, 2 * _NAME)
     return _plain("\n".join(textwrap.wrap(name, _NAME)) + f" ({each.total:,}){mark}")
 
 

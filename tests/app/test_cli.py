@@ -180,6 +180,13 @@ def test_a_query_is_read_from_standard_input_and_several_are_answered_in_turn(pe
     assert (empty.exit_code, empty.stdout) == (1, "")
 
 
+def test_a_text_without_spaces_is_shown_by_its_first_characters(run: Run) -> None:
+    assert run("index", "add", "notes", "-", stdin="猫" * 900 + "\n").exit_code == 0
+    head, *below = run("search", "notes", "猫").stdout.splitlines()
+    assert head.count("猫") == 78
+    assert sum(line.count("猫") for line in below) > 78
+
+
 def test_a_row_without_title_and_id_is_called_by_its_beginning(run: Run) -> None:
     long = "a cat sat on the mat " * 10
     assert run("index", "add", "notes", "-", stdin=f"a dog ran\n{long}\n").exit_code == 0

@@ -176,4 +176,4 @@ def test_an_encoder_is_not_measured_on_the_queries_that_it_learned_from(
         *("--out", "mine", "--device", "cpu"),
         code=1,
     )
-    assert "every row of rows is also in judged" in refused.stderr
+    assert "1 of 1 row of rows is also in judged (1, such as 'query 0'" in refused.stderr

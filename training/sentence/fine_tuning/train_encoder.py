@@ -188,7 +188,8 @@ def _leaks(one: TrainingSet, held_out: Sequence[JudgedSet]) -> str:
         if rows := find_leaks(leaking, judged.held_out()).leaking:
             first = " + ".join(shortened(text, _SHOWN) for text in leaking.texts[rows[0]])
             parts.append(f"{judged.name} ({len(rows):,}, such as {first})")
-    return f"are also in {' and '.join(dict.fromkeys(parts))}"
+    are = "is" if len(report.leaking) == 1 else "are"
+    return f"{are} also in {' and '.join(dict.fromkeys(parts))}"
 
 
 def _with_epochs(
