@@ -18,14 +18,24 @@ __all__ = ["ui"]
 @click.option("--address", default="localhost", show_default=True, help="Where the page listens.")
 @click.option("--port", type=int, help="Its port.  [default: 8501, or the next that is free]")
 @click.option(
-    "--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers call it by; again."
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that browsers use for it, a proxy's for instance. Can be repeated.",
 )
 @click.option("--read-only", is_flag=True, help="Search and explore only: nothing can be changed.")
 @click.option(
     "--password", is_flag=True, help="Ask for a password at the page. Typed now. [env: NEARSAY_UI_PASSWORD]"
 )
 @click.option("--password-file", type=click.Path(path_type=Path), help="The file whose first line it is.")
-@click.option("--max-upload", default=200, show_default=True, metavar="MB", help="The largest file taken.")
+@click.option(
+    "--max-upload",
+    default=200,
+    show_default=True,
+    metavar="MB",
+    help="The largest file taken. All uploads together hold at most five times as much memory.",
+)
 @click.option(
     "--server-files/--no-server-files",
     default=None,

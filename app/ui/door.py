@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from nearsay.app.ui.password import is_right
-from nearsay.app.ui.settings import Access
+from nearsay.app.ui.settings import UPLOADS_HELD, Access
 from nearsay.app.ui.sign_in import KEPT_SECONDS, SignedIn, Tries
 from nearsay.data.quantity import counted
 
@@ -31,7 +31,6 @@ _HEALTH = "/_stcore/health"  # tells that the server runs, and nothing else
 _SIGN_OUT = "/auth/logout"  # where `st.logout` sends a browser
 _LOOKING = ("GET", "HEAD", "OPTIONS")
 _LONGEST_FORM = 10_000  # bytes
-_UPLOADS_HELD = 5  # times the largest file: what all uploads together may take of the memory
 _MEGABYTE = 2**20
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -277,7 +276,7 @@ class Door:
         if not size.isdecimal():
             await _plain("Say how long it is (Content-Length).", 411)(scope, receive, send)
             return
-        bound = _UPLOADS_HELD * self.access.largest_upload * _MEGABYTE
+        bound = UPLOADS_HELD * self.access.largest_upload * _MEGABYTE
         if _held() + self.arriving + int(size) > bound:
             said = (
                 f"All uploads together may take {bound // _MEGABYTE:,} MB of this server's memory, and this "

@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass, fields
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["PRIVATE_VARIABLES", "VARIABLE", "Access", "Settings"]
+__all__ = ["PRIVATE_VARIABLES", "UPLOADS_HELD", "VARIABLE", "Access", "Settings"]
 
 VARIABLE = "NEARSAY_UI"  # how the settings reach the process that serves the page: other users cannot read it
 PRIVATE_VARIABLES = (VARIABLE, "NEARSAY_UI_PASSWORD")  # which no process that the page starts inherits
+
+UPLOADS_HELD = 5  # times the largest file: what all uploads together may take of the memory
 
 
 @dataclass(frozen=True, slots=True)

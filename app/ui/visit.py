@@ -31,8 +31,16 @@ class Visit:
 
     @property
     def may_name_files(self) -> bool:
-        """Whether files of the serving machine may be named: by who sits at it, to change things."""
+        """Whether files of the serving machine may be named, to change things with them."""
         return self.may_write and self.settings.server_files
+
+    def check_naming_files(self) -> None:
+        """BadInputError where no file of the serving machine may be named: asked before every look at one."""
+        if not self.may_name_files:
+            raise BadInputError(
+                "files and folders of the server cannot be named on this page. Who started it can allow it: "
+                "nearsay ui --server-files"
+            )
 
     def check_writing(self) -> None:
         """BadInputError where nothing may be changed: asked before every change, whatever was shown."""

@@ -17,6 +17,7 @@ from nearsay.app.ui.collections.staging import staged
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.settings import UPLOADS_HELD
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.quantity import size_words
@@ -58,7 +59,7 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
         st.session_state["add_name"] = ""
         st.session_state.pop("add_into", None)
     collection, is_new = _target(visit)
-    found = _folder() if way == FOLDER and visit.may_name_files else _files(visit)
+    found = _folder(visit) if way == FOLDER else _files(visit)
     if found is None:
         return
     sources, folder = found
@@ -112,7 +113,8 @@ def _files(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
         key=f"add_files_{st.session_state.get('add_round', 0)}",
         max_upload_size=largest,
         help=f"Text, Markdown, HTML, PDF, Word, CSV, TSV, JSON lines and Parquet; text and rows may be "
-        f"packed as .gz. At most {largest} MB each. What is in them is checked, not only their names.",
+        f"packed as .gz. At most {largest} MB each, and {UPLOADS_HELD * largest:,} MB together with "
+        "what others upload. What is in them is checked, not only their names.",
     )
     files = staged(visit, given)
     for said in files.refused:
@@ -120,7 +122,8 @@ def _files(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
     return (files.paths, files.folder) if files.paths else None
 
 
-def _folder() -> tuple[tuple[Path, ...], Path | None] | None:
+def _folder(visit: Visit) -> tuple[tuple[Path, ...], Path | None] | None:
+    visit.check_naming_files()
     host = as_markdown(socket.gethostname())
     typed = st.text_input(
         "Folder or file",

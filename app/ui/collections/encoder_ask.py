@@ -32,6 +32,7 @@ def ask_encoder(visit: Visit, *, key: str, label: str, without: str | None = Non
     )
     if chosen != _OTHER:
         return chosen
+    visit.check_naming_files()
     typed = st.text_input(
         "Folder or name of the encoder",
         key=f"{key}_other",

@@ -30,7 +30,7 @@ def try_bert(visit: Visit) -> None:
         str(bert.folder): f"{bert.name}, made here ({bert.told})"
         for bert in made(visit.library.store.folder, Shelf.BERTS)
     }
-    source = _chosen(known, others=visit.may_name_files)
+    source = _chosen(visit, known)
     if not known and visit.may_write:
         link_to("training", "Pretrain one", icon=":material/model_training:", train="BERT")
     if source is None:
@@ -42,9 +42,9 @@ def try_bert(visit: Visit) -> None:
         _next(visit, source)
 
 
-def _chosen(known: dict[str, str], *, others: bool) -> str | None:
-    """The BERT's folder; `others`: one that was not made here may be named."""
-    offered = [*known, *([_OTHER] if others else [])]
+def _chosen(visit: Visit, known: dict[str, str]) -> str | None:
+    """The BERT's folder."""
+    offered = [*known, *([_OTHER] if visit.may_name_files else [])]
     if not offered:
         return None
     chosen = _OTHER
@@ -54,6 +54,7 @@ def _chosen(known: dict[str, str], *, others: bool) -> str | None:
         )
     if chosen != _OTHER:
         return chosen
+    visit.check_naming_files()
     typed = st.text_input(
         "Folder of a BERT",
         key="enc_bert_folder",

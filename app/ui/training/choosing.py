@@ -97,8 +97,9 @@ def kept_files(visit: Visit) -> dict[str, str]:
     )
 
 
-def typed_paths(label: str, key: str, help_: str) -> list[Path]:
+def typed_paths(visit: Visit, label: str, key: str, help_: str) -> list[Path]:
     """Files or folders on the machine that serves the page, a line each; BadInputError for a wrong one."""
+    visit.check_naming_files()
     typed = st.text_area(label, key=key, help=help_, height=80, placeholder="/home/me/texts")
     paths = [Path(line.strip()).expanduser() for line in typed.splitlines() if line.strip()]
     for path in paths:
@@ -134,7 +135,7 @@ def _files(visit: Visit, key: str, chosen: str) -> list[Path]:
             st.rerun()
         return [Path(path) for path in marked]
     return typed_paths(
-        "Files or folders", f"{key}_path", "On the machine that serves this page; a line each."
+        visit, "Files or folders", f"{key}_path", "On the machine that serves this page; a line each."
     )
 
 

@@ -10,8 +10,10 @@ import streamlit as st
 from nearsay.app.runs import RunKind, Runs
 from nearsay.app.ui import errors
 from nearsay.app.ui.application import PAGES
+from nearsay.app.ui.collections import adding
 from nearsay.app.ui.encoders.known import EncoderEntry
 from nearsay.app.ui.settings import Settings
+from nearsay.app.ui.training import choosing
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
@@ -101,6 +103,20 @@ def test_who_may_only_read_can_change_nothing(settings):
     visit = Visit(Settings(library=settings.library, read_only=True), None, None)
     with pytest.raises(BadInputError, match="only reads"):
         visit.check_writing()
+
+
+@pytest.mark.parametrize("changes", [{"server_files": False}, {"read_only": True}])
+def test_no_file_of_the_server_is_looked_at_where_none_may_be_named(settings, changes):
+    visit = Visit(replace(settings, **changes), None, None)
+    with pytest.raises(BadInputError, match="--server-files"):
+        visit.check_naming_files()
+    for look in (
+        lambda: adding._folder(visit),
+        lambda: choosing.typed_paths(visit, "Files", "key", ""),
+    ):
+        with pytest.raises(BadInputError, match="--server-files"):
+            look()
+    Visit(settings, None, None).check_naming_files()
 
 
 def test_an_error_of_nearsay_is_a_sentence_with_its_remedy(app_of):
