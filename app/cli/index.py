@@ -190,7 +190,7 @@ def remove(
         nearsay index remove papers --where "year < 1990" --yes
     """
     if everything == bool(ids or where):
-        raise click.UsageError("name what to remove: --id and --where, or --all alone")
+        raise click.UsageError("name what to remove: by --id, --where or both; or all of it by --all")
     with open_library(place) as library:
         target = library.collection(collection)
         if everything:
@@ -204,7 +204,7 @@ def remove(
             click.echo(f"would remove {what}", err=True)
             return
         if (everything or (where is not None and count)) and not yes:
-            _ask(f"Remove {what}?")
+            _ask(what)
         if everything:
             target.delete()
             click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
@@ -225,7 +225,7 @@ def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tu
     if where is not None:
         count = target.browser.count(where)
         first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
-        parts.append(f"{_listed(count, first)} for which {where!r} holds")
+        parts.append(f"{_listed(count, first)} that pass {where!r}")
     return count, f"{' and '.join(parts)} from '{target.name}'"
 
 
@@ -234,13 +234,15 @@ def _listed(count: int, ids: list[str]) -> str:
     return f"{counted(count, 'document')}{f' ({shown})' if shown else ''}"
 
 
-def _ask(question: str) -> None:
+def _ask(what: str) -> None:
     """Come back if the answer is yes; exit status 1 for no, and where nobody can answer."""
     from nearsay.data.errors import BadInputError
 
     if not _at_a_terminal():
-        raise BadInputError(f"{question} There is no terminal to answer at. To remove it say so: --yes")
-    click.confirm(visible(question), abort=True, err=True)
+        raise BadInputError(
+            f"this would remove {what}; nothing was done, since there is no terminal to ask at. Add --yes"
+        )
+    click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
 
 
 def _at_a_terminal() -> bool:

@@ -231,7 +231,8 @@ class Door:
         with_password = self.access.password is not None
         if "text/html" not in request.headers.get("accept", ""):
             # As JSON: Streamlit's page shows it where it loses its connection, but no plain text.
-            return JSONResponse("You are not signed in. Load the page again.", 401, _HEADERS)
+            how = "Load the page again" if with_password else "Open the address that nearsay ui printed"
+            return JSONResponse(f"You are not signed in. {how}.", 401, _HEADERS)
         said = []
         if not with_password:
             said.append(
