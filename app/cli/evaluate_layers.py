@@ -11,7 +11,7 @@ from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
-    from nearsay.data.similarity_pairs import ScoredPair
+    from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
     from nearsay.training.evaluation.layers import LayerReport
 
 __all__ = ["layers"]
@@ -78,7 +78,7 @@ def layers(
 
 def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[ScoredPair] | RetrievalSet":
     from nearsay.data.retrieval_set import read_retrieval_set
-    from nearsay.data.similarity_pairs import read_scored_pairs
+    from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 
     if sts and not retrieval:
         return read_scored_pairs(sts)

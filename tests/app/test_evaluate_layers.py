@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.data.similarity_pairs import read_scored_pairs
+from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.encoder import Precision

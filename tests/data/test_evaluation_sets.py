@@ -7,7 +7,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.data.similarity_pairs import ScoredPair, read_scored_pairs
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 
 PAIR = [ScoredPair("a", "b", 4.5)]
 

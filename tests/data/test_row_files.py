@@ -11,7 +11,7 @@ import pytest
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.row_files import file_rows, rows_and_faults
-from nearsay.data.similarity_pairs import ScoredPair, read_scored_pairs
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 
 Write = Callable[[str, str | bytes], str]
 

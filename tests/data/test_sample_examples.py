@@ -12,7 +12,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.samples import sample_file
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-from nearsay.data.similarity_pairs import ScoredPair, read_scored_pairs
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair, read_scored_pairs
 from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.precision import Precision

@@ -6,7 +6,7 @@ from itertools import product
 from time import perf_counter
 
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.layers import LayerChoice, layer_choices
 from nearsay.training.bert.pooling import Pooling

@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.correlation import pearson_correlation, spearman_correlation
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.vector_similarity import Similarity, pair_similarities

@@ -10,7 +10,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.hidden_states import HiddenStates

@@ -2,7 +2,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.text_encoder import TextKind
 

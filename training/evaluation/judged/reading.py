@@ -9,7 +9,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.columns import UnknownColumnsError
-from nearsay.data.similarity_pairs import read_scored_pairs
+from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.evaluation.judged.candidates import read_candidates
 from nearsay.training.evaluation.judged.classification import ClassificationSet
 from nearsay.training.evaluation.judged.clustering import ClusteringSet

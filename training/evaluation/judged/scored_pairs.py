@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar, Self
 
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
 from nearsay.training.evaluation.judged.kind import EvaluationKind

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.correlation import spearman_correlation
 from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
 from nearsay.training.evaluation.ndcg import ndcg

@@ -23,7 +23,7 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import find_leaks
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged import (
     EvaluationKind,
     JudgedSet,

@@ -3,7 +3,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.similarity_pairs import ScoredPair
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.sentence.compression.comparison import compare_compressions
 
 # Unit vectors of 8 dimensions whose signs say less than their numbers.
