@@ -66,7 +66,8 @@ class DelimitedRows:
     """The rows of a file with a header line: `(line, cells) | Fault`, each row as many cells as the header.
 
     BadInputError for a header that is missing, unreadable, or names a field twice. Blank lines are passed
-    over. A row whose quote is never closed costs its first line only: the lines after it are read again.
+    over. A row whose quote is never closed costs its first line only: the lines after it are read again, and
+    those directly after it that are no rows of the table are counted in its fault.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class DelimitedRows:
         self._name = name
         self._again: deque[_Line] = deque()  # lines read ahead, to be read again
         self._read_again = 0  # characters of them so far
+        self._unclosed: Fault | None = None  # the last fault of a quote
         self._limit = max_row_bytes
         self._quoted = quoted
         self.delimiter = delimiter or "\t"
@@ -92,13 +94,27 @@ class DelimitedRows:
 
     def __iter__(self) -> Iterator[tuple[int, list[str]] | Fault]:
         width = len(self.header)
+        unclosed: Fault | None = None  # waits until it is known how many lines it spoils
+        after = 0
         for row in self._rows():
+            unlike = not isinstance(row, Fault) and len(row[1]) != width
+            if unclosed is not None:
+                if unlike:
+                    after += 1
+                    continue
+                yield _with_lines_after(unclosed, after)
+                unclosed, after = None, 0
             if isinstance(row, Fault):
-                yield row
-            elif len(row[1]) != width:
+                if row is self._unclosed:
+                    unclosed = row
+                else:
+                    yield row
+            elif unlike:
                 yield Fault(self._name, row[0], f"{_fields(len(row[1]))}, and the header has {width}")
             else:
                 yield row
+        if unclosed is not None:
+            yield _with_lines_after(unclosed, after)
 
     def _header(self) -> tuple[str, ...]:
         first = next(self._rows(), None)
@@ -180,7 +196,8 @@ class DelimitedRows:
                 self._again.clear()
                 self._lines = iter(())
                 return Fault(self._name, number, _GIVEN_UP)
-            return Fault(self._name, number, self._quote_fault(error, size))
+            self._unclosed = Fault(self._name, number, self._quote_fault(error, size))
+            return self._unclosed
         if size > self._limit:
             return Fault(self._name, number, too_long("the row", self._limit))
         return number, cells
@@ -191,6 +208,14 @@ class DelimitedRows:
         if "unexpected end" in str(error):
             return "a quote is opened and not closed"
         return f"the quotes of the row do not match: {error}"
+
+
+def _with_lines_after(unclosed: Fault, after: int) -> Fault:
+    if not after:
+        return unclosed
+    have = "line after it has" if after == 1 else f"{after:,} lines after it have"
+    reason = f"{unclosed.reason}, and the {have} another number of fields than the header"
+    return Fault(unclosed.source, unclosed.line, reason)
 
 
 def _fields(count: int) -> str:

@@ -1,8 +1,15 @@
-"""A row that could not be used, by file and line."""
+"""A row that could not be used, by file and line, and which of many are kept to be told."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
+from typing import Final
 
-__all__ = ["Fault"]
+__all__ = ["Fault", "KeptFaults", "by_file", "spread"]
+
+_KEPT_OF_A_FILE: Final = 10
+_FILES: Final = 100  # of those that lost rows, and as many of those that could not be read at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +26,55 @@ class Fault:
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
         return f"{place}: {self.reason}"
+
+
+class KeptFaults:
+    """Counts faults and keeps some of them in bounded memory, so that one bad file hides no other."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """How many faults each file has."""
+        self._kept: dict[str, list[Fault]] = {}
+        self._unread: set[str] = set()  # the kept files with a fault of the whole file
+
+    def take(self, fault: Fault) -> None:
+        """Count a fault, and keep it if it is among its file's first or is one of the whole file."""
+        self.counts[fault.source] += 1
+        whole = fault.line is None and (fault.source in self._unread or len(self._unread) < _FILES)
+        if fault.source not in self._kept:
+            if len(self._kept) - len(self._unread) >= _FILES and not whole:
+                return
+            self._kept[fault.source] = []
+        kept = self._kept[fault.source]
+        if whole:
+            self._unread.add(fault.source)
+        if len(kept) < _KEPT_OF_A_FILE:
+            kept.append(fault)
+        elif whole:
+            kept[-1] = fault
+
+    @property
+    def kept(self) -> list[Fault]:
+        """What is kept, file by file in the order that the files were met."""
+        return list(chain.from_iterable(self._kept.values()))
+
+    @property
+    def kept_counts(self) -> dict[str, int]:
+        """How many faults each file has that some are kept of."""
+        return {name: self.counts[name] for name in self._kept}
+
+
+def by_file(faults: Iterable[Fault]) -> dict[str, list[Fault]]:
+    """The faults of each file, those of the whole file first."""
+    files: dict[str, list[Fault]] = {}
+    for fault in faults:
+        files.setdefault(fault.source, []).append(fault)
+    return {name: sorted(own, key=lambda fault: fault.line is not None) for name, own in files.items()}
+
+
+def spread(faults: Iterable[Fault], most: int) -> list[Fault]:
+    """The first faults of as many files as there is room for, then the second ones; file by file."""
+    files = by_file(faults)
+    ranked = sorted((rank, place) for place, own in enumerate(files.values()) for rank in range(len(own)))
+    chosen = Counter(place for _, place in ranked[:most])
+    return [fault for place, own in enumerate(files.values()) for fault in own[: chosen[place]]]

@@ -8,7 +8,7 @@ whose unchanged rows cost a hash each.
 
 import contextlib
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, KeptFaults, spread
 from nearsay.data.reading import Reading
 from nearsay.indexer.catalogue import collections, documents, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -42,7 +42,7 @@ _BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the 
 _WINDOW = 4096  # passages that are sorted by length together, and the most that are given out at a time
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
 _WINDOW_CHARACTERS = 400_000
-_FAULTS_KEPT = 100
+_FAULTS_NAMED = 5
 _SOURCES_NAMED = 3
 
 
@@ -59,9 +59,10 @@ class AddReport:
     resumed: int  # of these, passages that an earlier run had left waiting
     truncated: int  # passages cut at the encoder's length
     fault_count: int
-    faults: tuple[Fault, ...]  # the first hundred
+    faults: tuple[Fault, ...]  # the first ten of each file, of a hundred files
     notes: tuple[str, ...]  # what was guessed while reading
     near_duplicates: GateReport | None = None  # None where the collection has no gate for them
+    faults_of_files: Mapping[str, int] = field(default_factory=dict)  # how many each file of `faults` has
 
     @property
     def read(self) -> int:
@@ -74,15 +75,12 @@ class Tally:
     """Counts what a reading comes to."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    faults: list[Fault] = field(default_factory=list)
-    faulty: set[str] = field(default_factory=set)  # the files they are in
+    faults: KeptFaults = field(default_factory=KeptFaults)
 
     def fault(self, fault: Fault) -> None:
         """Take a row that cannot be used."""
         self.counts["faults"] += 1
-        self.faulty.add(fault.source)
-        if len(self.faults) < _FAULTS_KEPT:
-            self.faults.append(fault)
+        self.faults.take(fault)
 
     def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
         """Give the windows on, counting their passages."""
@@ -124,7 +122,8 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
         unusable = (
             f"none of the {counts['faults']:,} rows could be used" if many else "the one row cannot be used"
         )
-        raise BadInputError(f"{unusable}: {tally.faults[0]}. Mend the input")
+        named = spread(tally.faults.kept, min(len(tally.faults.counts), _FAULTS_NAMED))  # one of a file
+        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Mend the input")
     return AddReport(
         added=counts["added"],
         updated=counts["updated"],
@@ -135,8 +134,9 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
         resumed=counts["resumed"],
         truncated=truncated,
         fault_count=counts["faults"],
-        faults=tuple(tally.faults),
+        faults=tuple(tally.faults.kept),
         notes=tuple(reading.notes),
+        faults_of_files=tally.faults.kept_counts,
     )
 
 
@@ -264,7 +264,7 @@ class _Source:
         """Remove the unnamed documents that their file no longer holds; of a file with faults, none."""
         removed = 0
         for source in self.reading.sources:
-            if source.name in self.tally.faulty:
+            if source.name in self.tally.faults.counts:
                 continue
             gone = self._vanished(source.document_source)
             if not gone:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nearsay.data.errors import BadInputError, DiskFullError
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, spread
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
@@ -53,8 +53,8 @@ def check_strictly(reading: Reading) -> int:
                 tally.fault(item)
             else:
                 tally.counts["read"] += 1
-    if tally.faults:
-        shown = "; ".join(str(fault) for fault in tally.faults[:5])
+    if tally.counts["faults"]:
+        shown = "; ".join(str(fault) for fault in spread(tally.faults.kept, 5))
         raise StrictError(
             f"{counted(tally.counts['faults'], 'row')} cannot be used and nothing was written: {shown}. "
             "Mend the input, or leave strict away to skip such rows"

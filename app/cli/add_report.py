@@ -5,15 +5,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from nearsay.app.cli.printing import print_json, print_notes
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, by_file
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.ingest import AddReport
 
-__all__ = ["DOCUMENTS_DONE", "GATE_DONE", "print_report", "report_lines"]
+__all__ = ["DOCUMENTS_DONE", "GATE_DONE", "faults_told", "print_report", "report_lines"]
 
-_FAULTS_SHOWN = 10
+_FAULTS_SHOWN = 10  # where one file alone has any
+_FAULTS_OF_A_FILE = 3
+_FILES_WITH_SEVERAL = 10  # of more files, one fault each is told
 _NEAR_DUPLICATES_SHOWN = 10
 GATE_DONE: Final = {"report": "found and kept", "skip": "removed again", "link": "linked"}  # near-duplicates
 DOCUMENTS_DONE: Final = {
@@ -39,10 +41,14 @@ def report_lines(collection: str, report: Mapping[str, Any]) -> Iterator[str]:
     What is not in it (an older nearsay wrote it) is not told.
     """
     yield from report.get("notes", ())
-    for fault in report.get("faults", ())[:_FAULTS_SHOWN]:
-        yield f"skipped {Fault(**fault)}"
+    told = 0
+    for name, faults, more in faults_told(report):
+        yield from (f"skipped {fault}" for fault in faults)
+        if more:
+            yield f"… {more:,} more in {name}"
+        told += len(faults)
     skipped = report.get("fault_count", 0)
-    if skipped > _FAULTS_SHOWN:
+    if skipped > told:
         yield f"… {skipped:,} rows skipped in all (--strict stops instead)"
     done = [(report.get(name, 0), what) for name, what in DOCUMENTS_DONE.items()]
     counts = [f"{count:,} {what}" for count, what in (*done, (skipped, "skipped")) if count]
@@ -56,6 +62,17 @@ def report_lines(collection: str, report: Mapping[str, Any]) -> Iterator[str]:
     gate = report.get("near_duplicates")
     if gate and gate["looked_at"]:
         yield from _gate_lines(gate)
+
+
+def faults_told(report: Mapping[str, Any]) -> Iterator[tuple[str, list[Fault], int]]:
+    """Each file that rows are missing of: its name, the faults to tell, and how many more it has."""
+    files = by_file(Fault(**fault) for fault in report.get("faults") or ())
+    counts = report.get("faults_of_files") or {}
+    few = _FAULTS_OF_A_FILE if len(files) <= _FILES_WITH_SEVERAL else 1
+    shown = _FAULTS_SHOWN if len(files) == 1 else few
+    for name, faults in files.items():
+        told = faults[:shown]
+        yield name, told, counts.get(name, len(faults)) - len(told)
 
 
 def _gate_lines(gate: Mapping[str, Any]) -> Iterator[str]:

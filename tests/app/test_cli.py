@@ -142,6 +142,21 @@ def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: P
     assert "mixed: 1 added, 2 skipped; 1 passage embedded" in result.stderr
 
 
+def test_a_bad_file_hides_no_other_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "bad.csv").write_text("id,text\n1,a cat\n" + "x\n" * 101)
+    (folder / "bad.docx").write_bytes(b"no document")
+    (folder / "bad.pdf").write_bytes(b"no document")
+    result = run("index", "add", "mixed", "mixed")
+    assert result.exit_code == 0
+    assert result.stderr.count("skipped mixed/bad.csv:") == 3
+    assert "… 98 more in mixed/bad.csv" in result.stderr
+    assert "skipped mixed/bad.docx: " in result.stderr
+    assert "skipped mixed/bad.pdf: " in result.stderr
+    assert "… 103 rows skipped in all" in result.stderr
+
+
 def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n')
     result = run("index", "add", "mixed", "mixed.jsonl", "--strict")

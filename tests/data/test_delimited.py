@@ -84,6 +84,24 @@ def test_a_quote_that_is_never_closed_costs_its_line_alone(
     assert faults == ["a.csv:3: a quote is opened and not closed"]
 
 
+def test_the_lines_that_an_unclosed_quote_spoils_are_counted_in_its_fault(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.csv", 'id,text\n1,"never closed\n' + "x\n" * 100)
+    assert documents == []
+    (fault,) = faults
+    assert fault.startswith("a.csv:2: a quote is opened and not closed, and the 100 lines after it have")
+
+
+def test_rows_after_the_lines_that_an_unclosed_quote_spoils_are_read(
+    read_file: Callable[..., tuple[list[Document], list[str]]],
+) -> None:
+    documents, faults = read_file("a.csv", 'id,text\n1,"open\nx\n2,good\ny\n3,fine\n')
+    assert [document.text for document in documents] == ["good", "fine"]
+    assert [fault.partition(": ")[0] for fault in faults] == ["a.csv:2", "a.csv:5"]
+    assert "the line after it has another number of fields" in faults[0]
+
+
 def test_a_quote_that_another_quote_runs_into_costs_its_line_alone(
     read_file: Callable[..., tuple[list[Document], list[str]]],
 ) -> None:

@@ -210,10 +210,24 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(pets: Collection, tmp
     assert [hit.text for hit in pets.search("word")] == ["good", "fine"]
 
 
-def test_only_the_first_hundred_faults_are_kept_and_all_are_counted(pets: Collection) -> None:
+def test_only_the_first_faults_of_a_file_are_kept_and_all_are_counted(pets: Collection) -> None:
     report = pets.add_rows(["good", *[" "] * 250])
     assert report.fault_count == 250
-    assert len(report.faults) == 100
+    assert len(report.faults) == 10
+    assert report.faults_of_files == {"<rows>": 250}
+
+
+def test_a_file_of_many_faults_hides_no_other(pets: Collection, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"text": "good"}\n' + "not JSON\n" * 150)
+    for number in range(3):
+        (folder / f"b{number}.docx").write_bytes(b"no document")
+    report = pets.add(folder)
+    assert (report.added, report.fault_count) == (1, 153)
+    named = [Path(fault.source).name for fault in report.faults]
+    assert named == ["a.jsonl"] * 10 + ["b0.docx", "b1.docx", "b2.docx"]
+    assert list(report.faults_of_files.values()) == [150, 1, 1, 1]
 
 
 def test_an_input_without_one_usable_row_is_an_error_and_leaves_nothing(

@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, KeptFaults, spread
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
 
 __all__ = ["Texts"]
 
-_FAULTS_KEPT: Final = 10
+_FAULTS_NAMED: Final = 10
 _TEXTS_BETWEEN_LOOKS: Final = 256
 
 
 class Texts:
     """Iterates once over the texts of files, folders, patterns and `-`, in bounded memory.
 
-    Rows that cannot be used are passed over; after the iteration `fault_count`, the first `faults` and
+    Rows that cannot be used are passed over; after the iteration `fault_count`, some `faults` and
     `notes` tell about them. BadInputError at once for a source that does not exist; at the end when no row
     could be used. Titles and ids are no texts.
     """
@@ -35,7 +35,7 @@ class Texts:
         self._listener = listener
         self.count = 0
         self.fault_count = 0
-        self.faults: list[Fault] = []
+        self._faults = KeptFaults()
 
     @property
     def names(self) -> list[str]:
@@ -43,10 +43,16 @@ class Texts:
         return [source.name for source in self._reading.sources]
 
     @property
+    def faults(self) -> list[Fault]:
+        """The first ten, of as many files as there are."""
+        return spread(self._faults.kept, _FAULTS_NAMED)
+
+    @property
     def notes(self) -> list[str]:
         """What was guessed and passed over."""
-        rows = [f"skipped {fault}" for fault in self.faults]
-        if self.fault_count > len(self.faults):
+        faults = self.faults
+        rows = [f"skipped {fault}" for fault in faults]
+        if self.fault_count > len(faults):
             rows.append(f"… {self.fault_count:,} rows skipped in all")
         return [*self._reading.notes, *rows]
 
@@ -54,14 +60,13 @@ class Texts:
         for item in self._reading:
             if isinstance(item, Fault):
                 self.fault_count += 1
-                if len(self.faults) < _FAULTS_KEPT:
-                    self.faults.append(item)
+                self._faults.take(item)
                 continue
             self.count += 1
             if self._listener is not None and self.count % _TEXTS_BETWEEN_LOOKS == 0:
                 self._listener(self.count, self._estimated_count())
             yield item.text
-        if self.faults and not self.count:
+        if self.fault_count and not self.count:
             raise BadInputError(
                 f"none of the {self.fault_count:,} rows can be used; the first: {self.faults[0]}"
             )

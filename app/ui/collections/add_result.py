@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nearsay.app.cli.add_report import DOCUMENTS_DONE, GATE_DONE
+from nearsay.app.cli.add_report import DOCUMENTS_DONE, GATE_DONE, faults_told
 from nearsay.data.quantity import counted
 
 __all__ = ["AddResult", "add_result"]
@@ -40,10 +40,15 @@ def add_result(output: Sequence[Any]) -> AddResult | None:
             f"Near-duplicates: {gate['count']:,} of {counted(gate['looked_at'], 'document')} "
             f"{GATE_DONE.get(str(gate['action']), '')} (cosine {gate['threshold']:g} and above)."
         )
-    faults = report.get("faults") or ()
+    rows: list[Mapping[str, object]] = []
+    told = 0
+    for name, faults, more_of_file in faults_told(report):
+        rows += [{"file": name, "line": fault.line, "why": fault.reason} for fault in faults]
+        if more_of_file:
+            rows.append({"file": name, "line": None, "why": f"… {more_of_file:,} more in this file"})
+        told += len(faults)
     if report.get("fault_count"):
-        more = " Here are the first:" if report["fault_count"] > len(faults) else ""
+        more = " Here are the first:" if report["fault_count"] > told else ""
         remarks.append(f"{counted(report['fault_count'], 'row')} could not be used and were left out.{more}")
     remarks += list(report.get("notes") or ())
-    rows = tuple({"file": fault["source"], "line": fault["line"], "why": fault["reason"]} for fault in faults)
-    return AddResult(sentence, tuple(remarks), rows)
+    return AddResult(sentence, tuple(remarks), tuple(rows))

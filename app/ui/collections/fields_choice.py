@@ -11,7 +11,7 @@ from nearsay.app.ui.collections.preview import FilesSeen, Table
 from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.data.encoding_guess import USUAL_ENCODINGS
-from nearsay.data.faults import Fault
+from nearsay.data.faults import Fault, spread
 
 __all__ = ["FieldsChoice", "ask_encoding", "ask_fields", "show_first_documents"]
 
@@ -139,10 +139,11 @@ def show_first_documents(seen: FilesSeen) -> None:
         )
     for fault in seen.stopped:
         st.warning(as_markdown(str(fault)), icon=":material/timer_off:")
-    for fault in seen.faults[:_FAULTS]:
+    told = spread(seen.faults, _FAULTS)
+    for fault in told:
         st.warning(as_markdown(f"Cannot be used: {fault}"), icon=":material/warning:")
-    if seen.faults[_FAULTS:]:
-        st.warning(as_markdown(_more(seen.faults[_FAULTS:])), icon=":material/warning:")
+    if rest := [fault for fault in seen.faults if fault not in told]:
+        st.warning(as_markdown(_more(rest)), icon=":material/warning:")
     for note in seen.notes:
         if ": text = " not in note:  # what was guessed stands in the choices above
             st.caption(as_markdown(note))

@@ -99,6 +99,17 @@ def test_an_addition_is_told_in_a_sentence() -> None:
     assert "passed over 1 .docx" in result.remarks
 
 
+def test_each_file_that_lost_rows_is_in_the_result_with_how_many_more_it_lost() -> None:
+    many = [{"source": "a.csv", "line": line, "reason": "no text"} for line in range(2, 12)]
+    whole = {"source": "b.pdf", "line": None, "reason": "damaged"}
+    counts = {"a.csv": 108, "b.pdf": 1}
+    result = add_result([_REPORT | {"fault_count": 109, "faults": [*many, whole], "faults_of_files": counts}])
+    assert result is not None
+    told = [(row["file"], row["line"]) for row in result.faults]
+    assert told == [("a.csv", 2), ("a.csv", 3), ("a.csv", 4), ("a.csv", None), ("b.pdf", None)]
+    assert "105" in str(result.faults[3]["why"])
+
+
 def test_a_run_that_said_nothing_has_no_result() -> None:
     assert add_result([]) is None
     assert add_result(["text", {"other": 1}]) is None
