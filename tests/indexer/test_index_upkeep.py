@@ -233,7 +233,8 @@ def test_a_contract_that_cannot_be_measured_without_faiss_is_not_claimed(
         "pip install 'nearsay[cpu]', and say it again: nearsay index tune table"
     )
     assert Plan.from_json(indexed._record.live().plan).contract == RecallContract()
-    assert promising.rebuild().notes == ()
+    report = promising.rebuild()
+    assert (report.restored, len(report.notes)) == (1, 1)  # that the file is whole is all that is said
     assert Plan.from_json(indexed._record.live().plan).contract == RecallContract(0.8, 5)
 
 

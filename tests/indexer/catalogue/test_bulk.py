@@ -70,5 +70,5 @@ def test_a_row_that_is_there_already_refuses_all_of_them(database: Database, tab
 
 def test_columns_of_several_lengths_are_refused(database: Database, table: sa.Table) -> None:
     columns = _columns([(1, 0, "", "{}", True, None)]) | {"text": ["one", "two"]}
-    with pytest.raises(ValueError, match="several lengths"), database.writing() as connection:
+    with database.writing() as connection, pytest.raises(ValueError, match="several lengths"):
         insert_columns(connection, table, columns)
