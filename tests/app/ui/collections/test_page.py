@@ -229,7 +229,8 @@ def test_rows_that_cannot_be_used_are_told_or_counted_by_file(page: Page, tmp_pa
     app = page("collections", see="Add", add_from="A folder", state={"add_name": "mine"})
     app.text_input(key="add_folder").input(str(tmp_path)).run()
     assert _said(app).count("Cannot be used: ") == 5
-    last = f"And 3 more of what was looked at cannot be used, in {tmp_path / 'b.jsonl'} (3)."
+    in_files = f"{tmp_path / 'a.jsonl'} (1), {tmp_path / 'b.jsonl'} (2)"  # one file's rows hide no other's
+    last = f"And 3 more of what was looked at cannot be used, in {in_files}."
     assert app.warning[-1].value.replace("\\", "") == last
 
 
