@@ -19,8 +19,6 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from machine import commit, machine
-
 QUESTION = "hungry animals in winter"
 NEARSAY = [sys.executable, "-m", "nearsay.app.cli"]
 PEERS = {
@@ -95,6 +93,9 @@ def main() -> None:
             f"  processor {processor[1]:6.2f} s  {memory[1]:6.0f} MB"
         )
     if options.out is not None:
+        # Not before: it imports torch, and a process's most memory counts what its parent had when it began.
+        from machine import commit, machine
+
         packages = ("torch", "sentence-transformers", "transformers", "numpy", "tokenizers", "sqlalchemy")
         report = {
             "commit": commit(),
