@@ -65,8 +65,8 @@ class LightEncoder:
     """Encodes questions in float32 with numpy alone, and loads `Encoder` for whatever is more.
 
     Questions of up to 4,096 tokens run here on the calling thread, in float32, whatever is loaded already: a
-    question has one vector. More of them, and passages, run by torch in its precision. Explanations run here
-    until torch is there. Safe to share between threads.
+    question has one vector. More of them, and passages, run by torch in its precision. Shares of words run
+    here until torch is there; the nearest sentence of an explanation is a passage. Safe to share between threads.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
