@@ -66,7 +66,7 @@ class LightEncoder:
 
     Questions of up to 4,096 tokens run here on the calling thread, in float32, whatever is loaded already: a
     question has one vector. More of them, and passages, run by torch in its precision. Shares of words run
-    here until torch is there; the nearest sentence of an explanation is a passage. Safe to share between threads.
+    here until torch is there; the nearest sentence of an explanation is a passage. Threads may share it.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
