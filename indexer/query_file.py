@@ -1,34 +1,61 @@
-"""A user's own queries, from a file."""
+"""A user's own queries, from a file or standard input."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault
+from nearsay.data.formats import Format, format_of
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
+from nearsay.data.sources import STDIN_NAME
 
-__all__ = ["read_queries"]
+__all__ = ["iterate_queries", "read_queries"]
+
+_LONGEST = 100_000  # bytes of a line: what is longer is no question, and often a file of another kind
+
+
+def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterator[Document | Fault]:
+    """Read queries one after another, each a `Document` with its line, in constant memory.
+
+    source: a file with a query a line, blank lines passed over; a table (.jsonl, .csv, .tsv, .parquet), of
+            which the field `query` is taken, or the field with the text; or - for standard input, a line each
+    stdin:  what - reads; None = the process's
+
+    A line that cannot be asked is a Fault. BadInputError where the file cannot be read.
+    """
+    path = Path(source)
+    kind = None if str(source) == "-" else format_of(path)
+    if kind is None or not kind.is_table:
+        kind = Format.TXT
+    field = "query" if kind is Format.JSONL and _names_queries(path) else None
+    options = ReadOptions(text=field, format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
+    for item in read([str(source)], options, stdin=stdin):
+        if isinstance(item, Fault):  # the reader names an option that only `index add` has
+            yield replace(item, reason=item.reason.partition("; raise --max-text-bytes")[0])
+        else:
+            yield item
 
 
 def read_queries(path: Path) -> list[str]:
-    """The queries in a file: of .txt a line each, of .jsonl the field `query`, or the field that holds text.
-
-    BadInputError for a row that cannot be used, and for a file without any.
-    """
-    options = ReadOptions(text="query" if _names_queries(path) else None, split=Split.LINES)
+    """All the queries in a file; BadInputError for a row that cannot be used, and for a file without any."""
     queries = []
-    for item in read([str(path)], options):
-        if not isinstance(item, Document):
+    for item in iterate_queries(path):
+        if isinstance(item, Fault):
             raise BadInputError(f"{item}. Mend the row, or leave it out")
         queries.append(item.text)
     if not queries:
-        raise BadInputError(f"{path} holds no queries. Name a file with one a line")
+        name = STDIN_NAME if str(path) == "-" else path
+        raise BadInputError(f"{name} holds no queries. Name a file with one a line")
     return queries
 
 
 def _names_queries(path: Path) -> bool:
-    if path.suffix.lower() != ".jsonl":
+    if not path.is_file() or path.suffix.lower() == ".gz":
         return False
     with path.open("rb") as stream:
         first = stream.readline(1_000_000)

@@ -45,19 +45,16 @@ def print_notes(notes: Iterable[str]) -> None:
         click.echo(visible(note), err=True)
 
 
-def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False, query: str | None = None) -> None:
+def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
     """The hits of a search, best first.
 
     by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
-    query:    said above the hits, or in each as JSON, where several queries are answered one after another
     """
-    if query is not None and not as_json:
-        click.echo(click.style(visible(query), bold=True, underline=True))
     from nearsay.indexer.passage import headline
 
     for hit in hits:
         if as_json:
-            print_json(hit.to_json() if query is None else {"query": query, **hit.to_json()})
+            print_json(hit.to_json())
             continue
         facts = metadata_line(hit.metadata)
         called = headline(hit.title, hit.id, hit.text)

@@ -1,19 +1,49 @@
 """`nearsay search` and `nearsay similar`."""
 
+import queue
 import sys
-from typing import Unpack
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
-from nearsay.app.cli.printing import print_hits
+from nearsay.app.cli.printing import print_hits, print_json, print_notes
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Collection
 
 __all__ = ["search", "similar"]
+
+_Item = TypeVar("_Item")
+_TOGETHER: Final = 64  # queries that are encoded and scored at once
+
+
+class _How(TypedDict):
+    """The options of a search, as `Collection.search` names them."""
+
+    where: str | None
+    mode: str
+    fusion: str
+    by_document: bool
+    rerank: str | None
+    explain: bool
+    generation: int | None
 
 
 @click.command()
 @click.argument("collection")
-@click.argument("query")
+@click.argument("query", required=False)
+@click.option(
+    "-f",
+    "--file",
+    "queries",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Ask each line of a text file, or each `query` or text of a .jsonl, instead of QUERY; - is standard "
+    "input. Prints one JSON object a query.",
+)
 @click.option("-k", default=10, show_default=True, help="How many results.")
 @where_option
 @click.option(
@@ -47,59 +77,114 @@ __all__ = ["search", "similar"]
 @library_options
 def search(
     collection: str,
-    query: str,
+    query: str | None,
+    queries: str | None,
     k: int,
     *,
-    where: str | None,
-    mode: str,
-    fusion: str,
-    by_document: bool,
-    rerank: str | None,
-    explain: bool,
-    generation: int | None,
     as_json: bool,
-    **place: Unpack[Place],
+    library: str,
+    database: str | None,
+    device: str | None,
+    precision: str,
+    **how: Unpack[_How],
 ) -> None:
     """Find passages of COLLECTION that answer QUERY, by meaning and by words.
-
-    QUERY - reads standard input: each line is a query, and they are answered one after another.
 
     A score is the cosine of the two vectors; hybrid adds a third where a passage has all the query's words,
     more where it repeats them, nothing where it has few. Lexical scores are BM25, those of rrf sums of
     reciprocal ranks, those of --rerank the cross-encoder's.
 
+    With -f the file's queries are answered in their order while it is read, one JSON object each: query,
+    line, hits, notes. A line that cannot be asked is reported by its number, and the exit status is 1 then.
+
     \b
     Example:
         nearsay search papers "loss functions for sentence pairs" -k 5 --where "year >= 2019"
-        cat questions.txt | nearsay search papers - --json
+        nearsay search papers -f questions.txt > answers.jsonl
+        cat questions.txt | nearsay search papers -f -
     """
-    asked = _from_standard_input() if query == "-" else [query]
-    with open_library(place) as library:
-        answers = library.collection(collection).search_many(
-            asked,
-            k,
-            where=where,
-            mode=mode,
-            fusion=fusion,
-            by_document=by_document,
-            rerank=rerank,
-            explain=explain,
-            generation=generation,
-        )
-        named = len(asked) > 1 or (as_json and query == "-")  # JSON has one form, however many lines came
-        for each, hits in zip(asked, answers, strict=True):
-            print_hits(hits, as_json=as_json, by_ranks=fusion == "rrf", query=each if named else None)
+    _check_asked(query, queries)
+    place = Place(library=library, database=database, device=device, precision=precision)
+    with open_library(place) as opened:
+        target = opened.collection(collection)
+        if queries is not None:
+            _answer_all(target, queries, k, how)
+        else:
+            hits = target.search(str(query), k, **how)
+            print_hits(hits, as_json=as_json, by_ranks=how["fusion"] == "rrf")
 
 
-def _from_standard_input() -> list[str]:
-    """Its lines, each a query; BadInputError if it has none."""
+def _check_asked(query: str | None, queries: str | None) -> None:
+    """UsageError unless either a query or a file of them is given."""
+    if query == "-":
+        raise click.UsageError("queries on standard input are read with -f: nearsay search COLLECTION -f -")
+    if (query is None) is (queries is None):
+        both = "give QUERY or -f FILE, not both" if query is not None else "missing argument 'QUERY'"
+        raise click.UsageError(f"{both}. One query is an argument, those of a file are named with -f FILE")
+
+
+def _answer_all(target: "Collection", source: str, k: int, how: _How) -> None:
+    """Print an answer a query as JSON; BadInputError at the end if a line could not be asked."""
     from nearsay.data.errors import BadInputError
+    from nearsay.data.faults import Fault
+    from nearsay.indexer.query_file import iterate_queries
 
-    given = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
-    queries = [line.strip() for line in given.splitlines() if line.strip()]
-    if not queries:
-        raise BadInputError("standard input holds no query. Write one a line, or give it as an argument")
-    return queries
+    # Read without the lock of Python's own buffer, at which a reader that still waits would end the process.
+    stdin = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer) if source == "-" else None
+    answered, faults = 0, 0
+    for some in _as_they_come(iterate_queries(source, stdin), _TOGETHER):
+        wrong = [item for item in some if isinstance(item, Fault)]
+        asked = [item for item in some if not isinstance(item, Fault)]
+        print_notes(f"skipped {fault}" for fault in wrong)
+        answers = target.search_many([query.text for query in asked], k, **how)
+        for query, hits in zip(asked, answers, strict=True):
+            found = [hit.to_json() for hit in hits]
+            print_json({"query": query.text, "line": query.line, "hits": found, "notes": hits.notes})
+        answered, faults = answered + len(asked), faults + len(wrong)
+    name = "standard input" if source == "-" else source
+    if faults:
+        raise BadInputError(
+            f"{faults:,} of the {answered + faults:,} queries in {name} could not be asked, the others were "
+            "answered. Mend the lines named above, or leave them out"
+        )
+    if not answered:
+        raise BadInputError(f"{name} holds no query. Write one a line, or give it as an argument")
+
+
+def _as_they_come(items: Iterable[_Item], most: int) -> Iterator[list[_Item]]:
+    """Group what is there by now, at most so many: whoever writes one query and waits is answered at once."""
+    there: queue.Queue[_Item | _End] = queue.Queue(4 * most)
+
+    def read() -> None:
+        error: BaseException | None = None
+        try:
+            for item in items:
+                there.put(item)
+        except BaseException as raised:  # noqa: BLE001 - raised where the items are used
+            error = raised
+        there.put(_End(error))
+
+    threading.Thread(target=read, name="queries", daemon=True).start()
+    end: _End | None = None
+    while end is None:
+        group: list[_Item] = []
+        while end is None and len(group) < most and (not group or not there.empty()):
+            item = there.get()
+            if isinstance(item, _End):
+                end = item
+            else:
+                group.append(item)
+        if group:
+            yield group
+    if end.error is not None:
+        raise end.error
+
+
+class _End:
+    """Nothing follows; what ended it, if it was an error."""
+
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
 
 
 @click.command()
