@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
 __all__ = ["cosines", "encoded", "unit_vector"]
 
@@ -14,8 +14,15 @@ def encoded(
     encoder: TextEncoder, texts: Sequence[str], kind: TextKind = TextKind.PASSAGE
 ) -> NDArray[np.float64]:
     """The texts' vectors (texts, dimension), each of length 1; a text that is too long is cut unheard."""
-    windows = [window.vectors.astype(np.float64) for window in encoder.stream([list(texts)], kind=kind)]
-    vectors = np.concatenate(windows) if texts else np.empty((0, encoder.dimension))
+    if not texts:
+        return np.empty((0, encoder.dimension))
+    few = list(texts)
+    window = (
+        encoder.encode_window(few, kind=kind)
+        if isinstance(encoder, WindowEncoder)
+        else next(iter(encoder.stream([few], kind=kind)))
+    )
+    vectors = window.vectors.astype(np.float64)
     unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
 

@@ -64,9 +64,10 @@ def open_encoder(
 class LightEncoder:
     """Encodes questions in float32 with numpy alone, and loads `Encoder` for whatever is more.
 
-    Questions of up to 4,096 tokens run here on the calling thread, in float32, whatever is loaded already: a
-    question has one vector. More of them, and passages, run by torch in its precision. Shares of words run
-    here until torch is there; the nearest sentence of an explanation is a passage. Threads may share it.
+    Up to 4,096 tokens of questions run here on the calling thread, in float32, whatever is loaded already: a
+    question has one vector. More of them run by torch in its precision, and so do passages that `encode` or
+    `stream` is given, since those may be stored. What an explanation wants, shares of words and passages
+    given to `encode_window`, runs here until torch is there. Threads may share it.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
@@ -94,6 +95,8 @@ class LightEncoder:
             kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
         }
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
+        # [CLS] pooling has no parts, whatever comes after it: that is known here, without torch.
+        self._has_parts = "cls" not in self._model.modes
         pooling = (
             shares_of_pooling(
                 self._model.modes,
@@ -112,7 +115,7 @@ class LightEncoder:
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
-        window = self._question(texts, kind)
+        window = self._few(texts, kind) if kind is TextKind.QUERY else None
         if window is None:
             return self.full().encode(texts, kind=kind)
         encoded = self._encoded(window, kind)
@@ -122,8 +125,8 @@ class LightEncoder:
         return encoded.vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
-        """Give the vectors of one window, and how many of its texts were cut."""
-        window = self._question(texts, kind)
+        """Give the vectors of one window, and how many of its texts were cut: to compare, not to store."""
+        window = self._few(texts, kind) if kind is TextKind.QUERY or self._loaded is None else None
         return self.full().encode_window(texts, kind=kind) if window is None else self._encoded(window, kind)
 
     def stream(
@@ -132,13 +135,15 @@ class LightEncoder:
         """Give one `EncodedWindow` for each window, in order."""
         if kind is TextKind.QUERY:
             yield from (self.encode_window(window, kind=kind) for window in windows)
-        else:
+        else:  # to be stored, maybe: all of a collection's vectors have one precision
             yield from self.full().stream(windows, kind=kind)
 
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
         """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
+        if not self._has_parts:
+            return None
         few = self._loaded is None and self._tokens.count(texts, self._prompts[kind]) <= _MOST_TOKENS
         if few and self._contributing.explains:
             return self._contributing.run(
@@ -167,9 +172,9 @@ class LightEncoder:
                 self._loaded = loaded
             return self._loaded
 
-    def _question(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow | None:
-        """The tokenized texts when they are questions and few enough to be encoded here."""
-        if kind is not TextKind.QUERY or not 0 < len(texts) <= _MOST_TOKENS:
+    def _few(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow | None:
+        """The tokenized texts when they are few enough to be encoded here."""
+        if not 0 < len(texts) <= _MOST_TOKENS:
             return None
         window = self._tokens.window(texts, self._prompts[kind])
         tokens = sum(len(ids) for ids in window.token_ids)

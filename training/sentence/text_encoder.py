@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EncodedWindow", "TextEncoder", "TextKind"]
+__all__ = ["EncodedWindow", "TextEncoder", "TextKind", "WindowEncoder"]
 
 
 class TextKind(StrEnum):
@@ -67,3 +67,14 @@ class TextEncoder(Protocol):
 
     def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
+
+
+@runtime_checkable
+class WindowEncoder(Protocol):
+    """A text encoder that may encode a few texts sooner than a stream of them."""
+
+    def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
+        """Give the vectors of a few texts that are compared and not stored.
+
+        Their precision may differ from that of `stream` and `encode`, by which all stored vectors come.
+        """

@@ -1,4 +1,7 @@
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +47,25 @@ def test_hits_of_another_encoder_are_not_explained(trees) -> None:
 
 def test_no_hits_have_no_explanations(trees) -> None:
     assert trees.explain("oak", []) == []
+
+
+@pytest.mark.slow
+def test_a_search_with_explanations_imports_no_torch(tmp_path: Path) -> None:
+    rows = [
+        {"id": "oak", "title": "Oak", "text": "An oak is tall. It drops acorns in autumn."},
+        {"id": "elm", "title": "", "text": "The elm grows by the water."},
+    ]
+    with Library.open(tmp_path / "library") as library:
+        library.collection("trees").add_rows(rows)
+    script = (
+        "import sys\n"
+        "from nearsay.indexer import Library\n"
+        "with Library.open(sys.argv[1]) as library:\n"
+        "    hits = library.collection('trees').search('old oak', explain=True)\n"
+        "assert hits[0].explanation.sentence.text == 'An oak is tall.', hits[0].explanation\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "library")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

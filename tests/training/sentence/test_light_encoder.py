@@ -249,6 +249,23 @@ def test_passages_and_many_questions_go_by_torch(make_folder) -> None:
     assert np.abs(window.vectors - full.encode(TEXTS)).max() < 1e-5
 
 
+def test_passages_that_are_only_compared_are_encoded_without_torch(make_folder) -> None:
+    light, full = both(make_folder())
+    window = light.encode_window(TEXTS, kind=TextKind.PASSAGE)
+    assert light._loaded is None
+    assert np.abs(window.vectors - full.encode_window(TEXTS).vectors).max() < 1e-5
+    light.encode(TEXTS)
+    assert light._loaded is not None
+    assert np.array_equal(light.encode_window(TEXTS).vectors, light._loaded.encode_window(TEXTS).vectors)
+
+
+def test_the_lack_of_parts_of_cls_pooling_is_known_without_torch(make_folder) -> None:
+    light, full = both(make_folder(pooling="cls"))
+    assert light.contributions(TEXTS) is None
+    assert full.contributions(TEXTS) is None
+    assert light._loaded is None
+
+
 def test_a_question_has_one_vector_whatever_is_asked_beside_it(make_folder) -> None:
     light, _ = both(make_folder())
     together = light.encode(TEXTS[:3], kind=TextKind.QUERY)
