@@ -2,16 +2,21 @@
 
 nearsay's `Encoder.encode` beside `SentenceTransformer.encode` with the same weights on the same texts in the
 same run: at sentence-transformers' defaults (float32, batches of 32), in bfloat16 (its weights converted,
-batches of 128), and on its ONNX and OpenVINO backends (their exports of the weights, batches of 32; OpenVINO
-also in bfloat16). Each engine is a process of its own and they work one at a time. The texts are cut into
-slices; every engine encodes every slice, beginning with the next engine each time. Quality beside speed:
-cosine of every vector to sentence-transformers' float32 one, and the rank correlation on STS-B's test pairs.
+batches of 128), on its ONNX and OpenVINO backends (their exports of the weights, batches of 32; OpenVINO
+also in bfloat16), and by OpenVINO's own runtime on models compiled for fixed shapes. Each engine is a process
+of its own and they work one at a time. The texts are cut into slices; every engine encodes every slice,
+beginning with the next engine each time. Quality beside speed: cosine of every vector to
+sentence-transformers' float32 one, and the rank correlation on STS-B's test pairs.
 
 The ONNX and OpenVINO backends may need other versions of packages than nearsay runs with, so they can be
 given a Python of their own, for instance
 
     python -m venv /tmp/peers && /tmp/peers/bin/pip install "sentence-transformers[onnx,openvino]<6"
     python tests/benchmarks/encode.py --texts FILE --sts FILE --peer-python /tmp/peers/bin/python
+
+How much more there is to gain on a processor is said by its own rate of multiplying matrices, measured
+before the slices and after them, the higher taken: `share_of_matrix_rate` is the operations a second of
+nearsay's products and attention, divided by it.
 
 A row that cannot be measured, or whose engine fails on the way, says why.
 """
@@ -27,7 +32,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from encode_engine import ENGINES, EngineProcess, EngineUnavailableError
+from encode_engine import ENGINES, MATRIX_RATE, EngineProcess, EngineUnavailableError
 from machine import commit, machine
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
@@ -72,6 +77,29 @@ def token_lengths(texts: list[str]) -> dict[str, float]:
     }
 
 
+def operations(tokens: float) -> float:
+    """The multiplications and additions of the bundled encoder, a BERT, for a text of so many tokens.
+
+    Four products of width by width and two of width by intermediate size a token and layer, and attention's
+    two products of the tokens among each other; sums and normalising are left out.
+    """
+    config = json.loads((bundled_folder() / "config.json").read_text("utf-8"))
+    width, wide, layers = (config[key] for key in ("hidden_size", "intermediate_size", "num_hidden_layers"))
+    return float(2 * layers * tokens * (4 * width * width + 2 * width * wide + 2 * tokens * width))
+
+
+def matrix_rates(home: Path) -> dict[str, float]:
+    engine = EngineProcess(MATRIX_RATE, sys.executable, bundled_folder(), home)
+    engine.close()
+    return dict(engine.about["gflops"])
+
+
+def warmup(texts: list[str]) -> list[str]:
+    """Some 256 texts of every length, the longest among them, for what engines prepare at a first length."""
+    by_length = sorted(texts, key=len, reverse=True)
+    return by_length[:: max(1, len(texts) // 256)]
+
+
 def spread(values: list[float], digits: int = 1) -> dict[str, float]:
     return {
         "median": round(statistics.median(values), digits),
@@ -107,7 +135,7 @@ def dropped(engines: dict[str, EngineProcess], rows: dict[str, Row], name: str, 
 
 
 def measured_slices(
-    engines: dict[str, EngineProcess], rows: dict[str, Row], slices: list[list[str]], warmup: list[str]
+    engines: dict[str, EngineProcess], rows: dict[str, Row], slices: list[list[str]], first: list[str]
 ) -> tuple[dict[str, list[float]], dict[str, NDArray[np.float64]]]:
     """Texts a second of each engine on each slice, and all cosines to the peer's vectors."""
     order = list(engines)
@@ -115,7 +143,7 @@ def measured_slices(
     cosine: dict[str, list[NDArray[np.float64]]] = {name: [] for name in order}
     for name in order:
         try:
-            engines[name].encode(warmup)
+            engines[name].encode(first)
         except EngineUnavailableError as error:
             dropped(engines, rows, name, error)
     for number, texts in enumerate(slices):
@@ -177,7 +205,10 @@ def main() -> None:
             except EngineUnavailableError as error:
                 dropped(engines, rows, name, error)
         slices = [texts[number :: chosen.slices] for number in range(chosen.slices)]
-        rates, cosine = measured_slices(engines, rows, slices, texts[:64])
+        matrix = matrix_rates(Path(home))
+        rates, cosine = measured_slices(engines, rows, slices, warmup(texts))
+        matrix = {kind: max(rate, matrix[kind]) for kind, rate in matrix_rates(Path(home)).items()}
+        lengths = token_lengths(texts)
         for name, engine in list(engines.items()):
             row = rows[name]
             row["texts_a_second"] = spread(rates[name])
@@ -188,6 +219,10 @@ def main() -> None:
                     "mean": round(float(cosine[name].mean()), 7),
                     "least": round(float(cosine[name].min()), 7),
                 }
+            if name in {"nearsay", "nearsay-float32"}:
+                precision = str(engine.about.get("precision", "float32"))
+                done = 1e-9 * statistics.median(rates[name]) * operations(lengths["mean"])
+                row["share_of_matrix_rate"] = round(done / matrix[precision], 3)
             try:
                 fill(row, engine, texts[: chosen.queries], sts)
             except EngineUnavailableError as error:
@@ -202,7 +237,8 @@ def main() -> None:
         "seed": SEED,
         "texts": len(texts),
         "slices": chosen.slices,
-        "tokens_a_text": token_lengths(texts),
+        "tokens_a_text": lengths,
+        "matrix_gflops": matrix,
         "data_sha256": hashlib.sha256("\n".join(texts).encode()).hexdigest(),
         "engines": rows,
     }

@@ -88,6 +88,7 @@ _ENGINES = {
     "st-onnx": "sentence-transformers, ONNX",
     "st-openvino": "sentence-transformers, OpenVINO",
     "st-openvino-bfloat16": "sentence-transformers, OpenVINO, bfloat16",
+    "openvino-static-bfloat16": "OpenVINO alone, fixed shapes, bfloat16",
 }
 
 
