@@ -29,6 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 __all__ = [
+    "SCHEMA",
     "cluster_members",
     "clusterings",
     "clusters",
@@ -49,6 +50,8 @@ __all__ = [
     "runs",
     "segments",
 ]
+
+SCHEMA = "0007"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={

@@ -28,8 +28,6 @@ def upgrade(engine: sa.Engine, *, create: bool) -> None:
     directory = ScriptDirectory.from_config(scripts)
     with engine.connect() as connection, connection.begin():
         present = MigrationContext.configure(connection).get_current_revision()
-    if present == directory.get_current_head():
-        return
     place = engine.url.render_as_string(hide_password=True)
     if present is None and not create:
         raise CatalogueError(

@@ -14,6 +14,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
@@ -35,6 +36,14 @@ def test_the_migrations_make_exactly_the_tables(catalogue: Database) -> None:
         assert compare_metadata(context, tables.metadata) == []
         made = set(sa.inspect(connection).get_table_names())
     assert made == {*tables.metadata.tables, "alembic_version"}
+
+
+def test_the_schema_that_a_catalogue_is_opened_with_is_the_last_migration(catalogue: Database) -> None:
+    scripts = Config()
+    scripts.set_main_option("script_location", str(Path(migrations.__file__).parent).replace("%", "%%"))
+    assert ScriptDirectory.from_config(scripts).get_heads() == [tables.SCHEMA]
+    with catalogue.reading() as connection:
+        assert MigrationContext.configure(connection).get_current_heads() == (tables.SCHEMA,)
 
 
 def test_a_table_that_was_changed_by_hand_would_be_noticed(catalogue: Database) -> None:
