@@ -1,9 +1,9 @@
 """A collection: a named set of documents in a library, and everything that can be done with it."""
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
-from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
-from nearsay.data.reading import Reading, read
-from nearsay.data.reading import rows as read_rows
-from nearsay.indexer.browser import Browser
-from nearsay.indexer.catalogue import documents, generations
+from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -25,54 +21,38 @@ from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.collection_search import CollectionSearch, SearchOptions
-from nearsay.indexer.compaction import CompactReport, compact, delete_collection, merge_small
-from nearsay.indexer.contract_check import check_contract
-from nearsay.indexer.declaring import DeclareReport, declare_fields, declared_names, forget_fields
-from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
+from nearsay.indexer.declaring import DeclareReport, declared_names
 from nearsay.indexer.explain.explanation import Explanation
-from nearsay.indexer.explain.hits import explain_hits
 from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.exploring.explorer import Explorer
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
 from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
-from nearsay.indexer.filters.facets import Facets, facets
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.hit import Hit, Hits
 from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.hybrid.reranking import PairJudge
-from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
-from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
-from nearsay.indexer.judgements.judgements import Judgements
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.removal import remove_documents
-from nearsay.indexer.rollout import (
-    RebuildReport,
-    catch_up,
-    check_encoder,
-    last_retired,
-    mend,
-    promotable,
-    promote,
-    rebuild,
-)
 from nearsay.indexer.sample import Sample, drawn_sample
 from nearsay.indexer.search import SearchRequest
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
-from nearsay.indexer.strict import check_strictly, checked_files
-from nearsay.indexer.vector_store import unit_length
-from nearsay.indexer.writer_lock import writer_lock
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
+    from nearsay.indexer.browser import Browser
+    from nearsay.indexer.collection_writing import CollectionWriting
+    from nearsay.indexer.compaction import CompactReport
+    from nearsay.indexer.exploring.explorer import Explorer
+    from nearsay.indexer.filters.facets import Facets
+    from nearsay.indexer.ingest import AddReport
+    from nearsay.indexer.judgements.judgements import Judgements
     from nearsay.indexer.library import Library
+    from nearsay.indexer.rollout import RebuildReport
 
 __all__ = ["Collection"]
 
@@ -118,7 +98,7 @@ class Collection:
         near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
         stdin: BinaryIO | None = None,
-    ) -> AddReport:
+    ) -> "AddReport":
         """Add or update the documents of files by id; unchanged ones are not embedded again.
 
         sources: files, folders, globs, '-' for standard input
@@ -138,11 +118,8 @@ class Collection:
             title=options.title if title is None else title,
             metadata=options.metadata if metadata is None else tuple(metadata),
         )
-        gate = AskedGate(near_duplicates, near_duplicate_threshold)
-        if strict:
-            with checked_files(sources, chosen, stdin) as again:
-                return self._add(read(sources, chosen, stdin=again), progress, gate)
-        return self._add(read(sources, chosen, stdin=stdin), progress, gate)
+        gate = near_duplicates, near_duplicate_threshold
+        return self._writing.add(sources, chosen, stdin, strict=strict, gate=gate, progress=progress)
 
     def add_rows(
         self,
@@ -153,29 +130,17 @@ class Collection:
         near_duplicates: str | None = None,
         near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
-    ) -> AddReport:
+    ) -> "AddReport":
         """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory."""
-        if isinstance(rows, str | Mapping | Document):
-            raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
-        if strict:
-            rows = list(rows)
-            check_strictly(read_rows(rows, options))
-        gate = AskedGate(near_duplicates, near_duplicate_threshold)
-        return self._add(read_rows(rows, options), progress, gate)
+        gate = near_duplicates, near_duplicate_threshold
+        return self._writing.add_rows(rows, options, strict=strict, gate=gate, progress=progress)
 
     def remove(self, ids: Iterable[str] = (), *, where: Where | None = None) -> int:
         """Remove documents by id, and those that a filter lets through; how many. Searches miss them at once.
 
         UnknownDocumentError if an id is not there; then nothing is removed.
         """
-        row = self._record.row()
-        if isinstance(ids, str):
-            raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
-        wanted = list(dict.fromkeys(ids))
-        with self._locked(row, "remove") as store:
-            removed = remove_documents(store, row, wanted, where)
-            check_contract(store, row, self.snapshot)
-        return removed
+        return self._writing.remove(ids, where)
 
     def declare_fields(self, names: Iterable[str]) -> DeclareReport:
         """Enter metadata fields into an index of their own: filters and counts over them become quick.
@@ -183,22 +148,15 @@ class Collection:
         names: as a filter writes them: year, author.name. About ten seconds a field and million documents;
         later changes of the documents keep it up.
         """
-        row = self._record.row()
-        with self._locked(row, "declare fields") as store:
-            return declare_fields(store, row, names)
+        return self._writing.declare_fields(names)
 
     def forget_fields(self, names: Iterable[str]) -> tuple[str, ...]:
         """Take declared fields back; their names. Filters over them work on, more slowly."""
-        row = self._record.row()
-        with self._locked(row, "forget fields") as store:
-            return forget_fields(store, row, names)
+        return self._writing.forget_fields(names)
 
     def delete(self) -> None:
         """Remove the collection itself with everything in it."""
-        row = self._record.row()
-        with self._locked(row, "delete") as store:
-            self._snapshot.forget()
-            delete_collection(store, row)
+        self._writing.delete()
 
     def tune(
         self,
@@ -217,70 +175,34 @@ class Collection:
 
         BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
         """
-        row = self._record.row()
-        with self._locked(row, "tune") as store:
-            generation = self._record.live()
-            contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
-            asked = None
-            if queries is not None:
-                encoder = self._encoder.of(generation)
-                asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
-            return tune_index(store, row, generation, contract, asked, listener=progress)
+        return self._writing.tune(recall, memory, queries, progress)
 
     def rebuild(
         self, encoder: str | TextEncoder | None = None, *, progress: ProgressListener = unheard
-    ) -> RebuildReport:
+    ) -> "RebuildReport":
         """Embed by another encoder beside the live generation, which goes on answering until `promote`.
 
         Without an encoder the live generation is mended: words and damaged segments are made anew from the
         catalogue's text, passages that wait are embedded, the index is built again. The same is done with the
         encoder that the live generation was made by if it is named at a new place, which is remembered.
         """
-        row = self._record.row()
-        with self._locked(row, "rebuild") as store:
-            generation = self._record.live()
-            loaded = (
-                self._encoder.of(generation) if encoder is None else self.library.encoder(encoder, anew=True)
-            )
-            moved = loaded.fingerprint == generation.encoder.fingerprint
-            moved = moved and loaded.source != generation.encoder.source
-            if encoder is not None and not moved:
-                return rebuild(store, row, loaded, progress, self._promise.of(generation.plan))
-            with store.database.reading() as connection:
-                fault = check_words(connection, row.id, prove=True)
-            with store.database.writing() as connection:
-                generations.register_encoder(connection, loaded)
-                if fault is not None:  # searches and writers of other collections need not wait otherwise
-                    refill(connection, row.id)
-            mended = mend(store, row, generation, loaded, progress)
-            embedded, truncated = catch_up(store, generation, loaded, progress)
-            promise = self._promise.of(generation.plan)
-            plan = refresh_index(store, row, generation, always=True, contract=promise, listener=progress)
-            return mended.report(generation, embedded, truncated, unmeasured(self.name, plan, promise))
+        return self._writing.rebuild(encoder, progress)
 
     def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
-        row = self._record.row()
-        with self._locked(row, "promote") as store:
-            chosen = promotable(store, row, generation)
-            return self._go_live(store, row, chosen, progress)
+        return self._writing.promote(generation, progress)
 
     def rollback(self, *, progress: ProgressListener = unheard) -> int:
         """Make the generation live again that was live before; its number."""
-        row = self._record.row()
-        with self._locked(row, "rollback") as store:
-            before = last_retired(store, row)
-            return self._go_live(store, row, before, progress)
+        return self._writing.rollback(progress)
 
-    def compact(self, *, drop_retired: bool = False, grace: float | None = None) -> CompactReport:
+    def compact(self, *, drop_retired: bool = False, grace: float | None = None) -> "CompactReport":
         """Merge small segments, drop removed passages' vectors and files that nothing points to.
 
         grace: seconds that a replaced file stays for other machines that may have it open; None = an hour
             with a PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
         """
-        row = self._record.row()
-        with self._locked(row, "compact") as store:
-            return compact(store, row, drop_retired=drop_retired, grace=grace)
+        return self._writing.compact(drop_retired=drop_retired, grace=grace)
 
     # Reading
 
@@ -336,6 +258,8 @@ class Collection:
 
         BadInputError for hits that another encoder found.
         """
+        from nearsay.indexer.explain.hits import explain_hits
+
         snapshot = self.snapshot()
         language = Chunking.parse(snapshot.collection.chunking).language
         return explain_hits(self._encoder.of(snapshot.generation), query, hits, language=language)
@@ -383,8 +307,10 @@ class Collection:
         return stored_documents(self._store, self._record.row().id, where)
 
     @property
-    def browser(self) -> Browser:
+    def browser(self) -> "Browser":
         """The documents page by page, for who looks through them."""
+        from nearsay.indexer.browser import Browser
+
         return Browser(self._record)
 
     def near_duplicates(self) -> list[NearDuplicate]:
@@ -420,21 +346,27 @@ class Collection:
         return self._snapshot.take()
 
     @property
-    def explore(self) -> Explorer:
+    def explore(self) -> "Explorer":
         """What the collection says of itself without a query: pairs, clusters, maps, samples."""
+        from nearsay.indexer.exploring.explorer import Explorer
+
         return Explorer(self._explored())
 
     @property
-    def judgements(self) -> Judgements:
+    def judgements(self) -> "Judgements":
         """What people said of its search results: kept, listed, written out to train and to evaluate."""
+        from nearsay.indexer.judgements.judgements import Judgements
+
         return Judgements(self._record)
 
     def declared_fields(self) -> tuple[str, ...]:
         """The metadata fields that were declared, so that filters and counts over them are quick."""
         return declared_names(self._store, self._record.row())
 
-    def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> Facets:
+    def facets(self, field: str, *, where: Where | None = None, limit: int = 20) -> "Facets":
         """How many documents have each value of a field, the commonest first, under a filter."""
+        from nearsay.indexer.filters.facets import facets
+
         row = self._record.row()
         with self._store.database.reading() as connection:
             expression = None if where is None else expression_of(connection, row.id, where)
@@ -447,52 +379,15 @@ class Collection:
 
     # Inside
 
+    @cached_property
+    def _writing(self) -> "CollectionWriting":
+        # Most of the indexer is for writing and exploring: a process that only searches imports none of it.
+        from nearsay.indexer.collection_writing import CollectionWriting
+
+        return CollectionWriting(self._record, self._encoder, self.library, self._snapshot, self._promise)
+
     def _explored(self) -> Explored:
-        return Explored(self.name, self._store, self.snapshot, self._locked, self._encoder.of)
+        def locked(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
+            return self._writing.locked(row, what)
 
-    def _add(self, reading: Reading, progress: ProgressListener, gate: AskedGate) -> AddReport:
-        encoder = self._encoder.for_writing()
-        is_new = not self.exists()
-        row = self._record.made()
-        done = False
-        with self._locked(row, "add") as store:
-            try:
-                with store.database.writing() as connection:
-                    first = Plan(contract=self._promise.of({}))
-                    generation = live_or_begin(connection, row, encoder, first.to_json())
-                    check_encoder(self.name, generation, encoder)
-                    generations.register_encoder(connection, encoder)  # it may have moved
-                    gate.settle(connection, row, generation)
-                report = add(store, row, generation, encoder, reading, progress)
-                if is_new:
-                    check_something_read(reading, report, self.name)
-                done = True
-            finally:
-                if is_new and not done:  # a first try that failed settles neither encoder nor chunking
-                    with contextlib.suppress(NearsayError):  # what went wrong first is what is told
-                        self._record.forget_empty(store, row)
-            merge_small(store, row, generation)
-            promise = self._promise.of(generation.plan)
-            index = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
-            passed = go_through_gate(store, row, self.snapshot, index, progress)
-            said = unmeasured(self.name, index(), promise), check_contract(store, row, self.snapshot)
-        notes = (*report.notes, *(note for note in said if note is not None))
-        return replace(report, notes=notes, near_duplicates=passed)
-
-    def _go_live(
-        self, store: Store, row: CollectionRow, generation: GenerationRow, progress: ProgressListener
-    ) -> int:
-        encoder = self._encoder.loaded(generation)
-        mend(store, row, generation, encoder, progress)
-        catch_up(store, generation, encoder, progress)
-        refresh_index(store, row, generation, listener=progress)
-        number = promote(store, row, generation.number).number
-        check_contract(store, row, self.snapshot)
-        return number
-
-    @contextlib.contextmanager
-    def _locked(self, row: CollectionRow, what: str) -> Iterator[Store]:
-        """Hold the writer lock; the store as its holder may write it."""
-        locks, database = self._store.locks, self._store.database
-        with writer_lock(locks, self.name, row.id, database, what) as fenced:
-            yield replace(self._store, database=fenced)
+        return Explored(self.name, self._store, self.snapshot, locked, self._encoder.of)

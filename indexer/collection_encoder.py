@@ -4,12 +4,12 @@ from typing import Protocol
 
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.rollout import check_encoder
+from nearsay.indexer.errors import EncoderMismatchError
 from nearsay.indexer.store import Store
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["CollectionEncoder", "EncoderSource"]
+__all__ = ["CollectionEncoder", "EncoderSource", "check_encoder"]
 
 
 class EncoderSource(Protocol):
@@ -19,6 +19,9 @@ class EncoderSource(Protocol):
         self, source: str | TextEncoder, *, fingerprint: str | None = None, anew: bool = False
     ) -> TextEncoder:
         """The encoder of a name or folder; an encoder is given back as it is."""
+
+    def fingerprint_of(self, source: str) -> str | None:
+        """The fingerprint of the encoder of a name as it is now, which is not loaded; None if unknown."""
 
 
 class CollectionEncoder:
@@ -32,6 +35,11 @@ class CollectionEncoder:
         self._name = name
         self._source = source
         self._given = given
+
+    @property
+    def named(self) -> bool:
+        """Whether the caller named an encoder."""
+        return self._given is not None
 
     def for_writing(self) -> TextEncoder:
         """The encoder that is named, else the live generation's, else the bundled one."""
@@ -59,3 +67,30 @@ class CollectionEncoder:
         encoder = self._source.encoder(made_by.source, fingerprint=made_by.fingerprint)
         check_encoder(self._name, generation, encoder)
         return encoder
+
+    def refuse_changed(self, generation: GenerationRow) -> None:
+        """EncoderMismatchError if the generation's encoder is known to be another now; it is not loaded.
+
+        One that is not on this machine, as where another one embeds, is not known to be.
+        """
+        made_by = generation.encoder
+        if self._source.fingerprint_of(made_by.source) not in (None, made_by.fingerprint):
+            self.loaded(generation)
+
+
+def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncoder) -> None:
+    """EncoderMismatchError unless `encoder` is the one that made the generation's vectors."""
+    made_by = generation.encoder
+    if encoder.fingerprint == made_by.fingerprint:
+        return
+    if encoder.source == made_by.source:
+        raise EncoderMismatchError(
+            f"collection '{collection}' holds vectors of {made_by.name} as it was "
+            f"({made_by.fingerprint[:12]}); '{encoder.source}' has changed ({encoder.fingerprint[:12]}). "
+            f"Re-embed it: nearsay index rebuild {collection} --encoder {encoder.source}"
+        )
+    raise EncoderMismatchError(
+        f"collection '{collection}' holds {made_by.dimension}-d vectors of {made_by.name}; encoder "
+        f"'{encoder.name}' gives others ({encoder.dimension}-d). Re-embed it: "
+        f"nearsay index rebuild {collection} --encoder {encoder.source}"
+    )

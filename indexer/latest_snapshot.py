@@ -6,9 +6,9 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.errors import BusyError, UnknownCollectionError
-from nearsay.indexer.rollout import searched
+from nearsay.indexer.errors import BusyError, UnknownCollectionError, UnknownGenerationError
 from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
 
 __all__ = ["LatestSnapshot"]
@@ -71,7 +71,7 @@ class LatestSnapshot:
             if chosen is None:
                 return None
         else:
-            chosen = searched(generations.all_of(connection, row.id), number, row.name)
+            chosen = _searched(generations.all_of(connection, row.id), number, row.name)
         for one in self._last.values():  # what was opened by its number may be live by now, and the reverse
             if one.generation == chosen and one.collection == row:
                 return one
@@ -92,3 +92,13 @@ class LatestSnapshot:
         others = [number for number in self._last if number is not None]
         for number in others[: max(len(self._last) - _KEPT, 0)]:
             del self._last[number]
+
+
+def _searched(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
+    """The generation of that number, to search in; UnknownGenerationError if it is not there or not ready."""
+    found = generations.numbered(every, number, collection)
+    if found.state is GenerationState.BUILDING:
+        raise UnknownGenerationError(
+            f"generation {number} of '{collection}' is still being built. Wait until it is ready"
+        )
+    return found

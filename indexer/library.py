@@ -1,5 +1,6 @@
 """A library: a folder and a catalogue database in which everything lives."""
 
+import contextlib
 import json
 import re
 import threading
@@ -37,10 +38,16 @@ class Library:
     Safe to share between threads. Encoders are loaded once and kept.
     """
 
-    def __init__(self, store: Store, load_encoder: EncoderLoader) -> None:
-        """Use `Library.open`."""
+    def __init__(
+        self,
+        store: Store,
+        load_encoder: EncoderLoader,
+        look_at_encoder: Callable[[str], str | None] | None = None,
+    ) -> None:
+        """Use `Library.open`; `look_at_encoder`: gives the fingerprint that loading a name would give."""
         self.store = store
         self._load = load_encoder
+        self._look = look_at_encoder
         self._encoders: dict[str, TextEncoder] = {}
         self._loads: dict[str, threading.Lock] = {}  # held while the encoder of that name is loaded
         self._shared: dict[str, Collection] = {}
@@ -104,7 +111,9 @@ class Library:
             catalogue.close()
             raise
         store = Store(home.resolve(), catalogue, device)
-        return cls(store, load_encoder or _loader(device, precision))
+        if load_encoder is not None:
+            return cls(store, load_encoder)
+        return cls(store, _loader(device, precision), _fingerprint_on_disk)
 
     def __enter__(self) -> "Library":
         return self
@@ -134,6 +143,16 @@ class Library:
                 if kept is None:
                     kept = self._encoders[source] = self._load(source)
         return kept
+
+    def fingerprint_of(self, source: str) -> str | None:
+        """The fingerprint of the encoder of a name as it is now, which is not loaded; None if unknown.
+
+        Unknown is what is not on this machine, and what a `load_encoder` of the caller has not given yet.
+        """
+        if self._look is not None:
+            return self._look(source)
+        kept = self._encoders.get(source)
+        return None if kept is None else kept.fingerprint
 
     def _kept(self, source: str, fingerprint: str | None) -> TextEncoder | None:
         kept = self._encoders.get(source)
@@ -233,3 +252,15 @@ def _loader(device: str | None, precision: str) -> EncoderLoader:
         return open_encoder(source, device=device, precision=precision)
 
     return load
+
+
+def _fingerprint_on_disk(source: str) -> str | None:
+    from nearsay.training.sentence.bundled import is_bundled_name
+    from nearsay.training.sentence.fingerprint import encoder_fingerprint
+    from nearsay.training.sentence.source import find_encoder
+
+    if not is_bundled_name(source) and not Path(source).is_dir():  # a hub is not asked
+        return None
+    with contextlib.suppress(NearsayError):
+        return encoder_fingerprint(find_encoder(source).folder)
+    return None

@@ -1,7 +1,7 @@
 """Rolling an encoder out over a collection: rebuild, promote, roll back; and mending what is damaged."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.errors import EncoderMismatchError, UnknownGenerationError
+from nearsay.indexer.errors import UnknownGenerationError
 from nearsay.indexer.filters.number_lists import number_list
 from nearsay.indexer.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.ingest import awaiting_windows
@@ -32,13 +32,11 @@ from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 __all__ = [
     "RebuildReport",
     "catch_up",
-    "check_encoder",
     "last_retired",
     "mend",
     "promotable",
     "promote",
     "rebuild",
-    "searched",
 ]
 
 
@@ -86,24 +84,6 @@ class Mended:
         )
 
 
-def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncoder) -> None:
-    """EncoderMismatchError unless `encoder` is the one that made the generation's vectors."""
-    made_by = generation.encoder
-    if encoder.fingerprint == made_by.fingerprint:
-        return
-    if encoder.source == made_by.source:
-        raise EncoderMismatchError(
-            f"collection '{collection}' holds vectors of {made_by.name} as it was "
-            f"({made_by.fingerprint[:12]}); '{encoder.source}' has changed ({encoder.fingerprint[:12]}). "
-            f"Re-embed it: nearsay index rebuild {collection} --encoder {encoder.source}"
-        )
-    raise EncoderMismatchError(
-        f"collection '{collection}' holds {made_by.dimension}-d vectors of {made_by.name}; encoder "
-        f"'{encoder.name}' gives others ({encoder.dimension}-d). Re-embed it: "
-        f"nearsay index rebuild {collection} --encoder {encoder.source}"
-    )
-
-
 def rebuild(
     store: Store,
     collection: CollectionRow,
@@ -130,10 +110,12 @@ def rebuild(
             encoder_id = generations.register_encoder(connection, encoder)
             plan = Plan(contract=contract or RecallContract()).to_json()
             number = generations.begin(connection, collection.id, encoder_id, GenerationState.BUILDING, plan)
-            begun = _numbered(generations.all_of(connection, collection.id), number, collection.name)
+            begun = generations.numbered(
+                generations.all_of(connection, collection.id), number, collection.name
+            )
         collections.changed(connection, collection.id)
-    mended = mend(store, collection, begun, encoder, listener)
-    embedded, truncated = catch_up(store, begun, encoder, listener)
+    mended = mend(store, collection, begun, lambda: encoder, listener)
+    embedded, truncated = catch_up(store, begun, lambda: encoder, listener)
     chosen = refresh_index(store, collection, begun, contract=contract, listener=listener)
     note = None if contract is None else unmeasured(collection.name, chosen, contract)
     with store.database.writing() as connection:
@@ -145,10 +127,13 @@ def rebuild(
 def catch_up(
     store: Store,
     generation: GenerationRow,
-    encoder: TextEncoder,
+    load: Callable[[], TextEncoder],
     listener: ProgressListener = unheard,
 ) -> tuple[int, int]:
-    """Embed the passages that have no vector in the generation; how many, and how many were cut."""
+    """Embed the passages that have no vector in the generation; how many, and how many were cut.
+
+    load: gives the generation's encoder; called only if there are such passages
+    """
     with store.database.reading() as connection:
         every = generations.all_of(connection, generation.collection_id)
         generation = next(row for row in every if row.number == generation.number)  # what was mended counts
@@ -157,14 +142,14 @@ def catch_up(
         return 0, 0
     ahead = read_ahead(awaiting_windows(store, generation))
     with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
-        return embed(windows, encoder, writer, listener, total=lambda: total)
+        return embed(windows, load(), writer, listener, total=lambda: total)
 
 
 def mend(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    encoder: TextEncoder,
+    load: Callable[[], TextEncoder],
     listener: ProgressListener = unheard,
 ) -> Mended:
     """Look for damaged segments and make them anew.
@@ -173,6 +158,8 @@ def mend(
     text; segments that overlap, as two writers at once once left them, or lack passages are written anew; an
     index is left to `refresh_index`. The damaged files stay in quarantine. StorageError if a file
     cannot be read just now.
+
+    load: gives the generation's encoder; called only if a text has to be embedded
     """
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
@@ -188,13 +175,13 @@ def mend(
     embedded = 0
     for row in damaged:
         if row.kind is SegmentKind.VECTORS:
-            embedded += _mend_vectors(store, collection, generation, row, encoder)
+            embedded += _mend_vectors(store, collection, generation, row, load)
             listener(Progress(embedded, total))
         else:
             with store.database.writing() as connection:
                 generations.remove_segment(connection, row)
                 collections.changed(connection, collection.id)
-    segments, again = _mend_ranges(store, collection, generation, encoder, listener)
+    segments, again = _mend_ranges(store, collection, generation, load, listener)
     return Mended(len(damaged) + segments, embedded + again, restored)
 
 
@@ -208,7 +195,7 @@ def promotable(store: Store, collection: CollectionRow, number: int | None = Non
             f"collection '{collection.name}' has no generation that is ready. "
             f"Make one: nearsay index rebuild {collection.name} --encoder ENCODER"
         )
-    chosen = ready[-1] if number is None else _numbered(every, number, collection.name)
+    chosen = ready[-1] if number is None else generations.numbered(every, number, collection.name)
     if chosen.state not in (GenerationState.READY, GenerationState.RETIRED):
         raise UnknownGenerationError(
             f"generation {chosen.number} of '{collection.name}' is {chosen.state}, not ready. "
@@ -243,30 +230,12 @@ def last_retired(store: Store, collection: CollectionRow) -> GenerationRow:
     return max(retired, key=lambda generation: generation.promotion or 0)
 
 
-def searched(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
-    """The generation of that number, to search in; UnknownGenerationError if it is not there or not ready."""
-    found = _numbered(every, number, collection)
-    if found.state is GenerationState.BUILDING:
-        raise UnknownGenerationError(
-            f"generation {number} of '{collection}' is still being built. Wait until it is ready"
-        )
-    return found
-
-
-def _numbered(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
-    for generation in every:
-        if generation.number == number:
-            return generation
-    there = ", ".join(str(generation.number) for generation in every) or "none"
-    raise UnknownGenerationError(f"collection '{collection}' has no generation {number}; there are: {there}")
-
-
 def _mend_vectors(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
     row: SegmentRow,
-    encoder: TextEncoder,
+    load: Callable[[], TextEncoder],
 ) -> int:
     numbers: list[int] = []
 
@@ -282,7 +251,7 @@ def _mend_vectors(
             yield window
 
     texts = (window.texts for window in windows())
-    vectors = [encoded.vectors for encoded in encoder.stream(texts, kind=TextKind.PASSAGE)]
+    vectors = [encoded.vectors for encoded in load().stream(texts, kind=TextKind.PASSAGE)]
     path = None
     if numbers:
         path = write_vectors(
@@ -313,7 +282,7 @@ def _mend_ranges(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    encoder: TextEncoder,
+    load: Callable[[], TextEncoder],
     listener: ProgressListener,
 ) -> tuple[int, int]:
     """Write segments anew so that each passage up to the watermark has one vector; how many, and embedded.
@@ -322,7 +291,7 @@ def _mend_ranges(
     """
     with store.database.reading() as connection:
         every = generations.all_of(connection, collection.id)
-        before = _numbered(every, generation.number, collection.name).embedded_through
+        before = generations.numbered(every, generation.number, collection.name).embedded_through
         rows = generations.segments_of(connection, collection.id, generation.number)
         living = passages.passage_numbers(connection, collection.id)
         gone = sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == collection.id)
@@ -344,7 +313,7 @@ def _mend_ranges(
             if found:
                 numbers = np.array(sorted(found), dtype=np.int64)
                 ids = np.concatenate([ids, numbers])
-                made = unit_length(encoder.encode([found[number] for number in numbers.tolist()]))
+                made = unit_length(load().encode([found[number] for number in numbers.tolist()]))
                 vectors = np.concatenate([vectors, made])
                 embedded += numbers.size
                 listener(Progress(embedded, None))

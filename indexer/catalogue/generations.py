@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.tables import encoders, generations, passages, segments
-from nearsay.indexer.errors import CatalogueError, LostLockError
+from nearsay.indexer.errors import CatalogueError, LostLockError, UnknownGenerationError
 from nearsay.indexer.segment import SegmentHeader, SegmentKind
 from nearsay.indexer.store import now
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -26,6 +26,7 @@ __all__ = [
     "drop",
     "embedded_through",
     "live",
+    "numbered",
     "register_encoder",
     "remove_segment",
     "segments_of",
@@ -137,6 +138,15 @@ def live(connection: sa.Connection, collection_id: int) -> GenerationRow | None:
         if generation.state is GenerationState.LIVE:
             return generation
     return None
+
+
+def numbered(every: list[GenerationRow], number: int, collection: str) -> GenerationRow:
+    """The generation of that number; UnknownGenerationError, which names those that are there, if none is."""
+    for generation in every:
+        if generation.number == number:
+            return generation
+    there = ", ".join(str(generation.number) for generation in every) or "none"
+    raise UnknownGenerationError(f"collection '{collection}' has no generation {number}; there are: {there}")
 
 
 def begin(

@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library
-from nearsay.indexer import collection as collection_module
+from nearsay.indexer import Collection, Library, collection_writing
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.tables import field_values, passages
@@ -412,7 +411,7 @@ def test_sound_words_are_not_entered_anew_by_a_rebuild(
     either: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refilled: list[int] = []
-    monkeypatch.setattr(collection_module, "refill", lambda _, key: refilled.append(key))
+    monkeypatch.setattr(collection_writing, "refill", lambda _, key: refilled.append(key))
     either.rebuild()
     assert refilled == []
     with either.library.store.database.writing() as connection:

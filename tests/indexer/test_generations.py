@@ -1,17 +1,23 @@
 """Rolling an encoder out over a live collection, and rolling it back."""
 
+import json
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import EncoderMismatchError, UnknownCollectionError, UnknownGenerationError
+from nearsay.training.sentence.bundled import bundled_folder
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.text_encoder import EncodedWindow
 
 _ROWS = [
@@ -392,3 +398,70 @@ def _broken_after(
 
 def _assert_sound(library: Library) -> None:
     assert [finding for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+def test_what_lacks_no_vector_is_promoted_rolled_back_and_mended_without_its_encoder(
+    pets: Collection, tmp_path: Path
+) -> None:
+    pets.rebuild("letters")
+    wanted: list[str] = []
+
+    def gone(name: str) -> WordsEncoder:
+        wanted.append(name)
+        raise NearsayError(f"there is no encoder '{name}'")
+
+    with Library.open(pets.library.store.folder, load_encoder=gone) as library:
+        alone = library.collection("pets")
+        assert alone.promote() == 2
+        assert alone.rollback() == 1
+        assert alone.rebuild().embedded == 0
+        assert wanted == []
+        alone.remove(["cat"])
+        assert alone.promote(2) == 2
+        assert [hit.id for hit in alone.search("dog", mode="lexical")] == ["dog"]
+        assert wanted == []
+
+
+def test_what_lacks_vectors_is_not_promoted_without_its_encoder(pets: Collection) -> None:
+    pets.rebuild("letters")
+    pets.add_rows([{"id": "fish", "text": "a fish swam"}])
+
+    def gone(name: str) -> WordsEncoder:
+        raise NearsayError(f"there is no encoder '{name}'")
+
+    with (
+        Library.open(pets.library.store.folder, load_encoder=gone) as library,
+        pytest.raises(NearsayError, match="letters"),
+    ):
+        library.collection("pets").promote()
+    assert _states(pets) == [_LIVE, _READY]
+    assert pets.promote() == 2
+    assert len(pets.search("a cat")) == 4
+
+
+def test_an_encoder_that_changed_in_its_place_is_refused_by_its_files_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(bundled_folder(), folder, copy_function=os.symlink)
+    fingerprint = encoder_fingerprint(EncoderFolder(folder))
+    with Library.open(tmp_path / "library") as library:
+        monkeypatch.setattr(WordsEncoder, "fingerprint", fingerprint)
+        pets = library.collection("pets", encoder=WordsEncoder(str(folder)))
+        pets.add_rows(_ROWS)
+        monkeypatch.setattr(WordsEncoder, "fingerprint", "f" * 64)
+        pets.rebuild(WordsEncoder("letters", dimension=4))
+        pets.promote()
+    with Library.open(tmp_path / "library") as library:
+        assert library.fingerprint_of(str(folder)) == fingerprint
+        assert library.collection("pets").rollback() == 1
+        assert library.collection("pets").promote(2) == 2
+        assert library._encoders == {}
+    settings = folder / "sentence_bert_config.json"
+    changed = {**json.loads(settings.read_text("utf-8")), "max_seq_length": 17}
+    settings.unlink()
+    settings.write_text(json.dumps(changed), "utf-8")
+    with Library.open(tmp_path / "library") as library:
+        with pytest.raises(EncoderMismatchError, match=fingerprint[:12]):
+            library.collection("pets").rollback()
+        assert _states(library.collection("pets")) == [_RETIRED, _LIVE]

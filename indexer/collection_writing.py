@@ -1,0 +1,258 @@
+"""What changes a collection: each method holds its writer lock; see the same methods of `Collection`."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from nearsay.data.document import Document
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import Reading, read
+from nearsay.data.reading import rows as read_rows
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.collection_encoder import CollectionEncoder, EncoderSource, check_encoder
+from nearsay.indexer.collection_record import CollectionRecord
+from nearsay.indexer.compaction import CompactReport, compact, delete_collection, merge_small
+from nearsay.indexer.contract_check import check_contract
+from nearsay.indexer.declaring import DeclareReport, declare_fields, forget_fields
+from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.hybrid.lexical_check import check_words, refill
+from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
+from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
+from nearsay.indexer.latest_snapshot import LatestSnapshot
+from nearsay.indexer.plan import ContractChange, Plan
+from nearsay.indexer.progress import ProgressListener
+from nearsay.indexer.removal import remove_documents
+from nearsay.indexer.rollout import (
+    RebuildReport,
+    catch_up,
+    last_retired,
+    mend,
+    promotable,
+    promote,
+    rebuild,
+)
+from nearsay.indexer.store import Store
+from nearsay.indexer.strict import check_strictly, checked_files
+from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.writer_lock import writer_lock
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+__all__ = ["CollectionWriting"]
+
+
+class CollectionWriting:
+    """Adds, removes, embeds and tunes under the writer lock; what it made is seen by the next search."""
+
+    def __init__(
+        self,
+        record: CollectionRecord,
+        encoder: CollectionEncoder,
+        source: EncoderSource,
+        snapshot: LatestSnapshot,
+        promise: ContractChange,
+    ) -> None:
+        """Nothing is read or made yet."""
+        self._record = record
+        self._encoder = encoder
+        self._source = source
+        self._snapshot = snapshot
+        self._promise = promise
+
+    @contextlib.contextmanager
+    def locked(self, row: CollectionRow, what: str) -> Iterator[Store]:
+        """Hold the writer lock; the store as its holder may write it."""
+        store = self._record.store
+        with writer_lock(store.locks, self._record.name, row.id, store.database, what) as fenced:
+            yield replace(store, database=fenced)
+
+    def add(
+        self,
+        sources: Sequence[str | Path],
+        options: ReadOptions,
+        stdin: BinaryIO | None,
+        *,
+        strict: bool,
+        gate: tuple[str | None, float | None],
+        progress: ProgressListener,
+    ) -> AddReport:
+        """Add or update the documents of files."""
+        asked = AskedGate(*gate)
+        if strict:
+            with checked_files(sources, options, stdin) as again:
+                return self._add(read(sources, options, stdin=again), progress, asked)
+        return self._add(read(sources, options, stdin=stdin), progress, asked)
+
+    def add_rows(
+        self,
+        rows: Iterable[str | Document | Mapping[str, object]],
+        options: ReadOptions,
+        *,
+        strict: bool,
+        gate: tuple[str | None, float | None],
+        progress: ProgressListener,
+    ) -> AddReport:
+        """Add or update documents from Python values."""
+        if isinstance(rows, str | Mapping | Document):
+            raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
+        if strict:
+            rows = list(rows)
+            check_strictly(read_rows(rows, options))
+        return self._add(read_rows(rows, options), progress, AskedGate(*gate))
+
+    def remove(self, ids: Iterable[str], where: Where | None) -> int:
+        """Remove documents by id, and those that a filter lets through; how many."""
+        row = self._record.row()
+        if isinstance(ids, str):
+            raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
+        wanted = list(dict.fromkeys(ids))
+        with self.locked(row, "remove") as store:
+            removed = remove_documents(store, row, wanted, where)
+            check_contract(store, row, self._snapshot.take)
+        return removed
+
+    def declare_fields(self, names: Iterable[str]) -> DeclareReport:
+        """Enter metadata fields into an index of their own."""
+        row = self._record.row()
+        with self.locked(row, "declare fields") as store:
+            return declare_fields(store, row, names)
+
+    def forget_fields(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Take declared fields back; their names."""
+        row = self._record.row()
+        with self.locked(row, "forget fields") as store:
+            return forget_fields(store, row, names)
+
+    def delete(self) -> None:
+        """Remove the collection itself with everything in it."""
+        row = self._record.row()
+        with self.locked(row, "delete") as store:
+            self._snapshot.forget()
+            delete_collection(store, row)
+
+    def tune(
+        self,
+        recall: str | float | None,
+        memory: str | int | None,
+        queries: Sequence[str] | None,
+        progress: ProgressListener,
+    ) -> Plan:
+        """Measure the indexes over the live vectors and take the fastest that keeps the contract."""
+        row = self._record.row()
+        with self.locked(row, "tune") as store:
+            generation = self._record.live()
+            contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
+            asked = None
+            if queries is not None:
+                encoder = self._encoder.of(generation)
+                asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
+            return tune_index(store, row, generation, contract, asked, listener=progress)
+
+    def rebuild(self, encoder: str | TextEncoder | None, progress: ProgressListener) -> RebuildReport:
+        """Embed by another encoder beside the live generation, or mend the live one.
+
+        Where the encoder that made it is not named anew, it is loaded only if a passage has to be embedded.
+        """
+        row = self._record.row()
+        with self.locked(row, "rebuild") as store:
+            generation = self._record.live()
+            named = None
+            if encoder is not None:
+                named = self._source.encoder(encoder, anew=True)
+                moved = named.fingerprint == generation.encoder.fingerprint
+                moved = moved and named.source != generation.encoder.source
+                if not moved:
+                    return rebuild(store, row, named, progress, self._promise.of(generation.plan))
+            elif self._encoder.named:
+                named = self._encoder.of(generation)
+            else:
+                self._encoder.refuse_changed(generation)
+
+            def load() -> TextEncoder:
+                return self._encoder.loaded(generation) if named is None else named
+
+            with store.database.reading() as connection:
+                fault = check_words(connection, row.id, prove=True)
+            with store.database.writing() as connection:
+                if named is not None:
+                    generations.register_encoder(connection, named)
+                if fault is not None:  # searches and writers of other collections need not wait otherwise
+                    refill(connection, row.id)
+            mended = mend(store, row, generation, load, progress)
+            embedded, truncated = catch_up(store, generation, load, progress)
+            promise = self._promise.of(generation.plan)
+            plan = refresh_index(store, row, generation, always=True, contract=promise, listener=progress)
+            return mended.report(
+                generation, embedded, truncated, unmeasured(self._record.name, plan, promise)
+            )
+
+    def promote(self, generation: int | None, progress: ProgressListener) -> int:
+        """Make a ready generation live; its number."""
+        row = self._record.row()
+        with self.locked(row, "promote") as store:
+            chosen = promotable(store, row, generation)
+            return self._go_live(store, row, chosen, progress)
+
+    def rollback(self, progress: ProgressListener) -> int:
+        """Make the generation live again that was live before; its number."""
+        row = self._record.row()
+        with self.locked(row, "rollback") as store:
+            before = last_retired(store, row)
+            return self._go_live(store, row, before, progress)
+
+    def compact(self, *, drop_retired: bool, grace: float | None) -> CompactReport:
+        """Merge small segments, drop removed passages' vectors and files that nothing points to."""
+        row = self._record.row()
+        with self.locked(row, "compact") as store:
+            return compact(store, row, drop_retired=drop_retired, grace=grace)
+
+    def _add(self, reading: Reading, progress: ProgressListener, gate: AskedGate) -> AddReport:
+        encoder = self._encoder.for_writing()
+        is_new = not self._record.exists()
+        row = self._record.made()
+        done = False
+        with self.locked(row, "add") as store:
+            try:
+                with store.database.writing() as connection:
+                    first = Plan(contract=self._promise.of({}))
+                    generation = live_or_begin(connection, row, encoder, first.to_json())
+                    check_encoder(self._record.name, generation, encoder)
+                    generations.register_encoder(connection, encoder)  # it may have moved
+                    gate.settle(connection, row, generation)
+                report = add(store, row, generation, encoder, reading, progress)
+                if is_new:
+                    check_something_read(reading, report, self._record.name)
+                done = True
+            finally:
+                if is_new and not done:  # a first try that failed settles neither encoder nor chunking
+                    with contextlib.suppress(NearsayError):  # what went wrong first is what is told
+                        self._record.forget_empty(store, row)
+            merge_small(store, row, generation)
+            promise = self._promise.of(generation.plan)
+            index = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
+            passed = go_through_gate(store, row, self._snapshot.take, index, progress)
+            said = (
+                unmeasured(self._record.name, index(), promise),
+                check_contract(store, row, self._snapshot.take),
+            )
+        notes = (*report.notes, *(note for note in said if note is not None))
+        return replace(report, notes=notes, near_duplicates=passed)
+
+    def _go_live(
+        self, store: Store, row: CollectionRow, generation: GenerationRow, progress: ProgressListener
+    ) -> int:
+        """Whatever waits is embedded first; where nothing does, the encoder is not loaded."""
+        self._encoder.refuse_changed(generation)
+        load = partial(self._encoder.loaded, generation)
+        mend(store, row, generation, load, progress)
+        catch_up(store, generation, load, progress)
+        refresh_index(store, row, generation, listener=progress)
+        number = promote(store, row, generation.number).number
+        check_contract(store, row, self._snapshot.take)
+        return number
