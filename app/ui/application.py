@@ -1,5 +1,6 @@
 """The pages together: which page is shown, and what stands beside it."""
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.style import STYLE
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.welcome import offer_first_collection, offer_library
+from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 
-__all__ = ["PAGES", "PageEntry", "run", "show_page"]
+__all__ = ["PAGES", "PageEntry", "prepare", "run", "show_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,15 @@ def run() -> None:
         library = opened(settings)
         _sidebar(settings, library)
         chosen.run()
+
+
+def prepare() -> None:
+    """What the first look would wait for, done before it: open the library, import the first page."""
+    settings = Settings.from_environment()
+    with contextlib.suppress(NearsayError):  # whoever looks is told
+        if is_there(settings):
+            opened(settings)
+    importlib.import_module(PAGES[0].module)
 
 
 def show_page(path: str, settings: Settings) -> None:

@@ -15,6 +15,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["get_ready", "is_there", "make_library", "opened"]
 
@@ -33,7 +34,7 @@ def make_library(settings: Settings) -> Library:
     return opened(settings)
 
 
-@st.cache_resource(show_spinner="Opening the library …")
+@st.cache_resource(show_spinner=False)  # it is opened before anybody looks, where nothing can be shown
 def opened(settings: Settings) -> Library:
     """The library; its first search is made soon, beside everything else, since it loads the encoder."""
     library = _open(settings, create=False)
@@ -64,8 +65,8 @@ def _open(settings: Settings, *, create: bool) -> Library:
 
 def _warm(library: Library, settings: Settings) -> None:
     with bulk_work():  # whoever looks at a page meanwhile gets their turn sooner
-        for what, work in (("the map was not drawn", _draw), ("the first search was not made", _search)):
-            try:  # the map before the encoder, whose import would take its turns
+        for what, work in (("the first search was not made", _search), ("the map was not drawn", _draw)):
+            try:  # the encoder is light, the map of a large collection is not
                 _twice(work, library, settings)
             except NearsayError as error:  # whoever looks is told
                 _log.info("%s: %s", what, error)
@@ -93,4 +94,4 @@ def _search(library: Library, settings: Settings) -> None:
     if names:
         library.shared(names[0]).search("the first search", k=1)
     else:
-        library.encoder(BUNDLED_NAME).encode(["the first search"])
+        library.encoder(BUNDLED_NAME).encode(["the first search"], kind=TextKind.QUERY)

@@ -1,12 +1,13 @@
 """How long does somebody at the browser wait?
 
 Over a library that is there already, in headless Chromium on the same machine: from the start of `nearsay ui`
-to the first page (its heading is drawn); from a question to its first result, in the same session with the
-encoder loaded, and to all of them shaded; and from the address to the page for every page. The first look
-at each, which opens what it needs, is told by itself.
+to the first page (its heading is drawn), from a question typed there at once to its first result, and to all
+of them shaded; from a question to its first result, in the same session with the encoder loaded, and to all
+of them shaded; and from the address to the page for every page. The first look at each, which opens what it
+needs, is told by itself.
 
     python tests/benchmarks/page.py --library FOLDER --collection NAME [--rounds 5] [--query WORDS …]
-        [--out FILE.json]
+        [--only-start] [--out FILE.json]
 
 Needs chromium and chromedriver.
 """
@@ -14,6 +15,7 @@ Needs chromium and chromedriver.
 import argparse
 import contextlib
 import json
+import os
 import shutil
 import signal
 import socket
@@ -30,6 +32,9 @@ from typing import Any
 
 from machine import commit, machine
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 QUERIES = (
@@ -57,6 +62,8 @@ PAGES = (
     "runs",
 )
 HEADING = "return !!document.querySelector('[data-testid=stMain] h1')"
+CARD = "return !!document.querySelector('.ns-card')"
+SHADED = "return document.querySelectorAll('.ns-card mark').length > 0"
 IDLE = """
 const app = document.querySelector('[data-testid=stApp]')
 const waiting = document.querySelector('[data-testid=stMain] [data-testid=stSkeleton]')
@@ -96,17 +103,39 @@ def until(browser: webdriver.Chrome, script: str, *values: object) -> None:
     WebDriverWait(browser, 120, 0.02).until(lambda at: at.execute_script(script, *values))
 
 
-def first_page(library: Path, rounds: int) -> list[float]:
-    """Seconds from the start of the process to the first page."""
-    found = []
+def first_looks(library: Path, collection: str, rounds: int, query: str) -> dict[str, list[float]]:
+    """Seconds from the start of the process to the first page, and of the first search, asked at once."""
+    found: dict[str, list[float]] = {}
     for _ in range(rounds):
         browser = chromium()
-        with served(library) as (address, begun):
-            browser.get(address)
-            until(browser, HEADING)
-            found.append(time.perf_counter() - begun)
-        browser.quit()
+        try:
+            with served(library) as (address, begun):
+                browser.get(f"{address}{'&' if '?' in address else '?'}collection={collection}")
+                until(browser, HEADING)
+                page = time.perf_counter()
+                WebDriverWait(browser, 120, 0.02, [WebDriverException]).until(lambda at: typed(at, query))
+                asked = time.perf_counter()
+                until(browser, CARD)
+                card = time.perf_counter()
+                until(browser, SHADED)
+                until(browser, IDLE)
+                shaded = time.perf_counter()
+        finally:
+            browser.quit()
+        for name, seconds in (
+            ("start to first page", page - begun),
+            ("first page to a field that takes a question", asked - page),
+            ("a question asked at once to its first result", card - asked),
+            ("a question asked at once to all shaded", shaded - asked),
+        ):
+            found.setdefault(name, []).append(seconds)
     return found
+
+
+def typed(browser: webdriver.Chrome, query: str) -> bool:
+    """Write a question into the search box and press Enter."""
+    browser.find_element(By.CSS_SELECTOR, "input[aria-label=Search]").send_keys(query, Keys.ENTER)
+    return True
 
 
 def measured(library: Path, collection: str, rounds: int, queries: Sequence[str]) -> dict[str, list[float]]:
@@ -122,9 +151,9 @@ def measured(library: Path, collection: str, rounds: int, queries: Sequence[str]
                     asked = urllib.parse.urlencode({"collection": collection, "q": f"{query} {number}"})
                     begun = time.perf_counter()
                     browser.get(f"{address}/?{asked}")
-                    until(browser, "return !!document.querySelector('.ns-card')")
+                    until(browser, CARD)
                     card = time.perf_counter() - begun
-                    until(browser, "return document.querySelectorAll('.ns-card mark').length > 0")
+                    until(browser, SHADED)
                     until(browser, IDLE)
                     found.setdefault(f"{first}address to first result", []).append(card)
                     found.setdefault(f"{first}address to all shaded", []).append(time.perf_counter() - begun)
@@ -153,15 +182,19 @@ def main() -> None:
     parser.add_argument("--collection", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--query", action="append", help="asked instead of those about language research")
+    parser.add_argument("--only-start", action="store_true", help="the first page and its first search alone")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    seconds = {"start to first page": first_page(chosen.library, chosen.rounds)}
-    seconds |= measured(chosen.library, chosen.collection, chosen.rounds, chosen.query or QUERIES)
+    queries = chosen.query or QUERIES
+    seconds = first_looks(chosen.library, chosen.collection, chosen.rounds, queries[0])
+    if not chosen.only_start:
+        seconds |= measured(chosen.library, chosen.collection, chosen.rounds, queries)
     result = {
         "question": "seconds that somebody at the browser waits",
         "commit": commit(),
         "machine": machine() | {"streamlit": version("streamlit")},
         "rounds": chosen.rounds,
+        "load": [round(value, 2) for value in os.getloadavg()],
         "seconds": {name: summed(found) for name, found in seconds.items()},
     }
     written = json.dumps(result, indent=2)

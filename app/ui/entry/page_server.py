@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def main() -> None:
 
     @contextlib.asynccontextmanager
     async def begun(_: st.App) -> AsyncIterator[None]:
+        threading.Thread(target=_prepare, name="first page", daemon=True).start()
         if handed["open"] is not None:
             open_browser(handed["open"])
         yield
@@ -36,6 +38,13 @@ def main() -> None:
     app = st.App(Path(__file__).with_name("streamlit_script.py"), middleware=[door], lifespan=begun)
     with contextlib.suppress(KeyboardInterrupt):
         app.run(config=handed["options"])
+
+
+def _prepare() -> None:
+    """Import the pages and open the library while the browser still fetches what Streamlit needs there."""
+    from nearsay.app.ui.application import prepare
+
+    prepare()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Libraries to look at, pages without a browser (AppTest), and a browser over a page that really runs."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -211,6 +212,15 @@ class Served:
         found = _PRINTED.search(self._log.read_text("utf-8"))
         assert found
         return found[2]
+
+    def files(self) -> list[str]:
+        """What the server has open."""
+        found = []
+        for link in Path(f"/proc/{self.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                found.append(str(link.readlink()))
+        self._process_breathes()
+        return found
 
     def _process_breathes(self) -> None:
         try:

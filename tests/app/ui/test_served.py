@@ -1,6 +1,7 @@
 """The page as `nearsay ui` serves it, asked over HTTP and its websocket; without a browser."""
 
 import http.cookiejar
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -98,6 +99,14 @@ def test_the_printed_address_opens_the_page_and_no_other_does(serve: Serve) -> N
     assert "<title>Streamlit</title>" in page
     with caller.opens() as socket_:
         assert caller.session(socket_)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux shows what a process has open")
+def test_the_library_is_open_before_anybody_asks_for_a_page(serve: Serve, settings: Settings) -> None:
+    server, catalogue = serve(), str(Path(settings.library, "catalogue.sqlite").resolve())
+    until = time.monotonic() + 60
+    while catalogue not in (open_files := server.files()):
+        assert time.monotonic() < until, open_files
 
 
 def test_nothing_is_taken_from_who_did_not_sign_in(serve: Serve, with_password: None) -> None:

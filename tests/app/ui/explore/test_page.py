@@ -28,6 +28,7 @@ from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts 
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections
+from nearsay.training.sentence.text_encoder import TextKind
 
 NOTES = {"collection": "notes"}
 _LATER = "2999-01-01T00:00:00+00:00"
@@ -384,6 +385,19 @@ def test_a_map_that_cannot_be_drawn_ahead_costs_nobody_the_first_search(explored
         warm(library, explored)
     assert searched == [True]
     assert "the map was not drawn" in caplog.text
+
+
+def test_over_an_empty_library_a_question_is_encoded_ahead_which_takes_no_torch(empty_settings, monkeypatch):
+    encoded = []
+
+    class Light:
+        def encode(self, texts, *, kind=TextKind.PASSAGE):
+            encoded.append((texts, kind))
+
+    monkeypatch.setattr(Library, "encoder", lambda *_: Light())
+    with Library.open(empty_settings.library, device="cpu") as library:
+        warm(library, empty_settings)
+    assert [kind for _, kind in encoded] == [TextKind.QUERY]
 
 
 def test_a_library_that_cannot_be_read_any_more_ends_what_is_loaded_beside_quietly(explored, monkeypatch):
