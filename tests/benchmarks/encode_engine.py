@@ -133,12 +133,16 @@ class EngineProcess:
         return f"{ended}: {lines[-1]}" if lines else ended
 
 
-def load(engine: Engine, folder: str) -> Any:
-    """Give the function from texts to vectors."""
+def load(engine: Engine, folder: str) -> tuple[Any, Any]:
+    """Give the functions from texts to vectors, and from a question alone, as a search encodes it."""
     if engine.precision:
         from nearsay.training.sentence.encoder import Encoder, Precision
+        from nearsay.training.sentence.light_encoder import open_encoder
+        from nearsay.training.sentence.text_encoder import TextKind
 
-        return Encoder.load(precision=Precision(engine.precision), device="cpu").encode
+        opened = open_encoder(precision=engine.precision, device="cpu")
+        encode = Encoder.load(precision=Precision(engine.precision), device="cpu").encode
+        return encode, lambda texts: opened.encode(texts, kind=TextKind.QUERY)
     from sentence_transformers import SentenceTransformer
 
     options: dict[str, Any] = {"backend": engine.backend} if engine.backend else {}
@@ -149,8 +153,13 @@ def load(engine: Engine, folder: str) -> Any:
         options["model_kwargs"] = {"dtype": "bfloat16"}
     model = SentenceTransformer(folder, device="cpu", **options)
     if engine.static:
-        return static_openvino(model)
-    return lambda texts: model.encode(texts, batch_size=engine.batch_size, show_progress_bar=False)
+        encode_fixed = static_openvino(model)
+        return encode_fixed, encode_fixed
+
+    def encode_texts(texts: list[str]) -> Any:
+        return model.encode(texts, batch_size=engine.batch_size, show_progress_bar=False)
+
+    return encode_texts, encode_texts
 
 
 def static_openvino(model: Any) -> Any:
@@ -250,7 +259,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def answer(encode: Any, what: str, texts: list[str], file: str) -> dict[str, Any]:
+def answer(encode: Any, ask: Any, what: str, texts: list[str], file: str) -> dict[str, Any]:
     if what == "encode":
         begin = time.perf_counter()
         vectors = encode(texts)
@@ -261,7 +270,7 @@ def answer(encode: Any, what: str, texts: list[str], file: str) -> dict[str, Any
         milliseconds = []
         for text in texts:
             begin = time.perf_counter()
-            encode([text])
+            ask([text])
             milliseconds.append(1000 * (time.perf_counter() - begin))
         return {"milliseconds": milliseconds}
     return {"megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)}
@@ -276,7 +285,7 @@ def serve(name: str, folder: str, file: str) -> None:
             rates = matrix_rates(2048, config["hidden_size"], config["intermediate_size"])
             answers.write(json.dumps({"gflops": rates}) + "\n")
             return
-        encode = load(ENGINES[name], folder)
+        encode, ask = load(ENGINES[name], folder)
         reply: dict[str, Any] = {"versions": versions()}
         if ENGINES[name].precision:
             reply["precision"] = str(encode.__self__.precision)
@@ -289,7 +298,7 @@ def serve(name: str, folder: str, file: str) -> None:
     for line in sys.stdin:
         what, texts = json.loads(line)
         try:
-            reply = answer(encode, what, texts, file)
+            reply = answer(encode, ask, what, texts, file)
         except Exception as error:  # noqa: BLE001 - as above: the other engines' rows must not be lost by it
             reply = failure(error)
         answers.write(json.dumps(reply) + "\n")

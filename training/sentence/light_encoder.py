@@ -1,15 +1,13 @@
 """The encoder that a search opens: questions at once in numpy, corpora through torch when there are some."""
 
-import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.cut_note import cut_note
@@ -17,9 +15,9 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weight
 from nearsay.training.sentence.contributing import ContributingPass
 from nearsay.training.sentence.contributions import TextContributions
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.light_model import LightModel, UnsupportedEncoderError
+from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.sentence.pooling_shares import shares_of_pooling
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
@@ -77,33 +75,29 @@ class LightEncoder:
         weights = weight_hashes(folder)
         if source.bundled:
             check_bundled_weights(combined_sha256(weights))
-        tokenizer, limit = _tokenizer(folder)
-        self._model = LightModel(folder)
-        if limit > self._model.most_tokens:
-            raise UnsupportedEncoderError(
-                f"its length limit is {limit} and it has {self._model.most_tokens} positions"
-            )
+        plain = read_plain_encoder(folder)
+        self._model = LightModel(plain)
+        self._plain = plain
         self.name = source.name
         self.source = source.source
         self.lineage = lineage_of(source)
         self.fingerprint = encoder_fingerprint(folder, weights)
         self.weights_sha256 = combined_sha256(weights)
-        self.normalised = self._model.normalised
-        self._tokens = TextTokenizer(tokenizer, limit)
+        self.normalised = plain.normalised
+        self._tokens = TextTokenizer(
+            plain.tokenizer, plain.limit, special_tokens=plain.transformer is not None
+        )
         self._prompts = prompts_of(folder)
         self._prompt_lengths = {
             kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
         }
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
         # [CLS] pooling has no parts, whatever comes after it: that is known here, without torch.
-        self._has_parts = "cls" not in self._model.modes
+        self._has_parts = "cls" not in plain.modes
+        only_normalises = bool(plain.steps) and not any(plain.steps) and not plain.truncate
         pooling = (
-            shares_of_pooling(
-                self._model.modes,
-                include_prompt=self._model.include_prompt,
-                normalised=self._model.normalised,
-            )
-            if self._model.only_normalises and self._model.normalised
+            shares_of_pooling(plain.modes, include_prompt=plain.include_prompt, normalised=True)
+            if only_normalises
             else None
         )
         self._contributing = ContributingPass(pooling, self._tokens, self._model.token_states)
@@ -178,7 +172,7 @@ class LightEncoder:
             return None
         window = self._tokens.window(texts, self._prompts[kind])
         tokens = sum(len(ids) for ids in window.token_ids)
-        least = 0 if self._model.include_prompt else self._prompt_lengths[kind]
+        least = 0 if self._plain.include_prompt else self._prompt_lengths[kind]
         if tokens > _MOST_TOKENS or any(len(ids) <= least for ids in window.token_ids):
             return None
         return window
@@ -195,49 +189,3 @@ def _load(name_or_folder: str | Path, device: str | None, precision: str) -> "En
     from nearsay.training.sentence.precision import Precision
 
     return Encoder.load(name_or_folder, device=device, precision=Precision(precision))
-
-
-def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
-    """The folder's tokenizer and its length limit, where they are what transformers would make of them."""
-    home = folder.transformer_folder()
-    file = home / "tokenizer.json"
-    if not file.is_file():
-        raise UnsupportedEncoderError("it has no tokenizer.json")
-    lengths = folder.length_settings()
-    if lengths.get("do_lower_case"):
-        raise UnsupportedEncoderError("its texts are put in lower case before its tokenizer gets them")
-    settings = folder.read_settings(home / "tokenizer_config.json")
-    config = folder.read_settings(home / "config.json")
-    definition = folder.read_settings(file)
-    _require_agreement(settings, definition)
-    named = lengths.get("max_seq_length")
-    known = (
-        [named]
-        if named is not None
-        else [settings.get("model_max_length"), config.get("max_position_embeddings")]
-    )
-    limits = [value for value in known if isinstance(value, int) and 0 < value < 1_000_000]
-    if not limits:
-        raise UnsupportedEncoderError("it names no length limit")
-    try:
-        return Tokenizer.from_str(json.dumps(definition)), min(limits)
-    except Exception as error:
-        raise UnsupportedEncoderError(f"its tokenizer.json cannot be read ({error})") from error
-
-
-def _require_agreement(settings: Mapping[str, object], definition: Mapping[str, object]) -> None:
-    """Raise UnsupportedEncoderError where transformers would change what tokenizer.json says.
-
-    It sets the normalizer of BERT's tokenizers anew by these three settings when they differ.
-    """
-    normalizer = definition.get("normalizer")
-    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
-        return
-    pairs = {
-        "do_lower_case": "lowercase",
-        "strip_accents": "strip_accents",
-        "tokenize_chinese_chars": "handle_chinese_chars",
-    }
-    for setting, own in pairs.items():
-        if setting in settings and settings[setting] != normalizer.get(own):
-            raise UnsupportedEncoderError(f"its tokenizer's {setting} is set apart from tokenizer.json")

@@ -35,7 +35,8 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder
-from nearsay.training.sentence.light_model import LightModel, UnsupportedEncoderError, gelu
+from nearsay.training.sentence.light_model import LightModel, gelu
+from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.sentence.text_encoder import TextKind
 
 TEXTS = [
@@ -155,7 +156,7 @@ def test_mpnet_buckets_far_distances_as_transformers_does(folder_of, tmp_path: P
     ids = np.random.default_rng(0).integers(5, 60, 390).tolist()
     with torch.no_grad():
         expected = model(torch.tensor([ids])).last_hidden_state[0].numpy()
-    (states,) = LightModel(EncoderFolder(folder)).token_states([ids])
+    (states,) = LightModel(read_plain_encoder(EncoderFolder(folder))).token_states([ids])
     assert np.abs(states - expected).max() < 1e-4  # of values of several units
 
 

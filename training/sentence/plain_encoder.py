@@ -1,0 +1,482 @@
+"""A plain encoder folder read without torch or transformers: BERT's family, or a table of tokens.
+
+Both runtimes take their weights from here. What one of them could not run exactly as sentence-transformers
+does is refused with a reason, and the caller lets sentence-transformers load it.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from nearsay.training.sentence.folder import EncoderFolder, EncoderModule
+
+__all__ = [
+    "Array",
+    "DenseStep",
+    "LayerWeights",
+    "LinearWeights",
+    "NormWeights",
+    "PlainEncoder",
+    "PlainTransformer",
+    "UnsupportedEncoderError",
+    "read_plain_encoder",
+]
+
+Array: TypeAlias = NDArray[np.float32]
+
+_TABLE_LIMIT = 512  # tokens of a text where a static encoder's folder names no limit, as model2vec cuts
+_POOLINGS = frozenset({"cls", "max", "mean", "mean_sqrt_len_tokens"})
+_ACTIVATIONS = frozenset({"gelu", "gelu_new", "gelu_pytorch_tanh", "relu"})
+
+
+class UnsupportedEncoderError(Exception):
+    """The encoder is sound as far as is known, but not of a kind that is read here; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearWeights:
+    """A linear layer: inputs @ weight.T + bias."""
+
+    weight: Array  # (outputs, inputs)
+    bias: Array | None  # (outputs,)
+
+
+@dataclass(frozen=True, slots=True)
+class NormWeights:
+    """A layer norm."""
+
+    weight: Array  # (width,)
+    bias: Array  # (width,)
+    epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """A layer of Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805."""
+
+    query: LinearWeights
+    key: LinearWeights
+    value: LinearWeights
+    attended: LinearWeights
+    attended_norm: NormWeights
+    up: LinearWeights
+    down: LinearWeights
+    norm: NormWeights
+
+
+@dataclass(frozen=True, slots=True)
+class DenseStep:
+    """A linear layer on the texts' vectors, through tanh or as it is."""
+
+    linear: LinearWeights
+    tanh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What an architecture calls the parts of a layer, below `layers.N.`."""
+
+    layers: str
+    query: str
+    key: str
+    value: str
+    attended: str
+    attended_norm: str
+    up: str
+    down: str
+    norm: str
+
+
+_BERT = _Names(
+    layers="encoder.layer",
+    query="attention.self.query",
+    key="attention.self.key",
+    value="attention.self.value",
+    attended="attention.output.dense",
+    attended_norm="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    norm="output.LayerNorm",
+)
+_MPNET = _Names(
+    layers="encoder.layer",
+    query="attention.attn.q",
+    key="attention.attn.k",
+    value="attention.attn.v",
+    attended="attention.attn.o",
+    attended_norm="attention.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    norm="output.LayerNorm",
+)
+_DISTILBERT = _Names(
+    layers="transformer.layer",
+    query="attention.q_lin",
+    key="attention.k_lin",
+    value="attention.v_lin",
+    attended="attention.out_lin",
+    attended_norm="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    norm="output_layer_norm",
+)
+_ARCHITECTURES: Mapping[str, _Names] = {
+    "bert": _BERT,
+    "camembert": _BERT,
+    "distilbert": _DISTILBERT,
+    "electra": _BERT,
+    "mpnet": _MPNET,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+# Their first position is the one after the padding token's number.
+_OFFSET_POSITIONS = frozenset({"camembert", "mpnet", "roberta", "xlm-roberta"})
+
+
+class PlainTransformer:
+    """A transformer's settings and embeddings; its layers are read from the files when they are asked for."""
+
+    def __init__(self, folder: EncoderFolder) -> None:
+        """Raise UnsupportedEncoderError for an architecture, or a variant of one, that is not known."""
+        config = folder.read_settings(folder.transformer_folder() / "config.json")
+        kind = str(config.get("model_type"))
+        names = _ARCHITECTURES.get(kind)
+        if names is None:
+            raise UnsupportedEncoderError(f"its architecture is {kind}")
+        _require_plain(folder, config, kind)
+        distilbert = kind == "distilbert"
+        self.architecture = kind
+        self.heads = int(_number(config["n_heads"] if distilbert else config["num_attention_heads"]))
+        self.depth = int(_number(config["n_layers"] if distilbert else config["num_hidden_layers"]))
+        self.activation = str(config.get("activation" if distilbert else "hidden_act", "gelu"))
+        if self.activation not in _ACTIVATIONS:
+            raise UnsupportedEncoderError(f"its activation is {self.activation}")
+        self._names = names
+        self._epsilon = 1e-12 if distilbert else float(_number(config.get("layer_norm_eps", 1e-12)))
+        self._weights = _Weights(folder.transformer_folder())
+        self.words = self._weights["embeddings.word_embeddings.weight"]
+        positions = self._weights["embeddings.position_embeddings.weight"]
+        if "embeddings.token_type_embeddings.weight" in self._weights:  # every token is of the first segment
+            positions = positions + self._weights["embeddings.token_type_embeddings.weight"][0]
+        self.positions = positions
+        # The first position is the one after the padding token's number, where one is given.
+        self.padding = int(_number(config.get("pad_token_id", 1))) if kind in _OFFSET_POSITIONS else None
+        self.norm = self._norm("embeddings.LayerNorm")
+        self.project = (
+            self._linear("embeddings_project") if "embeddings_project.weight" in self._weights else None
+        )
+        # (buckets, heads), what MPNet adds to the scores of attention
+        self.distances = self._weights["encoder.relative_attention_bias.weight"] if kind == "mpnet" else None
+        self.most_tokens = len(positions) - (0 if self.padding is None else self.padding + 1)
+        for number in range(self.depth):
+            self._weights.require(self._layer_names(number))
+
+    def layers(self) -> Iterator[LayerWeights]:
+        """Read one layer after another; none is kept here."""
+        names = self._names
+        for number in range(self.depth):
+            prefix = f"{names.layers}.{number}."
+            yield LayerWeights(
+                query=self._linear(prefix + names.query),
+                key=self._linear(prefix + names.key),
+                value=self._linear(prefix + names.value),
+                attended=self._linear(prefix + names.attended),
+                attended_norm=self._norm(prefix + names.attended_norm),
+                up=self._linear(prefix + names.up),
+                down=self._linear(prefix + names.down),
+                norm=self._norm(prefix + names.norm),
+            )
+
+    def _layer_names(self, number: int) -> list[str]:
+        names = self._names
+        parts = [names.query, names.key, names.value, names.attended, names.up, names.down]
+        norms = [f"{name}.bias" for name in (names.attended_norm, names.norm)]
+        every = [*(f"{name}.weight" for name in (*parts, names.attended_norm, names.norm)), *norms]
+        return [f"{names.layers}.{number}.{name}" for name in every]
+
+    def _linear(self, name: str) -> LinearWeights:
+        return LinearWeights(self._weights[f"{name}.weight"], self._weights.get(f"{name}.bias"))
+
+    def _norm(self, name: str) -> NormWeights:
+        return NormWeights(self._weights[f"{name}.weight"], self._weights[f"{name}.bias"], self._epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainEncoder:
+    """From a text's token numbers to its vector, as the folder's files say."""
+
+    words: Array  # (vocabulary, width), the tokens' vectors
+    transformer: PlainTransformer | None  # None: a static encoder, which averages the tokens' vectors
+    modes: tuple[str, ...]  # sentence-transformers' names of the poolings, whose vectors stand side by side
+    include_prompt: bool  # whether the prompt's tokens are pooled
+    steps: tuple[DenseStep | None, ...]  # after the pooling; None scales to length 1
+    truncate: int | None  # dimensions that are kept
+    tokenizer: Tokenizer
+    limit: int  # tokens of a text, special tokens included
+
+    @property
+    def normalised(self) -> bool:
+        """Whether every vector has length 1."""
+        return bool(self.steps) and self.steps[-1] is None and not self.truncate
+
+
+def read_plain_encoder(folder: EncoderFolder) -> PlainEncoder:
+    """Read an encoder's files; raises UnsupportedEncoderError where sentence-transformers has to load it."""
+    modules = tuple(module for module in folder.modules() if module.class_name != "Dropout")
+    truncate = folder.settings().get("truncate_dim")
+    if truncate is not None and (not isinstance(truncate, int) or truncate < 1):
+        raise UnsupportedEncoderError(f"its vectors are cut at {truncate!r}")
+    if modules and modules[0].class_name == "StaticEmbedding":
+        return _static(folder, modules, truncate)
+    if len(modules) < 2 or (modules[0].class_name, modules[1].class_name) != ("Transformer", "Pooling"):
+        raise UnsupportedEncoderError("it is not a transformer with a pooling after it")
+    transformer = PlainTransformer(folder)
+    modes, include_prompt = _pooling(folder.read_settings(f"{modules[1].path}/config.json"))
+    tokenizer, limit = _tokenizer(folder)
+    if limit > transformer.most_tokens:
+        raise UnsupportedEncoderError(
+            f"its length limit is {limit} and it has {transformer.most_tokens} positions"
+        )
+    if not tokenizer.num_special_tokens_to_add(is_pair=False):
+        raise UnsupportedEncoderError("its tokenizer puts no special tokens around a text")
+    return PlainEncoder(
+        words=transformer.words,
+        transformer=transformer,
+        modes=modes,
+        include_prompt=include_prompt,
+        steps=tuple(_step(folder, module) for module in modules[2:]),
+        truncate=truncate,
+        tokenizer=tokenizer,
+        limit=limit,
+    )
+
+
+def _static(folder: EncoderFolder, modules: tuple[EncoderModule, ...], truncate: int | None) -> PlainEncoder:
+    home = folder.transformer_folder()
+    stored = _stored(home)
+    if "embedding.weight" not in stored:
+        raise UnsupportedEncoderError("its table of tokens has another name than embedding.weight")
+    limit = folder.length_settings().get("max_seq_length", _TABLE_LIMIT)
+    return PlainEncoder(
+        words=stored["embedding.weight"].read(),
+        transformer=None,
+        modes=("mean",),
+        include_prompt=True,
+        steps=tuple(_step(folder, module) for module in modules[1:]),
+        truncate=truncate,
+        tokenizer=_tokenizer_of(folder.read_settings(_tokenizer_file(home))),
+        limit=limit if isinstance(limit, int) and limit > 0 else _TABLE_LIMIT,
+    )
+
+
+# Settings
+
+
+def _require_plain(folder: EncoderFolder, config: Mapping[str, Any], kind: str) -> None:
+    """Raise UnsupportedEncoderError for a variant of the architecture that computes something else."""
+    if config.get("is_decoder") or config.get("add_cross_attention"):
+        raise UnsupportedEncoderError(f"its {kind} is a decoder")
+    if config.get("position_embedding_type", "absolute") not in {None, "absolute"}:
+        raise UnsupportedEncoderError(f"its positions are {config['position_embedding_type']}")
+    modality = folder.length_settings().get("modality_config") or {"text": {}}
+    text = modality.get("text", {}) if isinstance(modality, dict) and set(modality) == {"text"} else None
+    if (
+        not isinstance(text, dict)
+        or text.get("method_output_name", "last_hidden_state") != "last_hidden_state"
+    ):
+        raise UnsupportedEncoderError("it takes or gives something else than text and its last layer")
+
+
+def _pooling(settings: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
+    """The poolings' names, and whether the prompt's tokens are pooled."""
+    given = settings.get("pooling_mode")
+    if given is None:  # the older form: a flag for each
+        flags = {
+            "pooling_mode_cls_token": "cls",
+            "pooling_mode_max_tokens": "max",
+            "pooling_mode_mean_tokens": "mean",
+            "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+            "pooling_mode_weightedmean_tokens": "weightedmean",
+            "pooling_mode_lasttoken": "lasttoken",
+        }
+        given = [mode for flag, mode in flags.items() if settings.get(flag)]
+    modes: tuple[str, ...] = (given,) if isinstance(given, str) else tuple(given)
+    unknown = set(modes) - _POOLINGS
+    if unknown or not modes:
+        raise UnsupportedEncoderError(f"its pooling is {', '.join(sorted(unknown)) or 'not named'}")
+    return modes, bool(settings.get("include_prompt", True))
+
+
+def _step(folder: EncoderFolder, module: EncoderModule) -> DenseStep | None:
+    """A module after the pooling, on (texts, width)."""
+    settings = folder.read_settings(f"{module.path}/config.json")
+    ends = {settings.get("module_input_name"), settings.get("module_output_name")}
+    if not ends <= {None, "sentence_embedding"}:
+        raise UnsupportedEncoderError(f"its {module.class_name} reads or writes {ends}")
+    if module.class_name == "Normalize":
+        return None
+    if module.class_name != "Dense" or settings.get("use_residual"):
+        raise UnsupportedEncoderError(f"it has a {module.class_name} module")
+    activations = {
+        "torch.nn.modules.linear.Identity": False,
+        "torch.nn.modules.activation.Tanh": True,
+    }
+    tanh = activations.get(str(settings.get("activation_function", "torch.nn.modules.activation.Tanh")))
+    stored = _stored(folder.path / module.path)
+    if tanh is None or "linear.weight" not in stored:
+        raise UnsupportedEncoderError(
+            f"its Dense module has the activation {settings.get('activation_function')}"
+        )
+    bias = stored["linear.bias"].read() if "linear.bias" in stored else None
+    return DenseStep(LinearWeights(stored["linear.weight"].read(), bias), tanh)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UnsupportedEncoderError(f"its configuration holds {value!r} where a number belongs")
+    return value
+
+
+# Tokenizers
+
+
+def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
+    """The folder's tokenizer and its length limit, where they are what transformers would make of them."""
+    home = folder.transformer_folder()
+    definition = folder.read_settings(_tokenizer_file(home))
+    lengths = folder.length_settings()
+    if lengths.get("do_lower_case"):
+        raise UnsupportedEncoderError("its texts are put in lower case before its tokenizer gets them")
+    settings = folder.read_settings(home / "tokenizer_config.json")
+    config = folder.read_settings(home / "config.json")
+    if settings.get("padding_side", "right") != "right":
+        raise UnsupportedEncoderError("its texts are padded on the left")
+    _require_agreement(settings, definition)
+    named = lengths.get("max_seq_length")
+    known = (
+        [named]
+        if named is not None
+        else [settings.get("model_max_length"), config.get("max_position_embeddings")]
+    )
+    limits = [value for value in known if isinstance(value, int) and 0 < value < 1_000_000]
+    if not limits:
+        raise UnsupportedEncoderError("it names no length limit")
+    return _tokenizer_of(definition), min(limits)
+
+
+def _tokenizer_file(home: Path) -> Path:
+    file = home / "tokenizer.json"
+    if not file.is_file():
+        raise UnsupportedEncoderError("it has no tokenizer.json")
+    return file
+
+
+def _tokenizer_of(definition: Mapping[str, object]) -> Tokenizer:
+    try:
+        return Tokenizer.from_str(json.dumps(definition))
+    except Exception as error:
+        raise UnsupportedEncoderError(f"its tokenizer.json cannot be read ({error})") from error
+
+
+def _require_agreement(settings: Mapping[str, object], definition: Mapping[str, object]) -> None:
+    """Raise UnsupportedEncoderError where transformers would change what tokenizer.json says.
+
+    It sets the normalizer of BERT's tokenizers anew by these three settings when they differ.
+    """
+    normalizer = definition.get("normalizer")
+    if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
+        return
+    pairs = {
+        "do_lower_case": "lowercase",
+        "strip_accents": "strip_accents",
+        "tokenize_chinese_chars": "handle_chinese_chars",
+    }
+    for setting, own in pairs.items():
+        if setting in settings and settings[setting] != normalizer.get(own):
+            raise UnsupportedEncoderError(f"its tokenizer's {setting} is set apart from tokenizer.json")
+
+
+# Weights
+
+
+class _Weights:
+    """The tensors of a transformer's safetensors files, by their names without the architecture's prefix."""
+
+    def __init__(self, folder: Path) -> None:
+        stored = _stored(folder)
+        ending = "embeddings.word_embeddings.weight"
+        prefixes = {name.removesuffix(ending) for name in stored if name.endswith(ending)}
+        if len(prefixes) != 1:
+            raise UnsupportedEncoderError("its weights have other names than its architecture's")
+        (prefix,) = prefixes
+        self._stored = {
+            _modern(name.removeprefix(prefix)): tensor
+            for name, tensor in stored.items()
+            if name.startswith(prefix)
+        }
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._stored
+
+    def get(self, name: str) -> Array | None:
+        return self._stored[name].read() if name in self._stored else None
+
+    def require(self, names: list[str]) -> None:
+        """Raise UnsupportedEncoderError when one of them is not there."""
+        for name in names:
+            if name not in self._stored:
+                raise UnsupportedEncoderError(f"its weights lack {name}")
+
+    def __getitem__(self, name: str) -> Array:
+        self.require([name])
+        return self._stored[name].read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    """Where a safetensors file holds a tensor; https://github.com/huggingface/safetensors#format."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+    start: int  # bytes from the file's beginning
+
+    def read(self) -> Array:
+        """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
+        stored = np.dtype({"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[self.dtype])
+        array = np.fromfile(self.file, stored, math.prod(self.shape), offset=self.start)
+        if array.size != math.prod(self.shape):
+            raise UnsupportedEncoderError(f"{self.file.name} ends too early")
+        array = array.reshape(self.shape)
+        if self.dtype == "BF16":  # the upper half of a float32
+            return (array.astype("<u4") << 16).view("<f4")
+        return array.astype(np.float32, copy=False)
+
+
+def _stored(folder: Path) -> dict[str, _Tensor]:
+    """The tensors of numbers with a point in a folder's safetensors files."""
+    found: dict[str, _Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            try:
+                header = json.loads(stream.read(min(length, file.stat().st_size)))
+            except ValueError as error:
+                raise UnsupportedEncoderError(f"{file.name} is no safetensors file") from error
+        header.pop("__metadata__", None)
+        for name, entry in header.items():
+            if entry["dtype"] in {"F32", "F16", "BF16"}:  # others are position numbers
+                start = 8 + length + entry["data_offsets"][0]
+                found[name] = _Tensor(file, entry["dtype"], tuple(entry["shape"]), start)
+    return found
+
+
+def _modern(name: str) -> str:
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
