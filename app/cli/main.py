@@ -4,7 +4,6 @@ Exit status 0: done, no hits included. 1: a known error, one clear line with its
 130: stopped by the user.
 """
 
-import importlib.metadata
 import sys
 from typing import Any
 
@@ -46,7 +45,7 @@ class _Root(CommandGroup):
 
 
 @click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(importlib.metadata.version("nearsay"), prog_name="nearsay")
+@click.version_option(package_name="nearsay", prog_name="nearsay")
 def main() -> None:
     """Find the sentences that say nearly the same.
 

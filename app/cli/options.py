@@ -1,5 +1,7 @@
 """Options that several commands share."""
 
+import gc
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -88,6 +90,14 @@ def where_option(command: Command) -> Command:
 
 def open_library(place: Place, *, create: bool = False) -> "Library":
     """The library that the options name; one that is not there is made only if `create` is true."""
+    if "nearsay.indexer" not in sys.modules:
+        # What is imported is no garbage: nobody looks for any among these 70,000 objects, now or at the end.
+        gc.disable()
+        try:
+            import nearsay.indexer  # noqa: F401
+        finally:
+            gc.freeze()
+            gc.enable()
     from nearsay.indexer import Library
 
     return Library.open(

@@ -98,10 +98,10 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
 
 
 def _body(hit: "Hit") -> str:
-    from nearsay.app.cli.explanation_lines import explanation_lines, takes_colour
-
     width = terminal_width() - 5
     if hit.explanation is not None:
+        from nearsay.app.cli.explanation_lines import explanation_lines, takes_colour
+
         return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
     return textwrap.fill(beginning(visible(hit.text), _PREVIEW), width)
 

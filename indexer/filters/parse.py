@@ -11,12 +11,7 @@ backquotes, in either form: `a.b`.
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib.resources import files
-from typing import TypeAlias, TypeGuard
-
-from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
-from lark.exceptions import VisitError
+from typing import Final, TypeAlias, TypeGuard
 
 from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.expression import (
@@ -33,27 +28,41 @@ from nearsay.indexer.filters.expression import (
     Scalar,
 )
 
-__all__ = ["Where", "parse", "parse_field"]
+__all__ = [
+    "DEEPEST_INPUT",
+    "HELP",
+    "Where",
+    "among",
+    "compare",
+    "field_name",
+    "moment",
+    "parse",
+    "parse_field",
+    "scalar",
+    "too_deep",
+]
 
 Where: TypeAlias = str | Mapping[str, object]
 
 _LARGEST = 2**63 - 1
-_LONGEST = 100_000  # characters of an expression
 _DEEPEST = 20  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
 _MOST = 500  # comparisons: SQLite's expressions are at most 1,000 deep, a level for each operand
 _SAME = {"==": "=", "≤": "<=", "≥": ">="}  # as a page may have set what was copied from it
-_DEEPEST_INPUT = 100  # before what stands inside one another is counted: Python's stack
-_HELP = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
+DEEPEST_INPUT: Final = 100  # before what stands inside one another is counted: Python's stack
+HELP: Final = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
 
 def parse(where: Where) -> Expression:
     """The expression that `where` says; BadFilterError with the place of what cannot be understood."""
     if isinstance(where, str):
-        expression = _parse_text(where)
+        # The grammar's parser is imported where a filter is written as text.
+        from nearsay.indexer.filters.language import parse_text
+
+        expression = parse_text(where)
     elif isinstance(where, Mapping):
         expression = _from_mapping(where, 0)
     else:
-        raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {_HELP}")
+        raise BadFilterError(f"a filter is a line of text or a mapping, not {type(where).__name__}. {HELP}")
     _check_size(expression)
     return expression
 
@@ -61,37 +70,8 @@ def parse(where: Where) -> Expression:
 def parse_field(name: str) -> Path:
     """The field that a name means: dots reach inwards, `a.b` in backquotes is one name; BadFilterError."""
     if len(name) > 2 and name.startswith("`") and name.endswith("`"):
-        return (_name(name[1:-1]),)
-    return tuple(_name(part) for part in name.split("."))
-
-
-def _parse_text(text: str) -> Expression:
-    if len(text) > _LONGEST:
-        raise BadFilterError(
-            f"the filter has {len(text):,} characters; {_LONGEST:,} can be read. Split it, or give a mapping"
-        )
-    try:
-        tree = _grammar().parse(text)
-        _check_depth(tree)
-        return _Builder().transform(tree)
-    except UnexpectedInput as error:
-        at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-        column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
-        rest = text[column - 1 : column + 19].strip()
-        place = f"column {column}, near '{rest}'" if rest else "its end"
-        raise BadFilterError(f"the filter cannot be read at {place}. {_remedy(error)}") from None
-    except VisitError as error:
-        if isinstance(error.orig_exc, BadFilterError):
-            raise error.orig_exc from None
-        raise
-
-
-def _remedy(error: UnexpectedInput) -> str:
-    if isinstance(error, UnexpectedToken) and error.token.type == "NAME" and "STRING" in error.expected:
-        if error.token.lower() in ("null", "none"):
-            return "Ask for a value that is not there so: venue is missing"
-        return f"Text is written in quotes: '{error.token}'"
-    return _HELP
+        return (field_name(name[1:-1]),)
+    return tuple(field_name(part) for part in name.split("."))
 
 
 def _check_size(expression: Expression) -> None:
@@ -100,7 +80,7 @@ def _check_size(expression: Expression) -> None:
     while pending:
         part, depth = pending.pop()
         if depth > _DEEPEST:
-            raise BadFilterError(_too_deep())
+            raise BadFilterError(too_deep())
         if isinstance(part, Not):
             pending.append((part.operand, depth + 1))
         elif isinstance(part, And):
@@ -117,83 +97,18 @@ def _check_size(expression: Expression) -> None:
         )
 
 
-def _check_depth(tree: Tree[Token]) -> None:
-    pending = [(tree, 0)]
-    while pending:
-        part, depth = pending.pop()
-        if depth > _DEEPEST_INPUT:
-            raise BadFilterError(_too_deep())
-        pending += [(child, depth + 1) for child in part.children if isinstance(child, Tree)]
-
-
-def _too_deep() -> str:
+def too_deep() -> str:
+    """What is said of a filter that is nested too deep."""
     return f"the filter has more than {_DEEPEST} of not, and, or inside one another. Write it flatter"
 
 
-@lru_cache(maxsize=1)
-def _grammar() -> Lark:
-    return Lark(files(__package__).joinpath("language.lark").read_text("utf-8"), parser="lalr")
-
-
-@v_args(inline=True)
-class _Builder(Transformer[Token, Expression]):
-    """Turns Lark's tree into an Expression; each method is named by a rule of the grammar."""
-
-    def either(self, *operands: Expression) -> Expression:
-        return Or(operands)
-
-    def both(self, *operands: Expression) -> Expression:
-        return And(operands)
-
-    def negation(self, operand: Expression) -> Expression:
-        return Not(operand)
-
-    def compared(self, field: Path, operator: Token, value: Scalar) -> Expression:
-        return _compare(field, str(operator), value)
-
-    def among(self, field: Path, *values: Scalar) -> Expression:
-        return _among(field, values)
-
-    def not_among(self, field: Path, *values: Scalar) -> Expression:
-        return Not(_among(field, values))
-
-    def contains(self, field: Path, value: Scalar) -> Expression:
-        return Contains(field, value)
-
-    def missing(self, field: Path) -> Expression:
-        return Not(Present(field))
-
-    def present(self, field: Path) -> Expression:
-        return Present(field)
-
-    def field(self, name: Token) -> Path:
-        return (_name(str(name[1:-1])),) if name.startswith("`") else tuple(name.split("."))
-
-    def number(self, token: Token) -> Scalar:
-        whole = token.lstrip("+-").isdigit() and len(token) <= 20  # more digits are out of range anyway
-        return _scalar(int(token) if whole else float(token))
-
-    def string(self, token: Token) -> Scalar:
-        quote = token[0]
-        return _scalar(str(token[1:-1]).replace(quote * 2, quote))
-
-    def moment(self, token: Token) -> Scalar:
-        return _moment(str(token))
-
-    def true(self, _token: Token) -> Scalar:
-        return True
-
-    def false(self, _token: Token) -> Scalar:
-        return False
-
-
 def _from_mapping(where: Mapping[str, object], depth: int) -> Expression:
-    if depth > _DEEPEST_INPUT:
-        raise BadFilterError(_too_deep())
+    if depth > DEEPEST_INPUT:
+        raise BadFilterError(too_deep())
     operands: list[Expression] = []
     for key, condition in where.items():
         if not isinstance(key, str):
-            raise BadFilterError(f"a field's name is text, not {type(key).__name__}. {_HELP}")
+            raise BadFilterError(f"a field's name is text, not {type(key).__name__}. {HELP}")
         if key in ("and", "or"):
             parts = tuple(_from_mapping(_mapping(part, key), depth + 1) for part in _list(condition, key))
             operands.append(And(parts) if key == "and" else Or(parts))
@@ -211,28 +126,27 @@ def _condition(field: Path, condition: object) -> Expression:
         operations = [_operation(field, operator, value) for operator, value in condition.items()]
         return operations[0] if len(operations) == 1 else And(tuple(operations))
     if isinstance(condition, list | tuple | set | frozenset):
-        return _among(field, [_scalar(value) for value in condition])
-    return _compare(field, "=", _scalar(condition))
+        return among(field, [scalar(value) for value in condition])
+    return compare(field, "=", scalar(condition))
 
 
 def _operation(field: Path, operator: object, value: object) -> Expression:
     if not isinstance(operator, str):
-        raise BadFilterError(
-            f"{'.'.join(field)}: an operator is text, not {type(operator).__name__}. {_HELP}"
-        )
+        raise BadFilterError(f"{'.'.join(field)}: an operator is text, not {type(operator).__name__}. {HELP}")
     if operator in ("in", "not in"):
-        among = _among(field, [_scalar(item) for item in _list(value, operator)])
-        return among if operator == "in" else Not(among)
+        listed = among(field, [scalar(item) for item in _list(value, operator)])
+        return listed if operator == "in" else Not(listed)
     if operator == "contains":
-        return Contains(field, _scalar(value))
+        return Contains(field, scalar(value))
     if operator == "missing" and isinstance(value, bool):
         return Not(Present(field)) if value else Present(field)
     if operator in ("!=", "≠") and value is None:
         return Present(field)
-    return _compare(field, operator, _scalar(value))
+    return compare(field, operator, scalar(value))
 
 
-def _compare(field: Path, operator: str, value: Scalar) -> Expression:
+def compare(field: Path, operator: str, value: Scalar) -> Expression:
+    """The comparison of a field with a value; BadFilterError for an operator that is none."""
     if operator in ("!=", "<>", "≠"):
         return Not(Compare(field, Operator.EQUAL, value))
     try:
@@ -248,13 +162,15 @@ def _compare(field: Path, operator: str, value: Scalar) -> Expression:
     return Compare(field, known, value)
 
 
-def _among(field: Path, values: Sequence[Scalar]) -> Expression:
+def among(field: Path, values: Sequence[Scalar]) -> Expression:
+    """Whether a field is equal to one of the values."""
     return Or(tuple(Compare(field, Operator.EQUAL, value) for value in values))
 
 
-def _scalar(value: object) -> Scalar:
+def scalar(value: object) -> Scalar:
+    """A value that a field can be compared with; BadFilterError for any other."""
     if isinstance(value, dt.datetime | dt.date):
-        return _moment(value.isoformat())
+        return moment(value.isoformat())
     if isinstance(value, bool | Moment):
         return value
     if isinstance(value, str):
@@ -272,9 +188,10 @@ def _scalar(value: object) -> Scalar:
     )
 
 
-def _name(name: str) -> str:
+def field_name(name: str) -> str:
+    """A field's name; BadFilterError for what is none."""
     if not name or '"' in name or "\0" in name or not _encodable(name):
-        raise BadFilterError(f"{name[:50]!r} is not a field's name. {_HELP}")
+        raise BadFilterError(f"{name[:50]!r} is not a field's name. {HELP}")
     return name
 
 
@@ -284,7 +201,8 @@ def _is_listed(part: Expression) -> TypeGuard[Compare]:
     return part.operator is Operator.EQUAL and not isinstance(part.value, bool | Moment)
 
 
-def _moment(text: str) -> Moment:
+def moment(text: str) -> Moment:
+    """A day or a point in time, in ISO 8601; BadFilterError for what is none."""
     try:
         dt.datetime.fromisoformat(text)
     except ValueError as error:
@@ -299,10 +217,10 @@ def _encodable(text: str) -> bool:
 def _list(value: object, key: str) -> Sequence[object]:
     if isinstance(value, list | tuple | set | frozenset):
         return tuple(value)
-    raise BadFilterError(f"'{key}' takes a list, not {type(value).__name__}. {_HELP}")
+    raise BadFilterError(f"'{key}' takes a list, not {type(value).__name__}. {HELP}")
 
 
 def _mapping(value: object, key: str) -> Mapping[str, object]:
     if isinstance(value, Mapping):
         return value
-    raise BadFilterError(f"'{key}' takes mappings, not {type(value).__name__}. {_HELP}")
+    raise BadFilterError(f"'{key}' takes mappings, not {type(value).__name__}. {HELP}")

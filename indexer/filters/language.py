@@ -1,0 +1,120 @@
+"""From a filter as a line of text to an `Expression`, by the grammar in language.lark."""
+
+from functools import lru_cache
+from importlib.resources import files
+
+from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
+from lark.exceptions import VisitError
+
+from nearsay.indexer.errors import BadFilterError
+from nearsay.indexer.filters.expression import And, Contains, Expression, Not, Or, Path, Present, Scalar
+from nearsay.indexer.filters.parse import (
+    DEEPEST_INPUT,
+    HELP,
+    among,
+    compare,
+    field_name,
+    moment,
+    scalar,
+    too_deep,
+)
+
+__all__ = ["parse_text"]
+
+_LONGEST = 100_000  # characters of an expression
+
+
+def parse_text(text: str) -> Expression:
+    """The expression that the text says; BadFilterError with the place of what cannot be understood."""
+    if len(text) > _LONGEST:
+        raise BadFilterError(
+            f"the filter has {len(text):,} characters; {_LONGEST:,} can be read. Split it, or give a mapping"
+        )
+    try:
+        tree = _grammar().parse(text)
+        _check_depth(tree)
+        return _Builder().transform(tree)
+    except UnexpectedInput as error:
+        at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        column = 1 + (len(text) if at_end else error.pos_in_stream or 0)
+        rest = text[column - 1 : column + 19].strip()
+        place = f"column {column}, near '{rest}'" if rest else "its end"
+        raise BadFilterError(f"the filter cannot be read at {place}. {_remedy(error)}") from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, BadFilterError):
+            raise error.orig_exc from None
+        raise
+
+
+def _remedy(error: UnexpectedInput) -> str:
+    if isinstance(error, UnexpectedToken) and error.token.type == "NAME" and "STRING" in error.expected:
+        if error.token.lower() in ("null", "none"):
+            return "Ask for a value that is not there so: venue is missing"
+        return f"Text is written in quotes: '{error.token}'"
+    return HELP
+
+
+def _check_depth(tree: Tree[Token]) -> None:
+    pending = [(tree, 0)]
+    while pending:
+        part, depth = pending.pop()
+        if depth > DEEPEST_INPUT:
+            raise BadFilterError(too_deep())
+        pending += [(child, depth + 1) for child in part.children if isinstance(child, Tree)]
+
+
+@lru_cache(maxsize=1)
+def _grammar() -> Lark:
+    return Lark(files(__package__).joinpath("language.lark").read_text("utf-8"), parser="lalr")
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Expression]):
+    """Turns Lark's tree into an Expression; each method is named by a rule of the grammar."""
+
+    def either(self, *operands: Expression) -> Expression:
+        return Or(operands)
+
+    def both(self, *operands: Expression) -> Expression:
+        return And(operands)
+
+    def negation(self, operand: Expression) -> Expression:
+        return Not(operand)
+
+    def compared(self, field: Path, operator: Token, value: Scalar) -> Expression:
+        return compare(field, str(operator), value)
+
+    def among(self, field: Path, *values: Scalar) -> Expression:
+        return among(field, values)
+
+    def not_among(self, field: Path, *values: Scalar) -> Expression:
+        return Not(among(field, values))
+
+    def contains(self, field: Path, value: Scalar) -> Expression:
+        return Contains(field, value)
+
+    def missing(self, field: Path) -> Expression:
+        return Not(Present(field))
+
+    def present(self, field: Path) -> Expression:
+        return Present(field)
+
+    def field(self, name: Token) -> Path:
+        return (field_name(str(name[1:-1])),) if name.startswith("`") else tuple(name.split("."))
+
+    def number(self, token: Token) -> Scalar:
+        whole = token.lstrip("+-").isdigit() and len(token) <= 20  # more digits are out of range anyway
+        return scalar(int(token) if whole else float(token))
+
+    def string(self, token: Token) -> Scalar:
+        quote = token[0]
+        return scalar(str(token[1:-1]).replace(quote * 2, quote))
+
+    def moment(self, token: Token) -> Scalar:
+        return moment(str(token))
+
+    def true(self, _token: Token) -> Scalar:
+        return True
+
+    def false(self, _token: Token) -> Scalar:
+        return False

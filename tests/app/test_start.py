@@ -1,0 +1,80 @@
+"""What a command imports before it answers: a start from the shell is paid for every time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.indexer import Library
+from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.folder import EncoderFolder
+
+_LIST = """
+import sys
+before = set(sys.modules)
+from nearsay.app.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+print(*sorted(set(sys.modules) - before), file=sys.stderr)
+"""
+_HELP = {"click"}
+_PLAIN = _HELP | {"greenlet", "numpy", "sqlalchemy", "typing_extensions"}  # SQLAlchemy may use greenlet
+_DENSE = _PLAIN | {"threadpoolctl", "tokenizers"}
+_NOT_READING = (
+    "nearsay.data.reading",
+    "nearsay.indexer.browser",
+    "nearsay.indexer.catalogue.migrations",
+    "nearsay.indexer.clusters",
+    "nearsay.indexer.collection_writing",
+    "nearsay.indexer.duplicates",
+    "nearsay.indexer.exploring.explorer",
+    "nearsay.indexer.judgements.judgements",
+    "nearsay.indexer.maps",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that says it was embedded by the bundled encoder."""
+
+    class Bundled(WordsEncoder):
+        fingerprint = encoder_fingerprint(EncoderFolder(bundled_folder()))  # type: ignore[assignment]
+
+    home = tmp_path_factory.mktemp("library")
+    with Library.open(home) as library:
+        samples = library.collection("samples", encoder=Bundled(BUNDLED_NAME, dimension=384))
+        samples.add_rows(
+            [{"id": "cat", "text": "a hungry cat", "year": 2019}, {"id": "dog", "text": "a dog dug"}]
+        )
+    return home
+
+
+@pytest.mark.parametrize(
+    ("command", "allowed"),
+    [
+        (["--help"], _HELP),
+        (["index", "list"], _PLAIN),
+        (["search", "samples", "hungry", "--mode", "lexical"], _PLAIN),
+        (["similar", "samples", "--id", "cat"], _PLAIN),
+        (["search", "samples", "hungry"], _DENSE),
+        (["search", "samples", "hungry", "--where", "year = 2019"], _DENSE | {"lark", "regex"}),
+    ],
+    ids=["help", "list", "lexical", "similar", "hybrid", "filtered"],
+)
+def test_a_command_imports_no_more_than_it_needs(folder: Path, command: list[str], allowed: set[str]) -> None:
+    place = [] if command == ["--help"] else ["--library", str(folder)]
+    done = subprocess.run(
+        [sys.executable, "-c", _LIST, *command, *place], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    imported = done.stderr.splitlines()[-1].split()
+    packages = {module.split(".")[0] for module in imported if not module.startswith("_")}
+    others = packages - sys.stdlib_module_names - {"nearsay", "cython_runtime"}
+    assert others <= allowed
+    assert [module for module in imported if module.startswith(_NOT_READING)] == []
