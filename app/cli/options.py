@@ -90,7 +90,7 @@ def where_option(command: Command) -> Command:
 
 def open_library(place: Place, *, create: bool = False) -> "Library":
     """The library that the options name; one that is not there is made only if `create` is true."""
-    if "nearsay.indexer" not in sys.modules:
+    if "nearsay.indexer" not in sys.modules and gc.isenabled():
         # What is imported is no garbage: nobody looks for any among these 70,000 objects, now or at the end.
         gc.disable()
         try:

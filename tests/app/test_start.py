@@ -13,13 +13,15 @@ from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.folder import EncoderFolder
 
 _LIST = """
-import sys
+import gc, sys
 before = set(sys.modules)
 from nearsay.app.cli import main
 try:
     main()
 except SystemExit as end:
     assert end.code == 0
+assert gc.isenabled()
+assert "--help" in sys.argv or gc.get_freeze_count() > 10_000  # what was imported is not searched for garbage
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
 _HELP = {"click"}
