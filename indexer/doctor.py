@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from nearsay.data.errors import NearsayError, StorageError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.encoder_uses import known_encoders
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
 from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wrong_numbers
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -27,6 +29,9 @@ from nearsay.indexer.quarantine import is_current, remedy
 from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vector_store import VectorStore, of_unit_length, unit_length
 from nearsay.training.environment import Finding
+from nearsay.training.sentence.bundled import is_bundled_name
+from nearsay.training.sentence.light_encoder import reason_for_torch
+from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["examine"]
@@ -38,12 +43,13 @@ _NEAREST = 10  # passages that each of them is looked for among
 _SEED = 20190827
 
 
-def examine(library: Library, *, prove: bool = False) -> list[Finding]:
+def examine(library: Library, *, prove: bool = False, precision: str = "auto") -> list[Finding]:
     """A finding for each thing checked, in each generation of each collection; damage is found, not mended.
 
     prove: also compare every index of the catalogue with its table and every text with its hash, split every
            text into words and take every declared field's values out again, encode a sample of passages
            again, and search for each of it by its own vector
+    precision: that the library's encoders are loaded in
 
     What cannot be read is a finding, too, and what stands beside it is looked at all the same.
     """
@@ -54,7 +60,24 @@ def examine(library: Library, *, prove: bool = False) -> list[Finding]:
         return [*findings, Finding(_SUBJECT, str(error), sound=False)]
     for collection in every:
         findings += _collection(library, collection, prove=prove)
-    return findings
+    return [*findings, *_looked("encoders", _runtimes(library, precision))]
+
+
+def _runtimes(library: Library, precision: str) -> Iterator[Finding]:
+    """Which runtime answers a question, for each encoder whose files are on this machine."""
+    with library.store.database.reading() as connection:
+        sources = dict.fromkeys(known.encoder.source for known in known_encoders(connection) if known.uses)
+    for source in sources:
+        if not (is_bundled_name(source) or Path(source).is_dir()):
+            continue
+        folder = find_encoder(source).folder
+        reason = reason_for_torch(folder, device=library.store.device, precision=precision)
+        detail = (
+            "questions are encoded by the light runtime, which imports no torch"
+            if reason is None
+            else f"questions are encoded by torch, which takes seconds to load: {reason}"
+        )
+        yield Finding(f"encoder {source}", detail, sound=True)
 
 
 def _collection(library: Library, collection: Collection, *, prove: bool) -> list[Finding]:

@@ -24,7 +24,8 @@ def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     """Check the machine, and every index against SQL.
 
     Shows versions, devices and the precision in use, then whether the catalogue is whole, and each
-    collection's rows, words, fields, vectors and index: hashes, counts, ids. Exits with 1 if anything is
+    collection's rows, words, fields, vectors and index: hashes, counts, ids, and which runtime each of its
+    encoders answers questions by. Exits with 1 if anything is
     wrong.
 
     \b
@@ -41,7 +42,7 @@ def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     if (Path(place["library"]) / "library.json").is_file():
         try:
             with open_library(place) as opened:
-                findings += examine(opened, prove=prove)
+                findings += examine(opened, prove=prove, precision=place["precision"])
         except CatalogueError as error:
             findings.append(Finding("catalogue", str(error), sound=False))
     for finding in findings:

@@ -457,3 +457,13 @@ def test_declared_fields_are_proved_on_demand(library: Library) -> None:
         "texts, fields",
         "values of 'year': 1 lacking, 0 that no document has",
     )
+
+
+@pytest.mark.slow
+def test_the_runtime_of_each_encoder_is_said(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library") as library:
+        library.collection("texts").add_rows([{"id": "a", "text": "an oak"}])
+        light, torch = examine(library)[-1], examine(library, precision="bfloat16")[-1]
+    assert (light.subject, light.sound) == ("encoder all-MiniLM-L6-v2", True)
+    assert "light runtime" in light.detail
+    assert "the precision bfloat16" in torch.detail

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.cut_note import cut_note
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
 from nearsay.training.sentence.contributing import ContributingPass
 from nearsay.training.sentence.contributions import TextContributions
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
@@ -30,7 +31,7 @@ from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
 
-__all__ = ["LightEncoder", "open_encoder"]
+__all__ = ["LightEncoder", "open_encoder", "reason_for_torch"]
 
 logger = logging.getLogger("nearsay")
 
@@ -46,17 +47,32 @@ def open_encoder(
     precision: as for `Encoder.load`; a named half precision wants torch from the start
     Raises what `Encoder.load` raises.
     """
-    from nearsay.data.errors import BadInputError
-
     formats = ("auto", "float32", "bfloat16", "float16")
     if precision not in formats:
         raise BadInputError(f"'{precision}' is not a precision. Take one of: {', '.join(formats)}")
-    if device in {None, "auto", "cpu"} and precision in {"auto", "float32"}:
+    if _wish_for_torch(device, precision) is None:
         try:
             return LightEncoder(find_encoder(name_or_folder), device=device, precision=precision)
         except UnsupportedEncoderError as reason:
             logger.debug("%s is run by torch: %s", name_or_folder, reason)
     return _load(name_or_folder, device, precision)
+
+
+def reason_for_torch(folder: EncoderFolder, *, device: str | None, precision: str) -> str | None:
+    """Say why `open_encoder` takes torch for an encoder from the start; None where it does not."""
+    wish = _wish_for_torch(device, precision)
+    if wish is None:
+        try:
+            read_plain_encoder(folder)
+        except UnsupportedEncoderError as reason:
+            return str(reason)
+    return wish
+
+
+def _wish_for_torch(device: str | None, precision: str) -> str | None:
+    if device not in {None, "auto", "cpu"}:
+        return f"the device {device} is asked for"
+    return None if precision in {"auto", "float32"} else f"the precision {precision} is asked for"
 
 
 class LightEncoder:
@@ -65,7 +81,8 @@ class LightEncoder:
     Up to 4,096 tokens of questions run here on the calling thread, in float32, whatever is loaded already: a
     question has one vector. More of them run by torch in its precision, and so do passages that `encode` or
     `stream` is given, since those may be stored. What an explanation wants, shares of words and passages
-    given to `encode_window`, runs here until torch is there. Threads may share it.
+    given to `encode_window`, runs here until torch is there. A static encoder, which only looks tokens up and
+    averages them, needs torch for nothing. Threads may share it.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
@@ -94,14 +111,14 @@ class LightEncoder:
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
         # [CLS] pooling has no parts, whatever comes after it: that is known here, without torch.
         self._has_parts = "cls" not in plain.modes
-        only_normalises = bool(plain.steps) and not any(plain.steps) and not plain.truncate
         pooling = (
-            shares_of_pooling(plain.modes, include_prompt=plain.include_prompt, normalised=True)
-            if only_normalises
+            shares_of_pooling(plain.modes, include_prompt=plain.include_prompt, normalised=bool(plain.steps))
+            if not any(plain.steps) and not plain.truncate
             else None
         )
         self._contributing = ContributingPass(pooling, self._tokens, self._model.token_states)
         self.dimension = self._model.vectors(self._tokens.window(["a"]).token_ids).shape[1]
+        self._looks_up = plain.transformer is None
         self._device = device
         self._precision = precision
         self._loading = threading.Lock()
@@ -109,7 +126,7 @@ class LightEncoder:
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
-        window = self._few(texts, kind) if kind is TextKind.QUERY else None
+        window = self._few(texts, kind) if kind is TextKind.QUERY or self._looks_up else None
         if window is None:
             return self.full().encode(texts, kind=kind)
         encoded = self._encoded(window, kind)
@@ -127,7 +144,7 @@ class LightEncoder:
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
         """Give one `EncodedWindow` for each window, in order."""
-        if kind is TextKind.QUERY:
+        if kind is TextKind.QUERY or self._looks_up:
             yield from (self.encode_window(window, kind=kind) for window in windows)
         else:  # to be stored, maybe: all of a collection's vectors have one precision
             yield from self.full().stream(windows, kind=kind)
@@ -138,7 +155,9 @@ class LightEncoder:
         """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
         if not self._has_parts:
             return None
-        few = self._loaded is None and self._tokens.count(texts, self._prompts[kind]) <= _MOST_TOKENS
+        few = self._looks_up or (
+            self._loaded is None and self._tokens.count(texts, self._prompts[kind]) <= _MOST_TOKENS
+        )
         if few and self._contributing.explains:
             return self._contributing.run(
                 texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
@@ -168,6 +187,8 @@ class LightEncoder:
 
     def _few(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow | None:
         """The tokenized texts when they are few enough to be encoded here."""
+        if self._looks_up and texts:
+            return self._tokens.window(texts, self._prompts[kind])
         if not 0 < len(texts) <= _MOST_TOKENS:
             return None
         window = self._tokens.window(texts, self._prompts[kind])

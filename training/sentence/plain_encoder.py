@@ -261,11 +261,12 @@ def read_plain_encoder(folder: EncoderFolder) -> PlainEncoder:
 def _static(folder: EncoderFolder, modules: tuple[EncoderModule, ...], truncate: int | None) -> PlainEncoder:
     home = folder.transformer_folder()
     stored = _stored(home)
-    if "embedding.weight" not in stored:
-        raise UnsupportedEncoderError("its table of tokens has another name than embedding.weight")
+    table = stored.get("embedding.weight") or stored.get("embeddings")  # model2vec's name
+    if table is None or len(stored) > 1:
+        raise UnsupportedEncoderError(f"its table of tokens is stored as {', '.join(sorted(stored))}")
     limit = folder.length_settings().get("max_seq_length", _TABLE_LIMIT)
     return PlainEncoder(
-        words=stored["embedding.weight"].read(),
+        words=table.read(),
         transformer=None,
         modes=("mean",),
         include_prompt=True,

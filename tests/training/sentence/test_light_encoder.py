@@ -32,9 +32,10 @@ from transformers import (
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.compression.static_encoder import make_static_encoder
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder
+from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder, reason_for_torch
 from nearsay.training.sentence.light_model import LightModel, gelu
 from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.sentence.text_encoder import TextKind
@@ -219,6 +220,46 @@ def test_the_bundled_encoder_gives_the_vectors_of_the_runtime_by_torch(bundled: 
     light = open_encoder(BUNDLED_NAME, device="cpu")
     assert isinstance(light, LightEncoder)
     assert_same(light, bundled)
+
+
+@pytest.fixture
+def static_folder(make_folder, tmp_path: Path) -> Path:
+    return make_static_encoder(
+        make_folder(), tmp_path / "static", dimension=8, device="cpu", precision=Precision.FLOAT32
+    ).folder
+
+
+def test_a_static_encoder_needs_torch_for_nothing(static_folder: Path) -> None:
+    light, full = both(static_folder)
+    assert_same(light, full)
+    texts = [*TEXTS, "", "the cat " * 400]
+    window, wanted = next(light.stream([texts])), full.encode_window(texts)
+    assert np.abs(window.vectors - wanted.vectors).max() < 1e-6
+    assert window.truncated == wanted.truncated == 1
+    assert np.array_equal(light.encode(texts), window.vectors)
+    mine, theirs = light.contributions(texts), full.contributions(texts)
+    assert mine is not None
+    assert theirs is not None
+    for own, other in zip(mine, theirs, strict=True):
+        assert np.abs(own.vectors - other.vectors).max() < 1e-6
+        assert np.array_equal(own.spans, other.spans)
+        assert (own.exact, own.whole) == (other.exact, other.whole)
+    assert light._loaded is None
+
+
+def test_a_table_of_model2vec_is_looked_up(static_folder: Path) -> None:
+    file = static_folder / "model.safetensors"
+    save_file({"embeddings": load_file(file)["embedding.weight"].half()}, file)
+    assert_same(*both(static_folder))
+
+
+def test_what_takes_torch_from_the_start_is_said(make_folder) -> None:
+    folder = EncoderFolder(make_folder())
+    assert reason_for_torch(folder, device=None, precision="auto") is None
+    assert reason_for_torch(folder, device="cuda:1", precision="auto") == "the device cuda:1 is asked for"
+    assert "bfloat16" in str(reason_for_torch(folder, device="cpu", precision="bfloat16"))
+    changed(folder.path / "config.json", model_type="t5")
+    assert reason_for_torch(folder, device=None, precision="float32") == "its architecture is t5"
 
 
 def test_tokens_add_up_to_the_vector_and_agree_with_the_runtime_by_torch(make_folder) -> None:
