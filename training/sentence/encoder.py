@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
 
 from nearsay.training.cut_note import cut_note
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
@@ -19,17 +19,25 @@ from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.loading import gives_unit_vectors, is_static, length_limit, load_model
-from nearsay.training.sentence.pooling_shares import pooling_shares
+from nearsay.training.sentence.plain_encoder import (
+    PlainEncoder,
+    UnsupportedEncoderError,
+    read_plain_encoder,
+)
+from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_plain
 from nearsay.training.sentence.precision import Precision, resolve_precision
 from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
 from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
+
+if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
+    from sentence_transformers import SentenceTransformer
 
 __all__ = ["EncodedWindow", "Encoder", "Precision", "TextEncoder", "TextKind"]
 
@@ -48,7 +56,7 @@ class Encoder:
 
     def __init__(
         self,
-        model: SentenceTransformer,
+        model: "SentenceTransformer | PlainEncoder",
         source: EncoderSource,
         *,
         device: str,
@@ -63,19 +71,24 @@ class Encoder:
         self.weights_sha256 = combined_sha256(weights)
         self.device = device
         self.precision = precision
-        self.normalised = gives_unit_vectors(model)
-        self._tokens = TextTokenizer(
-            model.tokenizer, length_limit(model, source.folder), special_tokens=not is_static(model)
-        )
+        if isinstance(model, PlainEncoder):
+            self.normalised = model.normalised
+            self._tokens = TextTokenizer(model.tokenizer, model.limit)
+            shares = shares_of_plain(model)
+        else:
+            from nearsay.training.sentence.loading import gives_unit_vectors, is_static, length_limit
+
+            self.normalised = gives_unit_vectors(model)
+            limit = length_limit(model, source.folder)
+            self._tokens = TextTokenizer(model.tokenizer, limit, special_tokens=not is_static(model))
+            shares = pooling_shares(model)
         self._prompts = prompts_of(source.folder)
         self._prompt_lengths = {
             kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
         }
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
         self._forward = ForwardPass(model, device=device, precision=precision)
-        self._contributing = ContributingPass(
-            pooling_shares(model), self._tokens, self._forward.token_vectors
-        )
+        self._contributing = ContributingPass(shares, self._tokens, self._forward.token_vectors)
         on_gpu = device.partition(":")[0] == "cuda"
         self._ahead = _GPU_WINDOWS_AHEAD if on_gpu else 1
         self._begun_ahead = _GPU_WINDOWS_BEGUN if on_gpu else 0
@@ -95,15 +108,31 @@ class Encoder:
         Raises NearsayError when there is no such encoder, EncoderRefusedError when it carries code, and
         BadInputError when the device is not there.
         """
+        return cls.load_found(find_encoder(name_or_folder), device=device, precision=precision)
+
+    @classmethod
+    def load_found(
+        cls,
+        source: EncoderSource,
+        *,
+        plain: PlainEncoder | None = None,
+        device: str | None = None,
+        precision: Precision = Precision.AUTO,
+    ) -> "Encoder":
+        """As `load`, from a folder that was found already; `plain`: its files, if they were read already."""
         chosen = choose_device(device)
         resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
-        source = find_encoder(name_or_folder)
         refuse_unsafe(source.folder)
         weights = weight_hashes(source.folder)
         if source.bundled:
             check_bundled_weights(combined_sha256(weights))
-        model = load_model(source.folder, chosen)
-        return cls(model, source, device=chosen, precision=resolved, weights=weights)
+        plain = plain or _read(source)
+        if plain is None or not PackedEncoder.runs(plain):
+            from nearsay.training.sentence.loading import load_model
+
+            model = load_model(source.folder, chosen)
+            return cls(model, source, device=chosen, precision=resolved, weights=weights)
+        return cls(plain, source, device=chosen, precision=resolved, weights=weights)
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), C-contiguous; a log warning says how many were cut.
@@ -196,6 +225,15 @@ class Encoder:
             return EncodedWindow(vectors[window.positions], window.truncated)
 
         return encoded
+
+
+def _read(source: EncoderSource) -> PlainEncoder | None:
+    """The encoder's files; None where sentence-transformers and transformers have to load it."""
+    try:
+        return read_plain_encoder(source.folder)
+    except UnsupportedEncoderError as reason:
+        logger.debug("%s is loaded by sentence-transformers: %s", source.name, reason)
+        return None
 
 
 def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:

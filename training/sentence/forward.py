@@ -3,15 +3,14 @@
 import threading
 from collections.abc import Callable, Sequence
 from itertools import chain, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 
 from nearsay.training.sentence.batching import inference_batches
+from nearsay.training.sentence.plain_encoder import PlainEncoder
 from nearsay.training.sentence.precision import (
     Precision,
     computing_in,
@@ -20,34 +19,47 @@ from nearsay.training.sentence.precision import (
 )
 from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
 
+if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
+    from sentence_transformers import SentenceTransformer
+
 __all__ = ["ForwardPass", "joined", "padded"]
 
 
 class ForwardPass:
     """Runs a model over tokenized texts; threads take turns.
 
-    BERT encoders run without padding, from copies of the model's weights; others by their own modules. The
-    modules stay as they are all the same: the caller may own the model, and a text without tokens still goes
-    by them. So their layers' weights are there twice, in float32 another 43 MB for the bundled encoder and
-    340 MB at BERT-base's size.
+    BERT encoders run without padding, read from their files or from copies of a model's weights; others by
+    their own modules. A model's modules stay as they are all the same: the caller may own the model, and a
+    text without tokens still goes by them. So its layers' weights are there twice, in float32 another 43 MB
+    at the bundled encoder's size and 340 MB at BERT-base's.
     """
 
-    def __init__(self, model: SentenceTransformer, *, device: str, precision: Precision) -> None:
-        """`precision`: a resolved one; a model run by its own modules is converted to it in place."""
+    def __init__(
+        self, model: "SentenceTransformer | PlainEncoder", *, device: str, precision: Precision
+    ) -> None:
+        """Take a model, or the files of one that `PackedEncoder.runs` accepts.
+
+        precision: a resolved one; a model run by its own modules is converted to it in place
+        """
+        self._turn = threading.Lock()
+        self._device = device
+        self._precision = precision
         self._packed: PackedEncoder | None = None
+        if isinstance(model, PlainEncoder):
+            self._packed = PackedEncoder(model, device=device, dtype=product_format(precision))
+            return
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
         if PackedEncoder.runs(model):
             self._packed = PackedEncoder(model, device=device, dtype=product_format(precision))
         else:
             narrow_linear_weights(model, precision)
         tokenizer = model.tokenizer
         self._model = model
-        self._device = device
-        self._precision = precision
         self._pad_id = int(getattr(tokenizer, "pad_token_id", None) or 0)
         self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
         first = model[0]
         self._blank = _first_row(first.embedding.weight) if isinstance(first, StaticEmbedding) else None
-        self._turn = threading.Lock()
 
     def run(self, token_ids: Sequence[list[int]], *, prompt_length: int = 0) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension) float32, in the texts' order.
@@ -93,6 +105,8 @@ class ForwardPass:
             return [self._last_layer(ids).float().cpu().numpy() for ids in token_ids]
 
     def _last_layer(self, token_ids: list[int]) -> torch.Tensor:
+        from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+
         first = self._model[0]
         if isinstance(first, StaticEmbedding):
             rows: torch.Tensor = first.embedding.weight[token_ids or [self._blank or 0]]

@@ -19,7 +19,7 @@ from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
-from nearsay.training.sentence.pooling_shares import shares_of_pooling
+from nearsay.training.sentence.pooling_shares import shares_of_plain
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
@@ -97,6 +97,7 @@ class LightEncoder:
         self._plain = plain
         self.name = source.name
         self.source = source.source
+        self._source = source
         self.lineage = lineage_of(source)
         self.fingerprint = encoder_fingerprint(folder, weights)
         self.weights_sha256 = combined_sha256(weights)
@@ -109,14 +110,7 @@ class LightEncoder:
             kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
         }
         self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
-        # [CLS] pooling has no parts, whatever comes after it: that is known here, without torch.
-        self._has_parts = "cls" not in plain.modes
-        pooling = (
-            shares_of_pooling(plain.modes, include_prompt=plain.include_prompt, normalised=bool(plain.steps))
-            if not any(plain.steps) and not plain.truncate
-            else None
-        )
-        self._contributing = ContributingPass(pooling, self._tokens, self._model.token_states)
+        self._contributing = ContributingPass(shares_of_plain(plain), self._tokens, self._model.token_states)
         self.dimension = self._model.vectors(self._tokens.window(["a"]).token_ids).shape[1]
         self._looks_up = plain.transformer is None
         self._device = device
@@ -153,12 +147,12 @@ class LightEncoder:
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
     ) -> list[TextContributions] | None:
         """Give each text's vector token by token; None when this encoder's vectors are no sum over tokens."""
-        if not self._has_parts:
+        if not self._contributing.explains:
             return None
         few = self._looks_up or (
             self._loaded is None and self._tokens.count(texts, self._prompts[kind]) <= _MOST_TOKENS
         )
-        if few and self._contributing.explains:
+        if few:
             return self._contributing.run(
                 texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
             )
@@ -176,14 +170,22 @@ class LightEncoder:
         """The same encoder run by torch, loaded once; raises NearsayError when its folder changed since."""
         with self._loading:
             if self._loaded is None:
-                loaded = _load(self.source, self._device, self._precision)
-                if loaded.fingerprint != self.fingerprint:
-                    raise NearsayError(
-                        f"the encoder in {self.source} changed after it was opened: its fingerprint was "
-                        f"{self.fingerprint[:12]} and is {loaded.fingerprint[:12]}. Open the library again"
-                    )
-                self._loaded = loaded
+                self._loaded = self._load_full()
             return self._loaded
+
+    def _load_full(self) -> "Encoder":
+        from nearsay.training.sentence.encoder import Encoder
+        from nearsay.training.sentence.precision import Precision
+
+        found = encoder_fingerprint(self._source.folder)
+        if found != self.fingerprint:
+            raise NearsayError(
+                f"the encoder in {self.source} changed after it was opened: its fingerprint was "
+                f"{self.fingerprint[:12]} and is {found[:12]}. Open the library again"
+            )
+        return Encoder.load_found(
+            self._source, plain=self._plain, device=self._device, precision=Precision(self._precision)
+        )
 
     def _few(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow | None:
         """The tokenized texts when they are few enough to be encoded here."""

@@ -175,8 +175,12 @@ class PlainTransformer:
         # (buckets, heads), what MPNet adds to the scores of attention
         self.distances = self._weights["encoder.relative_attention_bias.weight"] if kind == "mpnet" else None
         self.most_tokens = len(positions) - (0 if self.padding is None else self.padding + 1)
+        self.biased = True  # whether every linear layer has a bias
         for number in range(self.depth):
-            self._weights.require(self._layer_names(number))
+            every = self._layer_names(number)
+            self._weights.require(every)
+            biases = [name.removesuffix("weight") + "bias" for name in every if name.endswith("weight")]
+            self.biased = self.biased and all(name in self._weights for name in biases)
 
     def layers(self) -> Iterator[LayerWeights]:
         """Read one layer after another; none is kept here."""
@@ -229,6 +233,9 @@ class PlainEncoder:
 
 def read_plain_encoder(folder: EncoderFolder) -> PlainEncoder:
     """Read an encoder's files; raises UnsupportedEncoderError where sentence-transformers has to load it."""
+    kind = folder.settings().get("model_type", "SentenceTransformer")
+    if kind != "SentenceTransformer":
+        raise UnsupportedEncoderError(f"it is a {kind}")
     modules = tuple(module for module in folder.modules() if module.class_name != "Dropout")
     truncate = folder.settings().get("truncate_dim")
     if truncate is not None and (not isinstance(truncate, int) or truncate < 1):

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.training.sentence.plain_encoder import DenseStep, PlainEncoder
+
 if TYPE_CHECKING:  # a question is explained without torch
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-__all__ = ["PoolingShares", "Shares", "pooling_shares", "shares_of_pooling"]
+__all__ = ["PoolingShares", "Shares", "pooling_shares", "shares_of_plain"]
 
 _POOLED = "sentence_embedding"
 _LEAST = 1e-12  # what sentence-transformers divides a vector by at least
@@ -79,19 +81,14 @@ class PoolingShares:
         return Shares(shares.tokens[:, : self._dimension], shares.constant[: self._dimension])
 
 
-def shares_of_pooling(
-    modes: "tuple[str, ...]", *, include_prompt: bool, normalised: bool
-) -> PoolingShares | None:
-    """Give the parts of a pooling with nothing but a normalisation after it; None where it is no sum.
-
-    modes: sentence-transformers' names, whose vectors stand side by side
-    """
-    if not set(modes) <= _POOLS.keys():
+def shares_of_plain(plain: PlainEncoder) -> PoolingShares | None:
+    """Give an encoder's last steps in parts, or None when its vectors are no sum over tokens."""
+    if not set(plain.modes) <= _POOLS.keys():
         return None
-    steps: tuple[_Step, ...] = (_normalised,) if normalised else ()
-    return PoolingShares(
-        "max" not in modes, include_prompt, tuple(_POOLS[mode] for mode in modes), steps, None
-    )
+    exact = "max" not in plain.modes and not any(step is not None and step.tanh for step in plain.steps)
+    steps = tuple(_normalised if step is None else _dense(step) for step in plain.steps)
+    pools = tuple(_POOLS[mode] for mode in plain.modes)
+    return PoolingShares(exact, plain.include_prompt, pools, steps, plain.truncate)
 
 
 def pooling_shares(model: "SentenceTransformer") -> PoolingShares | None:
@@ -200,7 +197,8 @@ def _layer_normalised(shares: Shares, norm: "torch.nn.LayerNorm") -> Shares:
 def _through_dense(shares: Shares, dense: "Dense") -> Shares:
     bias = _array(dense.linear.bias) if dense.linear.bias is not None else 0.0
     outcome = _through_linear(shares, dense.linear)
-    outcome = _activated(Shares(outcome.tokens, outcome.constant + bias), dense.activation_function)
+    activation = _on_array(dense.activation_function)
+    outcome = _activated(Shares(outcome.tokens, outcome.constant + bias), activation)
     if not dense.use_residual:
         return outcome
     beside = shares if dense.in_features == dense.out_features else _through_linear(shares, dense.residual)
@@ -212,16 +210,30 @@ def _through_linear(shares: Shares, linear: "torch.nn.Linear") -> Shares:
     return Shares(shares.tokens @ turned, shares.constant @ turned)
 
 
-def _activated(shares: Shares, activation: "Callable[[torch.Tensor], torch.Tensor]") -> Shares:
+def _activated(shares: Shares, activation: Callable[[Array], Array]) -> Shares:
     """Scale all parts by what the activation did to their sum; what it makes of zero is no token's."""
-    import torch
-
     total = shares.total
-    outcome = _array(activation(torch.from_numpy(total).float()))
-    of_nothing = _array(activation(torch.zeros(len(total))))
+    outcome, of_nothing = activation(total), activation(np.zeros(len(total)))
     told = np.abs(total) > 1e-9
     scaled = shares.scaled(np.divide(outcome - of_nothing, total, out=np.zeros_like(total), where=told))
     return Shares(scaled.tokens, scaled.constant + np.where(told, of_nothing, outcome))
+
+
+def _on_array(activation: "Callable[[torch.Tensor], torch.Tensor]") -> Callable[[Array], Array]:
+    import torch
+
+    return lambda values: _array(activation(torch.from_numpy(values).float()))
+
+
+def _dense(step: DenseStep) -> _Step:
+    weight = step.linear.weight.T.astype(np.float64)
+    bias = 0.0 if step.linear.bias is None else step.linear.bias
+
+    def through(shares: Shares) -> Shares:
+        outcome = Shares(shares.tokens @ weight, shares.constant @ weight + bias)
+        return _activated(outcome, np.tanh) if step.tanh else outcome
+
+    return through
 
 
 def _array(tensor: "torch.Tensor") -> Array:

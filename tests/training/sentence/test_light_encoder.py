@@ -37,8 +37,11 @@ from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder, reason_for_torch
 from nearsay.training.sentence.light_model import LightModel, gelu
+from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.weights import weight_hashes
 
 TEXTS = [
     "the cat sat",
@@ -253,6 +256,85 @@ def test_a_table_of_model2vec_is_looked_up(static_folder: Path) -> None:
     assert_same(*both(static_folder))
 
 
+@pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.BFLOAT16])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bert", {}),
+        ("bert-relu", {}),
+        ("bert-gelu-new", {"pooling": "max"}),
+        ("bert", {"pooling": "cls", "prompts": {"query": "query: "}}),
+        ("bert", {"pooling": "mean_sqrt_len_tokens"}),
+        ("bert", {"pooling": ["mean", "cls"], "modules": ["models.Transformer", "models.Pooling"]}),
+        ("bert", {"prompts": {"query": "query: ", "passage": "the "}, "include_prompt": False}),
+    ],
+)
+def test_the_packed_runtime_reads_the_files_as_sentence_transformers_does(
+    name: str, options: dict[str, object], precision: Precision, folder_of
+) -> None:
+    source = find_encoder(folder_of(name, **options))
+    read = Encoder.load(source.source, device="cpu", precision=precision)
+    given = Encoder(
+        load_model(source.folder, "cpu"),
+        source,
+        device="cpu",
+        precision=precision,
+        weights=weight_hashes(source.folder),
+    )
+    assert not hasattr(read._forward, "_model")  # no module of sentence-transformers' runs
+    assert (read.fingerprint, read.max_tokens, read.normalised) == (
+        given.fingerprint,
+        given.max_tokens,
+        given.normalised,
+    )
+    for kind in TextKind:
+        mine, theirs = read.encode_window(TEXTS, kind=kind), given.encode_window(TEXTS, kind=kind)
+        assert np.abs(mine.vectors - theirs.vectors).max() < 1e-6
+        assert mine.truncated == theirs.truncated
+        own, other = read.contributions(TEXTS, kind=kind), given.contributions(TEXTS, kind=kind)
+        assert (own is None) == (other is None)
+        for first, second in zip(own or [], other or [], strict=True):
+            assert np.abs(first.vectors - second.vectors).max() < 1e-6
+
+
+def test_a_layer_after_the_pooling_is_read_as_sentence_transformers_does(make_folder, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = SentenceTransformer(str(make_folder()), device="cpu")
+    model = SentenceTransformer(modules=[*list(model)[:2], Dense(32, 16), Normalize()], device="cpu")
+    model.save_pretrained(str(tmp_path / "dense"))
+    source = find_encoder(tmp_path / "dense")
+    read = Encoder.load(source.source, device="cpu", precision=Precision.FLOAT32)
+    weights = weight_hashes(source.folder)
+    given = Encoder(
+        load_model(source.folder, "cpu"), source, device="cpu", precision=Precision.FLOAT32, weights=weights
+    )
+    assert not hasattr(read._forward, "_model")
+    assert np.abs(read.encode(TEXTS) - given.encode(TEXTS)).max() < 1e-6
+    light, _ = both(tmp_path / "dense")
+    for other in (read, light):
+        mine, theirs = other.contributions(TEXTS), given.contributions(TEXTS)
+        assert mine is not None
+        assert theirs is not None
+        for first, second in zip(mine, theirs, strict=True):
+            assert np.abs(first.vectors - second.vectors).max() < 1e-5
+            assert first.exact == second.exact
+    assert light._loaded is None
+
+
+@pytest.mark.slow
+def test_passages_import_torch_but_neither_transformers_nor_sentence_transformers() -> None:
+    script = (
+        "import sys\n"
+        "from nearsay.training.sentence.light_encoder import open_encoder\n"
+        "assert open_encoder(device='cpu').encode(['hungry animals', 'a feeder']).shape == (2, 384)\n"
+        "assert 'torch' in sys.modules\n"
+        "heavy = {'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'huggingface_hub'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_what_takes_torch_from_the_start_is_said(make_folder) -> None:
     folder = EncoderFolder(make_folder())
     assert reason_for_torch(folder, device=None, precision="auto") is None
@@ -355,8 +437,6 @@ def changed(file: Path, **settings: object) -> None:
 def test_what_would_be_computed_otherwise_is_left_to_torch(reason: str, make_folder) -> None:
     folder = make_folder()
     CHANGES[reason](folder)
-    from nearsay.training.sentence.source import find_encoder
-
     with pytest.raises(UnsupportedEncoderError, match=reason):
         LightEncoder(find_encoder(folder))
 

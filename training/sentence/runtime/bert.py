@@ -1,19 +1,38 @@
 """BERT's layers on packed texts."""
 
-from collections.abc import Iterable
-from typing import Any, cast
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 from torch.nn import functional
-from transformers import BertModel
-from transformers.activations import GELUActivation
-from transformers.models.bert.modeling_bert import BertLayer
 
+from nearsay.training.sentence.plain_encoder import LinearWeights, NormWeights, PlainTransformer
 from nearsay.training.sentence.runtime.attention import attend, takes_bounds
 from nearsay.training.sentence.runtime.packed_window import PackedBatch
-from nearsay.training.sentence.runtime.product import Product
+from nearsay.training.sentence.runtime.product import LinearLayer, Product
+
+if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
+    from transformers import BertModel
+    from transformers.models.bert.modeling_bert import BertLayer
 
 __all__ = ["PackedBert"]
+
+_OnStates: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerParts:
+    """What a layer is made of, whoever read it."""
+
+    mix: list[LinearLayer]  # queries, keys, values
+    attended: LinearLayer
+    attended_norm: _OnStates
+    up: LinearLayer
+    activation: _OnStates | None  # None: the exact GELU
+    down: LinearLayer
+    norm: _OnStates
 
 
 class PackedBert:
@@ -23,25 +42,37 @@ class PackedBert:
     normalising are float32 in every precision: narrow sums would cost the vectors' least cosine.
     """
 
-    def __init__(self, model: BertModel, *, dtype: torch.dtype, device: str) -> None:
-        """`dtype`: the products' format; the weights are copied from the model, which `runs` must accept."""
-        embeddings: Any = model.embeddings
-        self._words = embeddings.word_embeddings.weight.detach()
-        # Every token is of the first segment.
-        self._places = (
-            embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
-        ).detach()
-        self._normalise = embeddings.LayerNorm
-        heads = model.config.num_attention_heads
-        by_bounds = takes_bounds(device, dtype, model.config.hidden_size // heads)
+    def __init__(self, model: "BertModel | PlainTransformer", *, dtype: torch.dtype, device: str) -> None:
+        """`dtype`: the products' format; the layers' weights are copied from what `runs` must accept."""
+        if isinstance(model, PlainTransformer):
+            self._words = torch.from_numpy(model.words).to(device)
+            self._places = torch.from_numpy(model.positions).to(device)
+            self._normalise = _norm(model.norm, device)
+            width, heads, layers = model.words.shape[1], model.heads, _read_layers(model, device)
+        else:
+            embeddings: Any = model.embeddings
+            self._words = embeddings.word_embeddings.weight.detach()
+            # Every token is of the first segment.
+            self._places = (
+                embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+            ).detach()
+            self._normalise = embeddings.LayerNorm
+            width, heads = model.config.hidden_size, model.config.num_attention_heads
+            layers = map(_parts_of, cast("Iterable[BertLayer]", model.encoder.layer))
+        by_bounds = takes_bounds(device, dtype, width // heads)
         self._layers = [
-            _Layer(layer, heads=heads, by_bounds=by_bounds, dtype=dtype, device=device)
-            for layer in cast("Iterable[BertLayer]", model.encoder.layer)
+            _Layer(layer, heads=heads, by_bounds=by_bounds, dtype=dtype, device=device) for layer in layers
         ]
 
     @staticmethod
     def runs(model: object) -> bool:
-        """Whether a model is a BERT encoder as transformers makes it, its layers unchanged."""
+        """Whether it is a BERT encoder as its files or transformers have it, its layers unchanged."""
+        if isinstance(model, PlainTransformer):
+            return model.architecture == "bert" and model.project is None and model.biased
+        if not isinstance(model, torch.nn.Module):
+            return False
+        from transformers import BertModel
+
         if type(model) is not BertModel:
             return False
         config = model.config
@@ -66,22 +97,18 @@ class PackedBert:
 
 class _Layer:
     def __init__(
-        self, layer: BertLayer, *, heads: int, by_bounds: bool, dtype: torch.dtype, device: str
+        self, parts: _LayerParts, *, heads: int, by_bounds: bool, dtype: torch.dtype, device: str
     ) -> None:
-        attention: Any = layer.attention
-        activation = layer.intermediate.intermediate_act_fn
-        exact_gelu = _is_exact_gelu(activation)
         self._heads = heads
         self._by_bounds = by_bounds
         self._dtype = dtype
-        own = attention.self
-        self._mix = Product([own.query, own.key, own.value], dtype=dtype, device=device)
-        self._attended = Product([attention.output.dense], dtype=dtype, device=device)
-        self._normalise_attended = attention.output.LayerNorm
-        self._widen = Product([layer.intermediate.dense], dtype=dtype, device=device, gelu=exact_gelu)
-        self._activate = None if exact_gelu else activation
-        self._narrow = Product([layer.output.dense], dtype=dtype, device=device)
-        self._normalise = layer.output.LayerNorm
+        self._mix = Product(parts.mix, dtype=dtype, device=device)
+        self._attended = Product([parts.attended], dtype=dtype, device=device)
+        self._normalise_attended = parts.attended_norm
+        self._widen = Product([parts.up], dtype=dtype, device=device, gelu=parts.activation is None)
+        self._activate = parts.activation
+        self._narrow = Product([parts.down], dtype=dtype, device=device)
+        self._normalise = parts.norm
 
     def __call__(self, states: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
         """`states`: (tokens, width) float32, which is used up; so is the result."""
@@ -96,9 +123,66 @@ class _Layer:
         return normalised
 
 
-def _is_exact_gelu(activation: object) -> bool:
-    """Whether the rows' product may go through GELU in the same step; other activations run after it."""
-    return isinstance(activation, GELUActivation) and activation.act is functional.gelu
+def _parts_of(layer: "BertLayer") -> _LayerParts:
+    from transformers.activations import GELUActivation
+
+    attention: Any = layer.attention
+    activation = layer.intermediate.intermediate_act_fn
+    # It may go into the same step as the product; other activations run after it.
+    exact_gelu = isinstance(activation, GELUActivation) and activation.act is functional.gelu
+    return _LayerParts(
+        mix=[attention.self.query, attention.self.key, attention.self.value],
+        attended=attention.output.dense,
+        attended_norm=attention.output.LayerNorm,
+        up=layer.intermediate.dense,
+        activation=None if exact_gelu else activation,
+        down=layer.output.dense,
+        norm=layer.output.LayerNorm,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensors:
+    """A linear layer's tensors."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+
+
+def _read_layers(plain: PlainTransformer, device: str) -> Iterator[_LayerParts]:
+    activations: dict[str, _OnStates | None] = {
+        "gelu": None,
+        "gelu_new": _gelu_by_tanh,
+        "gelu_pytorch_tanh": lambda states: functional.gelu(states, approximate="tanh"),
+        "relu": functional.relu,
+    }
+    for layer in plain.layers():
+        yield _LayerParts(
+            mix=[_linear(part) for part in (layer.query, layer.key, layer.value)],
+            attended=_linear(layer.attended),
+            attended_norm=_norm(layer.attended_norm, device),
+            up=_linear(layer.up),
+            activation=activations[plain.activation],
+            down=_linear(layer.down),
+            norm=_norm(layer.norm, device),
+        )
+
+
+def _gelu_by_tanh(states: torch.Tensor) -> torch.Tensor:
+    """Hendrycks & Gimpel 2016, step by step as transformers rounds it; in one step half precision differs."""
+    inner = math.sqrt(2 / math.pi) * (states + 0.044715 * torch.pow(states, 3.0))
+    return 0.5 * states * (1.0 + torch.tanh(inner))
+
+
+def _linear(plain: LinearWeights) -> _Tensors:
+    if plain.bias is None:
+        raise ValueError("a linear layer has no bias, which PackedBert.runs asks for")
+    return _Tensors(torch.from_numpy(plain.weight), torch.from_numpy(plain.bias))
+
+
+def _norm(plain: NormWeights, device: str) -> _OnStates:
+    weight, bias = (torch.from_numpy(part).to(device) for part in (plain.weight, plain.bias))
+    return lambda states: functional.layer_norm(states, weight.shape, weight, bias, plain.epsilon)
 
 
 def _is_linear_place(name: str) -> bool:

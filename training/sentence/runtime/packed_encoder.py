@@ -2,22 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
-from transformers import BertModel
+from torch.nn import functional
 
+from nearsay.training.sentence.plain_encoder import DenseStep, PlainEncoder
 from nearsay.training.sentence.runtime.bert import PackedBert
 from nearsay.training.sentence.runtime.packed_window import PackedBatch, pack
-from nearsay.training.sentence.runtime.pooling import pool
+from nearsay.training.sentence.runtime.pooling import Pooling, PoolingOfModes, pool
 from nearsay.training.sentence.runtime.workers import Workers
 
+if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Transformer
+    from transformers import BertModel
+
 __all__ = ["PackedEncoder"]
+
+_Step: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 _GPU_BATCH_TOKENS = 32_768
 _CPU_BATCH_TOKENS = 256, 2048  # fewer: the calls cost more than the products; more: they leave the cache
@@ -33,19 +38,38 @@ class PackedEncoder:
     for another number of rows.
     """
 
-    def __init__(self, model: SentenceTransformer, *, device: str, dtype: torch.dtype) -> None:
+    def __init__(
+        self, model: "SentenceTransformer | PlainEncoder", *, device: str, dtype: torch.dtype
+    ) -> None:
         """Copy the weights of a model that `runs` accepts; `dtype`: the format of the products."""
-        modules = list(model)
-        self._bert = PackedBert(cast("BertModel", modules[0].auto_model), dtype=dtype, device=device)
-        self._pooling = cast("Pooling", modules[1])
-        self._further = modules[2:]
-        self._truncate = model.truncate_dim
+        self._pooling: Pooling
+        self._further: list[_Step]
+        if isinstance(model, PlainEncoder):
+            if model.transformer is None:
+                raise ValueError("the encoder has no transformer, which PackedEncoder.runs asks for")
+            self._bert = PackedBert(model.transformer, dtype=dtype, device=device)
+            self._pooling = PoolingOfModes(
+                model.modes, width=model.words.shape[1], include_prompt=model.include_prompt
+            )
+            self._further = [_on_vectors(step, device) for step in model.steps]
+            self._truncate = model.truncate
+        else:
+            modules: list[Any] = list(model)
+            self._bert = PackedBert(cast("BertModel", modules[0].auto_model), dtype=dtype, device=device)
+            self._pooling = modules[1]
+            self._further = modules[2:]
+            self._truncate = model.truncate_dim
         self._device = device
         self._workers = Workers() if torch.device(device).type == "cpu" else None
 
     @staticmethod
-    def runs(model: SentenceTransformer) -> bool:
+    def runs(model: "SentenceTransformer | PlainEncoder") -> bool:
         """Whether the model is BERT on right-padded texts, then a pooling, then layers on vectors."""
+        if isinstance(model, PlainEncoder):
+            return PackedBert.runs(model.transformer)
+        from sentence_transformers.base.modules import Transformer
+        from sentence_transformers.sentence_transformer.modules import Pooling as PoolingModule
+
         modules = list(model)
         if len(modules) < 2 or type(modules[0]) is not Transformer:
             return False
@@ -54,7 +78,7 @@ class PackedEncoder:
             PackedBert.runs(transformer.auto_model)
             and transformer.modality_config["text"]["method_output_name"] == "last_hidden_state"
             and getattr(model.tokenizer, "padding_side", "right") == "right"
-            and type(modules[1]) is Pooling
+            and type(modules[1]) is PoolingModule
             and all(_is_on_vectors(module) for module in modules[2:])
         )
 
@@ -113,6 +137,20 @@ class PackedEncoder:
         return features["sentence_embedding"][:, : self._truncate].float()
 
 
+def _on_vectors(step: DenseStep | None, device: str) -> _Step:
+    """A step after the pooling as a module's call."""
+    if step is None:
+        return lambda features: {"sentence_embedding": functional.normalize(features["sentence_embedding"])}
+    weight = torch.from_numpy(step.linear.weight).to(device)
+    bias = None if step.linear.bias is None else torch.from_numpy(step.linear.bias).to(device)
+
+    def through(features: dict[str, Any]) -> dict[str, Any]:
+        vectors = functional.linear(features["sentence_embedding"], weight, bias)
+        return {"sentence_embedding": vectors.tanh() if step.tanh else vectors}
+
+    return through
+
+
 def _fetched(vectors: torch.Tensor, order: NDArray[np.int64]) -> Callable[[], NDArray[np.float32]]:
     """Begin to copy the vectors to the CPU; what is given back waits for the end and sorts them."""
     copied: torch.cuda.Event | None = None
@@ -137,6 +175,9 @@ def _fetched(vectors: torch.Tensor, order: NDArray[np.int64]) -> Callable[[], ND
 
 def _is_on_vectors(module: torch.nn.Module) -> bool:
     """Whether a module after the pooling reads and writes the texts' vectors and nothing else."""
+    from sentence_transformers.base.modules import Dense, Normalize
+    from sentence_transformers.sentence_transformer.modules import LayerNorm
+
     if type(module) is Dense:
         return module.module_input_name == module.module_output_name == "sentence_embedding"
     return type(module) in {Normalize, LayerNorm}

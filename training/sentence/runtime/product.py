@@ -1,13 +1,14 @@
 """A linear layer whose weight is made ready once for the processor that multiplies by it."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch.nn import functional
 
 from nearsay.training.sentence.processor import Processor
 
-__all__ = ["Product"]
+__all__ = ["LinearLayer", "Product"]
 
 # torch's own compiler makes use of these; a torch without them multiplies by plain weights.
 _REORDER: Callable[..., torch.Tensor] | None = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
@@ -16,11 +17,23 @@ _TAKES_BFLOAT16: Callable[[], bool] | None = getattr(torch.ops.mkldnn, "_is_mkld
 _TYPICAL_ROWS = 2048  # the number of rows that the weight's order in memory is chosen for
 
 
+class LinearLayer(Protocol):
+    """torch.nn.Linear, or its two tensors alone."""
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """(outputs, inputs)."""
+
+    @property
+    def bias(self) -> torch.Tensor:
+        """(outputs,)."""
+
+
 class Product:
     """rows (tokens, inputs) -> rows @ weight.T + bias, (tokens, outputs), optionally through GELU."""
 
     def __init__(
-        self, layers: Sequence[torch.nn.Linear], *, dtype: torch.dtype, device: str, gelu: bool = False
+        self, layers: Sequence[LinearLayer], *, dtype: torch.dtype, device: str, gelu: bool = False
     ) -> None:
         """Take copies of layers that read the same rows; their outputs come side by side.
 

@@ -15,7 +15,7 @@ from nearsay.training.sentence.tokens import TextTokenizer
 
 @pytest.fixture
 def tokens(tiny: Encoder) -> TextTokens:
-    return TextTokens(TextTokenizer(tiny._forward._model.tokenizer, 5))
+    return TextTokens(TextTokenizer(tiny._tokens._whole, 5))
 
 
 def test_each_text_has_the_numbers_of_its_tokenizer_cut_at_the_limit(tokens: TextTokens) -> None:
