@@ -65,8 +65,11 @@ class LightModel:
 
     def token_states(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
         """Give each text's tokens as the pooling gets them, (tokens, width)."""
-        with _turn, self._cores.limit(limits=1):
-            return [states for batch in _batches(token_ids) for states in self._body(batch)]
+        states: list[Array] = []
+        for batch in _batches(token_ids):
+            with _turn, self._cores.limit(limits=1):  # a question waits for a batch of another's, not for all
+                states += self._body(batch)
+        return states
 
 
 class _Table:

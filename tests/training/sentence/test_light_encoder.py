@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -395,6 +397,31 @@ def test_a_question_has_one_vector_whatever_is_asked_beside_it(make_folder) -> N
     together = light.encode(TEXTS[:3], kind=TextKind.QUERY)
     for text, vector in zip(TEXTS[:3], together, strict=True):
         assert np.abs(light.encode([text], kind=TextKind.QUERY)[0] - vector).max() < 1e-6
+
+
+def test_a_question_does_not_wait_for_torch_to_be_loaded_for_passages(
+    make_folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light, full = both(make_folder())
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(*_: object, **__: object) -> Encoder:
+        begun.set()
+        assert go_on.wait(60)
+        return full
+
+    monkeypatch.setattr(Encoder, "load_found", slow)
+    with ThreadPoolExecutor(1) as pool:
+        passages = pool.submit(light.encode, TEXTS)
+        assert begun.wait(60)
+        try:
+            assert light.encode(TEXTS[:1], kind=TextKind.QUERY).shape == (1, 32)
+            assert light.encode_window(TEXTS).vectors.shape == (len(TEXTS), 32)
+            assert light.contributions(TEXTS) is not None
+            assert not passages.done()
+        finally:
+            go_on.set()
+        assert np.array_equal(passages.result(), full.encode(TEXTS))
 
 
 def test_a_folder_that_changed_since_is_not_mixed_with_what_is_open(make_folder) -> None:
