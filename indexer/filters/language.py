@@ -24,6 +24,7 @@ __all__ = ["parse_text"]
 _LONGEST = 100_000  # characters of an expression
 
 
+@lru_cache(maxsize=64)  # the same few filters come again and again
 def parse_text(text: str) -> Expression:
     """The expression that the text says; BadFilterError with the place of what cannot be understood."""
     if len(text) > _LONGEST:

@@ -46,7 +46,8 @@ _SHARE_WORTH_LISTING = 0.2  # of the passages: comparisons that let more through
 class Selection:
     """What a filter and exclusions let through, as far as it was worked out."""
 
-    condition: ColumnElement[bool] | None  # over passages joined to their documents; None: no filter
+    # Over passages joined to their documents; None where there is no filter, or where `numbers` say it all.
+    condition: ColumnElement[bool] | None
     without: frozenset[int]  # passage numbers that are not to be found
     # Rising, when few pass, or those of clusters; None: many pass, candidates are checked in SQL.
     numbers: NDArray[np.int64] | None
@@ -58,7 +59,7 @@ class Selection:
     @property
     def everything(self) -> bool:
         """Whether nothing is kept out."""
-        return self.condition is None and not self.without
+        return self.expression is None and not self.without
 
 
 def select(
@@ -80,8 +81,11 @@ def select(
     if not is_known:
         numbers = _few(connection, snapshot, expression, declared, key.state)
         known.put(key, numbers)
-    chosen = condition(expression, dialect, declared, passage=passages.c.number)
-    return Selection(chosen, without, _without(numbers, without), expression, declared, key, is_known)
+    # Putting it together takes as long as a small search, and what is listed was read in this very state.
+    checked = (
+        None if numbers is not None else condition(expression, dialect, declared, passage=passages.c.number)
+    )
+    return Selection(checked, without, _without(numbers, without), expression, declared, key, is_known)
 
 
 def passing(
@@ -272,10 +276,12 @@ def _passages_of(
 
 def _numbers(connection: sa.Connection, statement: sa.Select[tuple[int]]) -> NDArray[np.int64]:
     rows = connection.execute(statement)
-    cursor = rows.cursor  # the driver's own: SQLAlchemy's rows take three times as long
-    listed = [] if cursor is None else cursor.fetchall()
+    # The driver's own cursor, row by row: SQLAlchemy's rows take three times as long, and a list of thousands
+    # of rows sets Python's collector going.
+    listed = iter(()) if rows.cursor is None else iter(rows.cursor.fetchone, None)
+    numbers = np.fromiter(chain.from_iterable(listed), dtype=np.int64)
     rows.close()
-    return np.sort(np.fromiter(chain.from_iterable(listed), dtype=np.int64, count=len(listed)))
+    return np.sort(numbers)
 
 
 def _among(ids: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.hybrid.lexical_rows import POSTGRES_CONFIGURATION, plain_words
-from nearsay.indexer.hybrid.query_words import MOST_WORDS, QueryWord
+from nearsay.indexer.hybrid.query_words import MOST_WORDS, ROWS, QueryWord
 
 __all__ = ["numbers_with", "passage_counts", "scored", "words_of"]
 
@@ -47,7 +47,7 @@ def numbers_with(connection: sa.Connection, table: str, words: Sequence[QueryWor
     """Every passage with any of the words, rising, unscored."""
     any_of_them = " || ".join([_QUERY] * len(words))
     statement = f"SELECT passage FROM {table} WHERE words @@ ({any_of_them}) ORDER BY passage"  # noqa: S608
-    rows = connection.exec_driver_sql(statement, tuple(word.text for word in words))
+    rows = connection.exec_driver_sql(statement, tuple(word.text for word in words)).yield_per(ROWS)
     return np.fromiter(rows.scalars(), dtype=np.int64)
 
 
@@ -85,6 +85,6 @@ def scored(
         parameters.append(allowed.tolist())
     for word in words:
         parameters += [word.rarity, word.text]
-    rows = connection.exec_driver_sql(statement, tuple(parameters)).all()
-    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=2 * len(rows)).reshape(-1, 2)
+    rows = connection.exec_driver_sql(statement, tuple(parameters)).yield_per(ROWS)
+    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64).reshape(-1, 2)
     return pairs[:, 0].astype(np.int64), pairs[:, 1]

@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.hybrid.query_words import MOST_WORDS, QueryWord
+from nearsay.indexer.hybrid.query_words import MOST_WORDS, ROWS, QueryWord
 
 __all__ = ["numbers_with", "passage_counts", "scored", "words_of"]
 
@@ -49,7 +49,7 @@ def passage_counts(
 def numbers_with(connection: sa.Connection, table: str, words: Sequence[QueryWord]) -> NDArray[np.int64]:
     """Every passage with any of the words, rising, unscored."""
     statement = f"SELECT rowid FROM {table} WHERE {table} MATCH ?"  # noqa: S608 - a name of ours
-    rows = connection.exec_driver_sql(statement, (_any_of(words),))
+    rows = connection.exec_driver_sql(statement, (_any_of(words),)).yield_per(ROWS)
     return np.fromiter(rows.scalars(), dtype=np.int64)
 
 
@@ -71,9 +71,9 @@ def scored(
     among = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
     statement = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? {among} LIMIT {most}"  # noqa: S608
     parameters = (match,) if allowed is None else (match, json.dumps(allowed.tolist()))
-    rows = connection.exec_driver_sql(statement, parameters).all()
+    rows = connection.exec_driver_sql(statement, parameters).yield_per(ROWS)
     # Not np.array(rows): it asks each row what it is, which takes ten times as long as finding them.
-    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=2 * len(rows)).reshape(-1, 2)
+    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64).reshape(-1, 2)
     return pairs[:, 0].astype(np.int64), pairs[:, 1]
 
 

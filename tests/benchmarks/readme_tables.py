@@ -275,9 +275,60 @@ def exploring() -> list[str]:
     )
 
 
+def endtoend() -> list[str]:
+    """nearsay and its peers from documents to answers; the best of each row is set in bold."""
+    found = results("endtoend")
+    systems = found["systems"]
+
+    def of(*path: str) -> Callable[[Any], float | None]:
+        def read(row: Any) -> float | None:
+            for part in path:
+                row = row.get(part, {})
+            return float(row) if isinstance(row, int | float) else None
+
+        return read
+
+    def timed(name: str, way: str) -> list[tuple[str, Callable[[Any], float | None], str, int]]:
+        parts = (("median", "p50_ms"), ("99th percentile", "p99_ms"))
+        return [(f"{name}, ms, {said}", of(way, part, "median"), "{:.1f}", 1) for said, part in parts]
+
+    # What is measured, where it stands, how it is written, and whether less (1) or more (-1) is better.
+    measures = [
+        ("documents a second", of("documents_a_second"), "{:,.0f}", -1),
+        ("start to first answer, s", of("start_seconds", "median"), "{:.1f}", 1),
+        *timed("a query", "dense"),
+        *timed("with a filter", "filtered"),
+        *timed("by meaning and words", "hybrid"),
+        ("recall@10", of("dense", "recall_at_10"), "{:.3f}", -1),
+        ("recall@10 with a filter", of("filtered", "recall_at_10"), "{:.3f}", -1),
+        (f"{found['updated']} updates, s", of("update_seconds", "median"), "{:.1f}", 1),
+        (f"{found['deleted']} deletions, ms", of("delete_ms", "median"), "{:.0f}", 1),
+        ("most memory, MB, adding", of("indexing_mb"), "{:,.0f}", 1),
+        ("searching", of("searching_mb", "median"), "{:,.0f}", 1),
+        ("updating", of("changing_mb", "median"), "{:,.0f}", 1),
+        ("disk, MB", of("disk_mb"), "{:.0f}", 1),
+    ]
+    rows, behind = [], []
+    for measure, value, form, sign in measures:
+        values = {name: value(row) for name, row in systems.items()}
+        written = {name: "" if one is None else form.format(one) for name, one in values.items()}
+        known = {name: sign * one for name, one in values.items() if one is not None}
+        best = written[min(known, key=lambda name: known[name])]
+        rows.append((measure, *(f"**{text}**" if text == best else text for text in written.values())))
+        if written["nearsay"] != best:
+            behind.append(measure)
+    documents = f"{found['documents']:,} documents, {found['queries']} queries"
+    return [
+        *table((documents, *systems), *rows),
+        "",
+        f"Like for like, in the first column, nearsay is not first in: {'; '.join(behind) or 'nothing'}.",
+    ]
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "clusters": clusters,
     "encoding": encoding,
+    "endtoend": endtoend,
     "exploring": exploring,
     "filters": filters,
     "indexing": indexing,

@@ -128,9 +128,16 @@ def test_few_that_pass_are_listed_and_many_only_while_the_collection_is_small(
     assert found(indexed, 1, "id = 'd1'")[1].numbers is not None
 
 
-def test_the_selection_has_the_condition_for_other_statements(indexed: Collection) -> None:
-    chosen = found(indexed, 1, "rare = true")[1]
-    assert isinstance(chosen.condition, sa.ColumnElement)
+def test_the_selection_has_a_condition_where_the_passages_are_not_listed(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = found(indexed, 1, "rare = true")[1]
+    assert listed.condition is None
+    assert not listed.everything
+    monkeypatch.setattr(selection, "LISTED", 50)
+    unlisted = found(indexed, 1, "third = 1")[1]
+    assert unlisted.numbers is None
+    assert isinstance(unlisted.condition, sa.ColumnElement)
     assert found(indexed, 1, None)[1].everything
 
 

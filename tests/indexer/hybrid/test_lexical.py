@@ -1,5 +1,6 @@
 """Passages by the words that they share with a query, in both kinds of catalogue."""
 
+import gc
 from collections.abc import Callable, Iterator
 from math import log
 
@@ -206,3 +207,21 @@ def test_pieces_of_the_words_are_merged_by_eights(connection: sa.Connection) -> 
         pytest.skip("FTS5 is SQLite's")
     kept = connection.exec_driver_sql("SELECT v FROM lexical_7_config WHERE k = 'automerge'").scalar_one()
     assert kept == 8
+
+
+def test_thousands_of_scored_passages_do_not_set_the_collector_going(connection: sa.Connection) -> None:
+    lexical_rows.insert_rows(connection, 7, range(100, 8_100), ["a dog and a cat"] * 8_000)
+    assert len(found(connection, "dog cat")) == 8_002  # what is compiled once is compiled now
+    collections: list[str] = []
+
+    def heard(phase: str, _: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(heard)
+    try:
+        result = lexical_candidates(connection, 7, "dog cat")
+    finally:
+        gc.callbacks.remove(heard)
+    assert result.ids.size == 8_002
+    assert collections.count("start") <= 2  # a row each that is held makes eleven
