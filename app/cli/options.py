@@ -2,17 +2,21 @@
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from nearsay.indexer import Library
+    from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
     "Place",
     "device_options",
+    "encoders_kept",
     "inexact_resume_option",
     "json_option",
     "library_options",
@@ -100,10 +104,43 @@ def open_library(place: Place, *, create: bool = False) -> "Library":
             gc.enable()
     from nearsay.indexer import Library
 
-    return Library.open(
+    library = Library.open(
         place["library"],
         database=place["database"],
         device=place["device"],
         precision=place["precision"],
         create=create,
     )
+    kept = _KEPT.get()
+    if kept is not None:
+        kept.lend(library, place["device"], place["precision"])
+    return library
+
+
+@contextmanager
+def encoders_kept() -> Iterator[None]:
+    """Keep the encoders that a command in this block loads for the next one, while they are unchanged."""
+    before = _KEPT.set(_KeptEncoders())
+    try:
+        yield
+    finally:
+        _KEPT.reset(before)
+
+
+class _KeptEncoders:
+    """The encoders of the library that was opened last."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Library, str | None, str] | None = None
+
+    def lend(self, library: "Library", device: str | None, precision: str) -> None:
+        encoders: tuple[TextEncoder, ...] = ()
+        if self._last is not None and self._last[1:] == (device, precision):
+            encoders = self._last[0].loaded_encoders()
+        for encoder in encoders:
+            if library.fingerprint_of(encoder.source) == encoder.fingerprint:
+                library.encoder(encoder)
+        self._last = library, device, precision
+
+
+_KEPT: ContextVar[_KeptEncoders | None] = ContextVar("nearsay_kept_encoders", default=None)

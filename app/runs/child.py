@@ -1,18 +1,22 @@
 """The process of a run: `python -m nearsay.app.runs.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
 
 It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
-stopped as a person stops a command: by Ctrl-C.
+stopped as a person stops a command: by Ctrl-C. Started with `--stay SOCKET SECONDS` it does what a
+`nearsay.app.runs.worker.Worker` sends, one run after another.
 """
 
 import contextlib
+import json
 import os
+import select
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _STOPPED = 130  # the exit status of a command that was stopped
+_LONGEST_MESSAGE: Final = 2**16
+_MOST_BYTES: Final = 2 * 2**30  # of a process that stays: with the bundled encoder and torch it holds 0.7 GB
 _GIVES_WAY = 5  # niceness: the page that is open beside it answers first
 
 
@@ -42,13 +48,20 @@ class _Ending:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the run of these arguments; the exit status."""
-    library, number, at_once = Path(arguments[0]), int(arguments[1]), int(arguments[2])
-    life_lock.keep(int(arguments[3]))
-    for one in (signal.SIGINT, signal.SIGTERM):  # whatever our parent did with them
-        signal.signal(one, signal.default_int_handler)
+    """Be the run of these arguments, or stay for several; the exit status."""
     with contextlib.suppress(OSError):
         os.nice(_GIVES_WAY)
+    if arguments[0] == "--stay":
+        _stay(socket.socket(fileno=int(arguments[1])), float(arguments[2]))
+        return 0
+    life_lock.keep(int(arguments[3]))
+    return _carry_out(Path(arguments[0]), int(arguments[1]), at_once=int(arguments[2]))
+
+
+def _carry_out(library: Path, number: int, *, at_once: int) -> int:
+    """Do a run from its wait for its turn to the record of its end; its exit status."""
+    for one in (signal.SIGINT, signal.SIGTERM):  # whatever our parent did with them
+        signal.signal(one, signal.default_int_handler)
     watcher, ending = Watcher(RunFolder(library, number)), None
     try:
         with watcher, turn(library, number, at_once=at_once):
@@ -65,6 +78,73 @@ def main(arguments: list[str]) -> int:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
     return _record(library, number, ending or _Ending(_STOPPED), asked=watcher.asked_to_stop)
+
+
+def _stay(owner: socket.socket, idle_seconds: float) -> None:
+    """Do what the owner sends, one thing after another, until nothing comes for so long or it is gone.
+
+    A run's lock comes with it and is given back at its end, which is when others see that it has ended.
+    """
+    from nearsay.app.cli.options import encoders_kept
+    from nearsay.app.runs.worker import DONE, TAKEN
+
+    with encoders_kept():
+        while True:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a run's own, which came too late
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if not select.select([owner], [], [], idle_seconds)[0]:
+                return
+            try:
+                sent, descriptors, _, _ = socket.recv_fds(owner, _LONGEST_MESSAGE, 3)
+                if not sent:
+                    return
+                message = json.loads(sent)
+                owner.send(TAKEN)
+                if not descriptors:
+                    _load(message)
+                elif _do(message, *descriptors) == _STOPPED or _has_grown():
+                    owner.close()  # before others see that the run has ended: they start another process
+                    return
+                if descriptors:
+                    os.close(descriptors[0])
+                owner.send(DONE)
+            except (BrokenPipeError, ConnectionResetError):
+                return
+
+
+def _do(message: dict[str, Any], lock: int, output: int, log: int) -> int:
+    """Do a run with its own output and log; its exit status. It is seen to end when its lock is closed."""
+    for to, own in ((output, 1), (log, 2)):
+        os.dup2(to, own)
+        os.close(to)
+    life_lock.keep(lock)
+    try:
+        os.chdir(message["folder"])
+        return _carry_out(Path(message["library"]), message["run"], at_once=message["at_once"])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.chdir("/")
+        with Path(os.devnull).open("wb") as nowhere:
+            for own in (1, 2):
+                os.dup2(nowhere.fileno(), own)
+
+
+def _load(message: dict[str, Any]) -> None:
+    """Load an encoder before it is needed; what is wrong with it is said by the run that needs it."""
+    from nearsay.app.cli.options import Place, open_library
+
+    place: Place = message["place"] | {"database": os.environ.get("NEARSAY_DATABASE")}
+    with contextlib.suppress(NearsayError), open_library(place) as library:
+        library.encoder(message["ready"]).encode(["the first passage"])
+
+
+def _has_grown() -> bool:
+    """Whether it has come to hold so much memory that the next run had better begin anew."""
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return most > _MOST_BYTES
 
 
 def _work(library: Path, number: int, watcher: Watcher) -> _Ending:

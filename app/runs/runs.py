@@ -15,6 +15,7 @@ from nearsay.app.runs.run_folder import RunFolder
 from nearsay.app.runs.run_kind import RunKind
 from nearsay.app.runs.run_state import RunState
 from nearsay.app.runs.spawning import spawn
+from nearsay.app.runs.worker import Worker
 from nearsay.data.errors import BadInputError, NearsayError
 
 if TYPE_CHECKING:
@@ -23,23 +24,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Runs"]
 
+# Work on collections, mostly short; trainings and evaluations take all the memory there is.
+_BY_WORKER = (RunKind.ADD, RunKind.REMOVE, RunKind.PROMOTE, RunKind.ROLLBACK, RunKind.COMPACT, RunKind.DEMO)
 _MOST = 2**63 - 1  # what the catalogue counts to
 
 
 class Runs:
     """Starts long work in processes of its own, and reads how far it is. Safe to share between threads."""
 
-    def __init__(self, library: "Library", *, precision: str = "auto", at_once: int = 1) -> None:
+    def __init__(
+        self,
+        library: "Library",
+        *,
+        precision: str = "auto",
+        at_once: int = 1,
+        worker: Worker | None = None,
+    ) -> None:
         """Take part in the runs of a library.
 
         precision: for encoders that runs load, where their arguments say none; the device is the library's
         at_once:   how many of those started here may be at work together with others; the rest wait
+        worker:    does work on collections that is started here, while it is free, instead of a new process
         """
         if at_once < 1:
             raise BadInputError(f"{at_once} runs at once are none. Take 1 or more")
         self._library = library
         self._precision = precision
         self._at_once = at_once
+        self._worker = worker
 
     def start(
         self,
@@ -78,6 +90,18 @@ class Runs:
             created_at=now("milliseconds"),
         )
         return self._begin(new)
+
+    def get_ready(self, encoder: str) -> None:
+        """Let the worker load an encoder for the next addition, if there is a worker; returns at once."""
+        if self._worker is not None:
+            store = self._library.store
+            self._worker.get_ready(
+                store.folder,
+                encoder,
+                database=self._database_url(),
+                device=store.device,
+                precision=self._precision,
+            )
 
     def list(
         self, state: RunState | str | None = None, collection: str | None = None, limit: int | None = 200
@@ -163,8 +187,9 @@ class Runs:
                 folder = RunFolder(store.folder, number)
                 lock = folder.make()  # before anyone sees the run: one without a lock is taken for dead
                 held.callback(os.close, lock)
+            begin = spawn if self._worker is None or new.kind not in _BY_WORKER else self._worker.take
             try:
-                pid = spawn(
+                pid = begin(
                     folder,
                     lock,
                     working_folder=Path(new.working_folder),

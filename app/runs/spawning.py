@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.data.errors import NearsayError
 
-__all__ = ["spawn"]
+__all__ = ["spawn", "start_process"]
 
 # -P: modules that lie in the working folder shadow nothing.
 CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.runs.child")
@@ -21,6 +23,25 @@ def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str |
     lock:     the descriptor of the run's lock, which the child goes on holding when it is closed here
     database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments
     """
+    arguments = [str(folder.library), str(folder.number), str(at_once), str(lock)]
+    with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
+        process = start_process(
+            arguments, lock, working_folder=working_folder, database=database, output=output, log=log
+        )
+    threading.Thread(target=process.wait, name=f"run {folder.number}", daemon=True).start()
+    return process.pid
+
+
+def start_process(
+    arguments: Sequence[str],
+    descriptor: int,
+    *,
+    working_folder: Path,
+    database: str | None,
+    output: IO[bytes] | int,
+    log: IO[bytes] | int,
+) -> subprocess.Popen[bytes]:
+    """Start `nearsay.app.runs.child` in a session of its own; it inherits the descriptor."""
     environment = {  # NEARSAY_UI…: the page's password and what else it was told
         name: value
         for name, value in os.environ.items()
@@ -28,23 +49,19 @@ def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str |
     }
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
-    command = [*CHILD, str(folder.library), str(folder.number), str(at_once), str(lock)]
     try:
-        with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - our own module
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=log,
-                cwd=working_folder,
-                env=environment,
-                pass_fds=(lock,),
-                start_new_session=True,
-            )
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [*CHILD, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=log,
+            cwd=working_folder,
+            env=environment,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+        )
     except OSError as error:
         raise NearsayError(
             f"no process could be started in {working_folder} ({error.strerror}). "
             "Check that the folder is there and that there is memory left, then start it again"
         ) from error
-    threading.Thread(target=process.wait, name=f"run {folder.number}", daemon=True).start()
-    return process.pid

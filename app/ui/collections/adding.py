@@ -17,12 +17,14 @@ from nearsay.app.ui.collections.staging import staged
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.settings import UPLOADS_HELD
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.quantity import size_words
 from nearsay.data.read_options import ReadOptions
 from nearsay.indexer import Collection
+from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["FILES", "FOLDER", "SAMPLES", "show_adding"]
 
@@ -35,6 +37,7 @@ SAMPLES: Final = "The sample corpus"
 def show_adding(visit: Visit, way: str | None = None) -> None:
     """The form, from top to bottom; way: FILES, FOLDER or SAMPLES, where it was chosen already."""
     visit.check_writing()
+    runs_of(visit).get_ready(BUNDLED_NAME)  # while somebody chooses files and looks at them
     first = way is not None
     if way is None:
         st.subheader("Add documents", anchor=False)

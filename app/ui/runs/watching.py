@@ -8,12 +8,14 @@ for run in running_runs(visit, visit.name):  # after a reload: what is still at 
     watch_run(visit, run)
 """
 
+import functools
 from collections.abc import Collection
 
 import streamlit as st
 
 from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState
+from nearsay.app.runs.worker import Worker
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.runs.words import STATE_COLOURS, STATE_ICONS, duration, progress_words, took
@@ -29,7 +31,13 @@ style="width: 100%; accent-color: #1F5FAF"></progress>"""
 
 def runs_of(visit: Visit) -> Runs:
     """The runs of the library that the page is about."""
-    return Runs(visit.library, precision=visit.settings.precision)
+    return Runs(visit.library, precision=visit.settings.precision, worker=_worker())
+
+
+@functools.cache
+def _worker() -> Worker:
+    """The one of this process."""
+    return Worker()
 
 
 def running_runs(visit: Visit, collection: str | None = None) -> list[Run]:

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
+from nearsay.app.runs import Runs, RunState
+from nearsay.app.ui.settings import Settings
+from nearsay.indexer import Library
+
 
 @pytest.mark.slow
-def test_an_upload_is_checked_indexed_and_searched(visitor: Any, tmp_path: Path) -> None:
+def test_an_upload_is_checked_indexed_and_searched_and_the_next_needs_no_new_process(
+    visitor: Any, tmp_path: Path, settings: Settings
+) -> None:
     good, bad = tmp_path / "reports.jsonl", tmp_path / "bad.pdf"
     reports = ({"key": f"r{at}", "body": f"The pump in cellar {at} leaks.", "year": at} for at in range(40))
     good.write_text("\n".join(map(json.dumps, reports)), "utf-8")
@@ -26,3 +32,14 @@ def test_an_upload_is_checked_indexed_and_searched(visitor: Any, tmp_path: Path)
     visitor.types("Question", "water below the house")
     visitor.is_at("q=water")
     visitor.sees("The pump in cellar")
+
+    (tmp_path / "roofs.txt").write_text("The roof of the shed leaks.\n")
+    visitor.goes_to("collections?see=Add")
+    visitor.gives(tmp_path / "roofs.txt")
+    visitor.types("Name of the new collection", "roofs")
+    visitor.presses("Add roofs.txt to roofs")
+    visitor.sees("1 document added; 1 passage embedded.")
+    with Library.open(settings.library, device="cpu") as library:
+        runs = Runs(library).list()
+    assert [run.state for run in runs] == [RunState.DONE] * 2
+    assert len({run.pid for run in runs}) == 1
