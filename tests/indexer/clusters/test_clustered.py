@@ -239,7 +239,7 @@ def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
 ) -> None:
     three(zoo)
     zoo.add_rows([{"id": "cub", "text": "fox owl elk"}, {"id": "kit", "text": "owl fox"}])
-    locked = zoo._locked
+    locked = zoo._writing.locked
     done: list[int] = []
 
     def meanwhile(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
@@ -249,7 +249,7 @@ def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
             zoo.compact()
         return locked(row, what)
 
-    monkeypatch.setattr(zoo, "_locked", meanwhile)
+    monkeypatch.setattr(zoo._writing, "locked", meanwhile)
     assert zoo.explore.assign_newer().assigned == 1
     assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []
 
