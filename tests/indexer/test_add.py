@@ -11,6 +11,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.errors import EncoderMismatchError
 
 Row = Mapping[str, object]
@@ -417,15 +418,15 @@ def test_a_collection_that_another_process_makes_in_between_is_taken(
 ) -> None:
     one, two = open_library(), open_library()
     before = one.collection("pets", chunking="sentences")
-    exists = Collection.exists
+    exists = CollectionRecord.exists
 
-    def exists_after_the_other(self: Collection) -> bool:
+    def exists_after_the_other(self: CollectionRecord) -> bool:
         found = exists(self)
-        monkeypatch.setattr(Collection, "exists", exists)
+        monkeypatch.setattr(CollectionRecord, "exists", exists)
         two.collection("pets").add_rows(["a cat"])
         return found
 
-    monkeypatch.setattr(Collection, "exists", exists_after_the_other)
+    monkeypatch.setattr(CollectionRecord, "exists", exists_after_the_other)
     with pytest.raises(BadInputError, match="is cut by 'tokens'"):
         before.add_rows(["a dog"])
     assert one.collection("pets").overview().documents == 1
