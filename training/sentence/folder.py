@@ -12,7 +12,7 @@ from nearsay.data.errors import NearsayError
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-__all__ = ["EncoderFolder", "EncoderModule", "position_limit"]
+__all__ = ["EncoderFolder", "EncoderModule", "UnsupportedEncoderError", "position_limit"]
 
 _PICKLED = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"})
 _SAFE = frozenset({".safetensors"})
@@ -35,6 +35,10 @@ _POSITIONS_AFTER_PADDING = frozenset(
         "xmod",
     }
 )
+
+
+class UnsupportedEncoderError(Exception):
+    """The encoder may be sound, but transformers has to read it; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ does is refused with a reason, and the caller lets sentence-transformers load it
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from nearsay.training.sentence.folder import EncoderFolder, EncoderModule
+from nearsay.training.sentence.folder import EncoderFolder, EncoderModule, UnsupportedEncoderError
+from nearsay.training.sentence.weights import modern_name, stored_tensors
 
 __all__ = [
     "Array",
@@ -34,10 +34,18 @@ Array: TypeAlias = NDArray[np.float32]
 _TABLE_LIMIT = 512  # tokens of a text where a static encoder's folder names no limit, as model2vec cuts
 _POOLINGS = frozenset({"cls", "max", "mean", "mean_sqrt_len_tokens"})
 _ACTIVATIONS = frozenset({"gelu", "gelu_new", "gelu_pytorch_tanh", "relu"})
-
-
-class UnsupportedEncoderError(Exception):
-    """The encoder is sound as far as is known, but not of a kind that is read here; the text says why."""
+# What may stand beside the length limit. sentence-transformers hands the rest to transformers: model_kwargs,
+# config_args and their like, which change the configuration or the tokenizer that the files name.
+_BESIDE_LENGTH = frozenset(
+    {
+        "do_lower_case",
+        "max_seq_length",
+        "modality_config",
+        "module_output_name",
+        "transformer_task",
+        "unpad_inputs",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +161,8 @@ class PlainTransformer:
         _require_plain(folder, config, kind)
         distilbert = kind == "distilbert"
         self.architecture = kind
-        self.heads = int(_number(config["n_heads"] if distilbert else config["num_attention_heads"]))
-        self.depth = int(_number(config["n_layers"] if distilbert else config["num_hidden_layers"]))
+        self.heads = int(_number(config.get("n_heads" if distilbert else "num_attention_heads")))
+        self.depth = int(_number(config.get("n_layers" if distilbert else "num_hidden_layers")))
         self.activation = str(config.get("activation" if distilbert else "hidden_act", "gelu"))
         if self.activation not in _ACTIVATIONS:
             raise UnsupportedEncoderError(f"its activation is {self.activation}")
@@ -175,12 +183,8 @@ class PlainTransformer:
         # (buckets, heads), what MPNet adds to the scores of attention
         self.distances = self._weights["encoder.relative_attention_bias.weight"] if kind == "mpnet" else None
         self.most_tokens = len(positions) - (0 if self.padding is None else self.padding + 1)
-        self.biased = True  # whether every linear layer has a bias
         for number in range(self.depth):
-            every = self._layer_names(number)
-            self._weights.require(every)
-            biases = [name.removesuffix("weight") + "bias" for name in every if name.endswith("weight")]
-            self.biased = self.biased and all(name in self._weights for name in biases)
+            self._weights.require(self._layer_names(number))
 
     def layers(self) -> Iterator[LayerWeights]:
         """Read one layer after another; none is kept here."""
@@ -200,10 +204,9 @@ class PlainTransformer:
 
     def _layer_names(self, number: int) -> list[str]:
         names = self._names
-        parts = [names.query, names.key, names.value, names.attended, names.up, names.down]
-        norms = [f"{name}.bias" for name in (names.attended_norm, names.norm)]
-        every = [*(f"{name}.weight" for name in (*parts, names.attended_norm, names.norm)), *norms]
-        return [f"{names.layers}.{number}.{name}" for name in every]
+        linear = [names.query, names.key, names.value, names.attended, names.up, names.down]
+        parts = [*linear, names.attended_norm, names.norm]
+        return [f"{names.layers}.{number}.{part}.{kind}" for part in parts for kind in ("weight", "bias")]
 
     def _linear(self, name: str) -> LinearWeights:
         return LinearWeights(self._weights[f"{name}.weight"], self._weights.get(f"{name}.bias"))
@@ -267,7 +270,7 @@ def read_plain_encoder(folder: EncoderFolder) -> PlainEncoder:
 
 def _static(folder: EncoderFolder, modules: tuple[EncoderModule, ...], truncate: int | None) -> PlainEncoder:
     home = folder.transformer_folder()
-    stored = _stored(home)
+    stored = stored_tensors(home)
     table = stored.get("embedding.weight") or stored.get("embeddings")  # model2vec's name
     if table is None or len(stored) > 1:
         raise UnsupportedEncoderError(f"its table of tokens is stored as {', '.join(sorted(stored))}")
@@ -293,11 +296,17 @@ def _require_plain(folder: EncoderFolder, config: Mapping[str, Any], kind: str) 
         raise UnsupportedEncoderError(f"its {kind} is a decoder")
     if config.get("position_embedding_type", "absolute") not in {None, "absolute"}:
         raise UnsupportedEncoderError(f"its positions are {config['position_embedding_type']}")
-    modality = folder.length_settings().get("modality_config") or {"text": {}}
+    beside = folder.length_settings()
+    foreign = sorted(key for key, value in beside.items() if value and key not in _BESIDE_LENGTH)
+    if foreign:
+        raise UnsupportedEncoderError(f"it sets {', '.join(foreign)}, which transformers understands")
+    modality = beside.get("modality_config") or {"text": {}}
+    ends = beside.get("transformer_task"), beside.get("module_output_name")
     text = modality.get("text", {}) if isinstance(modality, dict) and set(modality) == {"text"} else None
     if (
         not isinstance(text, dict)
         or text.get("method_output_name", "last_hidden_state") != "last_hidden_state"
+        or not set(ends) <= {None, "feature-extraction", "token_embeddings"}
     ):
         raise UnsupportedEncoderError("it takes or gives something else than text and its last layer")
 
@@ -337,7 +346,7 @@ def _step(folder: EncoderFolder, module: EncoderModule) -> DenseStep | None:
         "torch.nn.modules.activation.Tanh": True,
     }
     tanh = activations.get(str(settings.get("activation_function", "torch.nn.modules.activation.Tanh")))
-    stored = _stored(folder.path / module.path)
+    stored = stored_tensors(folder.path / module.path)
     if tanh is None or "linear.weight" not in stored:
         raise UnsupportedEncoderError(
             f"its Dense module has the activation {settings.get('activation_function')}"
@@ -366,7 +375,10 @@ def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
     config = folder.read_settings(home / "config.json")
     if settings.get("padding_side", "right") != "right":
         raise UnsupportedEncoderError("its texts are padded on the left")
+    tokenizer = _tokenizer_of(definition)
     _require_agreement(settings, definition)
+    for each in (settings, folder.read_settings(home / "special_tokens_map.json")):
+        _require_own_tokens(each, definition, tokenizer)
     named = lengths.get("max_seq_length")
     known = (
         [named]
@@ -376,7 +388,7 @@ def _tokenizer(folder: EncoderFolder) -> tuple[Tokenizer, int]:
     limits = [value for value in known if isinstance(value, int) and 0 < value < 1_000_000]
     if not limits:
         raise UnsupportedEncoderError("it names no length limit")
-    return _tokenizer_of(definition), min(limits)
+    return tokenizer, min(limits)
 
 
 def _tokenizer_file(home: Path) -> Path:
@@ -388,16 +400,22 @@ def _tokenizer_file(home: Path) -> Path:
 
 def _tokenizer_of(definition: Mapping[str, object]) -> Tokenizer:
     try:
-        return Tokenizer.from_str(json.dumps(definition))
+        tokenizer = Tokenizer.from_str(json.dumps(definition))
     except Exception as error:
         raise UnsupportedEncoderError(f"its tokenizer.json cannot be read ({error})") from error
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _require_agreement(settings: Mapping[str, object], definition: Mapping[str, object]) -> None:
     """Raise UnsupportedEncoderError where transformers would change what tokenizer.json says.
 
-    It sets the normalizer of BERT's tokenizers anew by these three settings when they differ.
+    It makes the normalizer of BERT's tokenizers anew by these three settings, and what splits RoBERTa's and
+    SentencePiece's texts by add_prefix_space.
     """
+    prefixed = settings.get("add_prefix_space")
+    if prefixed is not None and _prefixes(definition.get("pre_tokenizer")) not in {None, prefixed}:
+        raise UnsupportedEncoderError("its tokenizer's add_prefix_space is set apart from tokenizer.json")
     normalizer = definition.get("normalizer")
     if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
         return
@@ -411,6 +429,34 @@ def _require_agreement(settings: Mapping[str, object], definition: Mapping[str, 
             raise UnsupportedEncoderError(f"its tokenizer's {setting} is set apart from tokenizer.json")
 
 
+def _prefixes(splitter: object) -> bool | None:
+    """Whether a pre-tokenizer puts a space before a text; None for one that does not know of it."""
+    match splitter:
+        case {"type": "Sequence", "pretokenizers": list(several)}:
+            return next((known for one in several if (known := _prefixes(one)) is not None), None)
+        case {"type": "ByteLevel" | "Metaspace", "add_prefix_space": bool(known)}:
+            return known
+        case {"type": "Metaspace", "prepend_scheme": str(scheme)}:
+            return scheme != "never"
+    return None
+
+
+def _require_own_tokens(
+    settings: Mapping[str, object], definition: Mapping[str, object], tokenizer: Tokenizer
+) -> None:
+    """Raise UnsupportedEncoderError for special tokens by which transformers would replace the file's."""
+    around = tokenizer.encode("").tokens
+    model = definition.get("model")
+    own = {"cls_token": around[:1], "sep_token": around[-1:]}
+    if isinstance(model, dict) and "unk_token" in model:  # of WordPiece
+        own["unk_token"] = [model["unk_token"]]
+    for setting, tokens in own.items():
+        given = settings.get(setting)
+        given = given.get("content") if isinstance(given, dict) else given
+        if given is not None and [given] != tokens:
+            raise UnsupportedEncoderError(f"its tokenizer's {setting} is set apart from tokenizer.json")
+
+
 # Weights
 
 
@@ -418,14 +464,14 @@ class _Weights:
     """The tensors of a transformer's safetensors files, by their names without the architecture's prefix."""
 
     def __init__(self, folder: Path) -> None:
-        stored = _stored(folder)
+        stored = stored_tensors(folder)
         ending = "embeddings.word_embeddings.weight"
         prefixes = {name.removesuffix(ending) for name in stored if name.endswith(ending)}
         if len(prefixes) != 1:
             raise UnsupportedEncoderError("its weights have other names than its architecture's")
         (prefix,) = prefixes
         self._stored = {
-            _modern(name.removeprefix(prefix)): tensor
+            modern_name(name.removeprefix(prefix)): tensor
             for name, tensor in stored.items()
             if name.startswith(prefix)
         }
@@ -445,46 +491,3 @@ class _Weights:
     def __getitem__(self, name: str) -> Array:
         self.require([name])
         return self._stored[name].read()
-
-
-@dataclass(frozen=True, slots=True)
-class _Tensor:
-    """Where a safetensors file holds a tensor; https://github.com/huggingface/safetensors#format."""
-
-    file: Path
-    dtype: str
-    shape: tuple[int, ...]
-    start: int  # bytes from the file's beginning
-
-    def read(self) -> Array:
-        """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
-        stored = np.dtype({"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[self.dtype])
-        array = np.fromfile(self.file, stored, math.prod(self.shape), offset=self.start)
-        if array.size != math.prod(self.shape):
-            raise UnsupportedEncoderError(f"{self.file.name} ends too early")
-        array = array.reshape(self.shape)
-        if self.dtype == "BF16":  # the upper half of a float32
-            return (array.astype("<u4") << 16).view("<f4")
-        return array.astype(np.float32, copy=False)
-
-
-def _stored(folder: Path) -> dict[str, _Tensor]:
-    """The tensors of numbers with a point in a folder's safetensors files."""
-    found: dict[str, _Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            try:
-                header = json.loads(stream.read(min(length, file.stat().st_size)))
-            except ValueError as error:
-                raise UnsupportedEncoderError(f"{file.name} is no safetensors file") from error
-        header.pop("__metadata__", None)
-        for name, entry in header.items():
-            if entry["dtype"] in {"F32", "F16", "BF16"}:  # others are position numbers
-                start = 8 + length + entry["data_offsets"][0]
-                found[name] = _Tensor(file, entry["dtype"], tuple(entry["shape"]), start)
-    return found
-
-
-def _modern(name: str) -> str:
-    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")

@@ -1,19 +1,31 @@
-"""An encoder's weight files: their hashes, and whether they are complete."""
+"""An encoder's weight files: their hashes, their tensors, and whether they are complete."""
 
 import contextlib
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import NearsayError
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.sentence.folder import EncoderFolder, UnsupportedEncoderError
 
-__all__ = ["combined_sha256", "file_sha256", "require_complete", "weight_hashes"]
-
+__all__ = [
+    "StoredTensor",
+    "combined_sha256",
+    "file_sha256",
+    "modern_name",
+    "require_complete",
+    "stored_tensors",
+    "weight_hashes",
+]
 
 _KEPT = 200  # weight files whose hashes are remembered
 _SETTLED = 2.0  # seconds after which a file that is written again has another time of change for sure
@@ -70,6 +82,48 @@ def combined_sha256(hashes: Mapping[str, str]) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """Where a safetensors file holds a tensor; https://github.com/huggingface/safetensors#format."""
+
+    file: Path
+    dtype: str
+    shape: tuple[int, ...]
+    start: int  # bytes from the file's beginning
+
+    def read(self) -> NDArray[np.float32]:
+        """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
+        formats = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+        if self.dtype not in formats:
+            raise UnsupportedEncoderError(f"its weights are stored as {self.dtype}")
+        stored = np.dtype(formats[self.dtype])
+        array = np.fromfile(self.file, stored, math.prod(self.shape), offset=self.start)
+        if array.size != math.prod(self.shape):
+            raise UnsupportedEncoderError(f"{self.file.name} ends too early")
+        array = array.reshape(self.shape)
+        if self.dtype == "BF16":  # the upper half of a float32
+            return (array.astype("<u4") << 16).view("<f4")
+        return array.astype(np.float32, copy=False)
+
+
+def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
+    """The tensors of the weights that sentence-transformers would load: of one file, or of its parts."""
+    found: dict[str, StoredTensor] = {}
+    whole = folder / "model.safetensors"
+    for file in [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors")):
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            try:
+                header = json.loads(stream.read(min(length, file.stat().st_size)))
+            except ValueError as error:
+                raise UnsupportedEncoderError(f"{file.name} is no safetensors file") from error
+        header.pop("__metadata__", None)
+        for name, entry in header.items():
+            start = 8 + length + entry["data_offsets"][0]
+            found[name] = StoredTensor(file, entry["dtype"], tuple(entry["shape"]), start)
+    return found
+
+
 def require_complete(folder: EncoderFolder, parameters: Iterable[str]) -> None:
     """Raise NearsayError when the transformer has parameters that its weight files do not give.
 
@@ -83,7 +137,7 @@ def require_complete(folder: EncoderFolder, parameters: Iterable[str]) -> None:
     stored: set[str] = set()
     for file in folder.transformer_folder().glob("*.safetensors"):
         with safe_open(file, framework="numpy") as tensors:
-            stored.update(_modern(name) for name in tensors.keys())  # noqa: SIM118 - a reader, not a dict
+            stored.update(modern_name(name) for name in tensors.keys())  # noqa: SIM118 - a reader, not a dict
     endings = {ending for name in stored for ending in _endings(name)}
     missing = [
         name
@@ -97,7 +151,8 @@ def require_complete(folder: EncoderFolder, parameters: Iterable[str]) -> None:
         )
 
 
-def _modern(name: str) -> str:
+def modern_name(name: str) -> str:
+    """Give the name that transformers has for a parameter today."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 

@@ -258,6 +258,22 @@ def test_a_table_of_model2vec_is_looked_up(static_folder: Path) -> None:
     assert_same(*both(static_folder))
 
 
+@pytest.mark.parametrize("beside", ["mapping", "weights"])
+def test_a_table_of_model2vec_that_is_looked_up_otherwise_is_left_to_torch(
+    beside: str, static_folder: Path
+) -> None:
+    file = static_folder / "model.safetensors"
+    table = load_file(file)["embedding.weight"]
+    more = {
+        "mapping": torch.arange(len(table)).flip(0),
+        "weights": torch.arange(len(table), dtype=torch.float64),
+    }
+    save_file({"embeddings": table, beside: more[beside]}, file)
+    with pytest.raises(UnsupportedEncoderError, match=beside):
+        LightEncoder(find_encoder(static_folder))
+    assert isinstance(open_encoder(static_folder, device="cpu"), Encoder)
+
+
 @pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.BFLOAT16])
 @pytest.mark.parametrize(
     ("name", "options"),
@@ -453,11 +469,74 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "do_lower_case": lambda folder: changed(folder / "tokenizer_config.json", do_lower_case=False),
     "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
     "limit": lambda folder: changed(folder / "sentence_bert_config.json", max_seq_length=65),
+    "number": lambda folder: without(folder / "config.json", "num_attention_heads"),
+    "config_args": lambda folder: changed(
+        folder / "sentence_bert_config.json", config_args={"hidden_act": "relu"}
+    ),
+    "tokenizer_args": lambda folder: changed(
+        folder / "sentence_bert_config.json", tokenizer_args={"do_lower_case": False}
+    ),
+    "last layer": lambda folder: changed(folder / "sentence_bert_config.json", transformer_task="fill-mask"),
+    "cls_token": lambda folder: changed(folder / "tokenizer_config.json", cls_token="[PAD]"),
+    "sep_token": lambda folder: (folder / "special_tokens_map.json").write_text('{"sep_token": "[PAD]"}'),
+    "unk_token": lambda folder: changed(
+        folder / "tokenizer_config.json",
+        unk_token={"content": "[PAD]"},
+    ),
+    "add_prefix_space": lambda folder: split_by_bytes(folder, add_prefix_space=True),
 }
 
 
 def changed(file: Path, **settings: object) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+def without(file: Path, setting: str) -> None:
+    settings = json.loads(file.read_text())
+    del settings[setting]
+    file.write_text(json.dumps(settings))
+
+
+def split_by_bytes(folder: Path, **settings: object) -> None:
+    """As RoBERTa's tokenizer does, which puts no space before a text."""
+    splitter = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    changed(folder / "tokenizer.json", pre_tokenizer=splitter)
+    changed(folder / "tokenizer_config.json", **settings)
+
+
+def test_a_tokenizer_of_which_two_files_say_the_same_is_read(make_folder) -> None:
+    folder = make_folder()
+    split_by_bytes(folder, add_prefix_space=False, cls_token="[CLS]", unk_token={"content": "[UNK]"})
+    assert isinstance(open_encoder(folder, device="cpu"), LightEncoder)
+
+
+def test_weights_that_no_model_is_made_of_are_passed_over(make_folder) -> None:
+    folder = make_folder()
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: 2 * tensor for name, tensor in weights.items()}, folder / "model_other.safetensors")
+    light, _ = both(folder)
+    source = find_encoder(folder)
+    model = load_model(source.folder, "cpu")
+    given = Encoder(model, source, device="cpu", precision=Precision.FLOAT32, weights={})
+    assert np.abs(light.encode(TEXTS, kind=TextKind.QUERY) - given.encode(TEXTS)).max() < 1e-5
+
+
+def test_weights_in_parts_are_read(make_folder) -> None:
+    folder = make_folder()
+    weights = load_file(folder / "model.safetensors")
+    expected = open_encoder(folder, device="cpu").encode(TEXTS, kind=TextKind.QUERY)
+    (folder / "model.safetensors").unlink()
+    names = sorted(weights)
+    files = {}
+    for part, some in enumerate((names[::2], names[1::2]), 1):
+        file = f"model-0000{part}-of-00002.safetensors"
+        save_file({name: weights[name] for name in some}, folder / file, metadata={"format": "pt"})
+        files |= dict.fromkeys(some, file)
+    index = {"metadata": {}, "weight_map": files}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    light, full = both(folder)
+    assert np.array_equal(light.encode(TEXTS, kind=TextKind.QUERY), expected)
+    assert_same(light, full)
 
 
 @pytest.mark.parametrize("reason", CHANGES)
@@ -468,10 +547,11 @@ def test_what_would_be_computed_otherwise_is_left_to_torch(reason: str, make_fol
         LightEncoder(find_encoder(folder))
 
 
-def test_weights_that_lack_a_part_are_left_to_torch_which_names_it(make_folder) -> None:
+@pytest.mark.parametrize("kind", ["weight", "bias"])
+def test_weights_that_lack_a_part_are_left_to_torch_which_names_it(kind: str, make_folder) -> None:
     folder = make_folder()
     weights = load_file(folder / "model.safetensors")
-    del weights["encoder.layer.0.output.dense.weight"]
+    del weights[f"encoder.layer.0.output.dense.{kind}"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(NearsayError, match="output"):
         open_encoder(folder, device="cpu")

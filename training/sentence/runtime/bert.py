@@ -68,7 +68,7 @@ class PackedBert:
     def runs(model: object) -> bool:
         """Whether it is a BERT encoder as its files or transformers have it, its layers unchanged."""
         if isinstance(model, PlainTransformer):
-            return model.architecture == "bert" and model.project is None and model.biased
+            return model.architecture == "bert" and model.project is None
         if not isinstance(model, torch.nn.Module):
             return False
         from transformers import BertModel
@@ -176,7 +176,7 @@ def _gelu_by_tanh(states: torch.Tensor) -> torch.Tensor:
 
 def _linear(plain: LinearWeights) -> _Tensors:
     if plain.bias is None:
-        raise ValueError("a linear layer has no bias, which PackedBert.runs asks for")
+        raise ValueError("a linear layer of BERT has no bias")
     return _Tensors(torch.from_numpy(plain.weight), torch.from_numpy(plain.bias))
 
 
