@@ -325,6 +325,28 @@ def endtoend() -> list[str]:
     ]
 
 
+_STARTS = {
+    "search (hybrid)": "`nearsay search` by meaning and words",
+    "search --explain": "the same with `--explain`",
+    "search --mode lexical": "`nearsay search --mode lexical`",
+    "similar": "`nearsay similar`",
+    "index list": "`nearsay index list`",
+    "import torch": "`python -c 'import torch'`",
+    "import sentence_transformers": "`python -c 'import sentence_transformers'`",
+}
+
+
+def starts() -> list[str]:
+    """Whole processes over the sample corpus."""
+    found = results("cold_start")
+    measured = found["least, median, most"]
+    rows = [
+        (said, f"{measured[name]['seconds'][1]:.2f}", f"{measured[name]['megabytes'][1]:,.0f}")
+        for name, said in _STARTS.items()
+    ]
+    return table((f"the sample corpus, {found['machine']['threads']} cores", "seconds in all", "MB"), *rows)
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "clusters": clusters,
     "encoding": encoding,
@@ -335,6 +357,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "modes": modes,
     "quality": quality,
     "search": search,
+    "starts": starts,
     "training": training,
 }
 
