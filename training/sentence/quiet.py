@@ -1,15 +1,39 @@
 """Loading without other libraries' progress bars and log lines on standard error."""
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from logging import ERROR
 
 __all__ = ["quiet_libraries"]
 
+_lock = threading.Lock()
+_inside = 0  # blocks in this process, in whatever threads
+_undo = ExitStack()  # puts the settings back that the first of them found
+
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Let transformers and the hub report errors alone, and put their settings back afterwards."""
+    """Let transformers and the hub report errors alone, and put their settings back afterwards.
+
+    The settings are the process's, and encoders are loaded by several threads: their blocks count as one.
+    """
+    global _inside  # noqa: PLW0603 - as the settings are
+    with _lock:
+        if not _inside:
+            _undo.enter_context(_quiet())
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                _undo.close()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
     from huggingface_hub.utils.tqdm import disable_progress_bars
     from transformers.utils import logging
 
