@@ -25,6 +25,8 @@ from nearsay.indexer.hybrid.query_words import BUDGET, QueryWord, affordable
 __all__ = ["LexicalCandidates", "lexical_candidates"]
 
 _LISTED: Final = 20_000  # passages: so few that may be found are named in the statement
+_LEAST_RARITY: Final = 1e-6  # of a word that half of the passages have, or more
+_FEW: Final = 1_000  # passages: among so few a word that half of them have may be all that a query has
 
 _Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -57,6 +59,9 @@ def lexical_candidates(
     budget:  how many (word, passage) pairs are scored at most. The query's rarest words are taken until it is
              spent: in a collection of no more passages than the budget has room for, that is all of them
 
+    Among more than 1,000 passages, words that half of them have are looked for only where the query has no
+    others: they score next to nothing and take most of the time.
+
     Where even the rarest word stands in more passages than the budget has room for, the result is not
     `complete`: the passages that have its two rarest words are ranked (of words that are all so common its
     first two), the oldest if they are too many, then the oldest with the rarest while the budget lasts.
@@ -72,7 +77,7 @@ def lexical_candidates(
         found = [
             QueryWord(word, many, _rarity(many, passages)) for word, many in zip(words, counts, strict=True)
         ]
-        return _ranked(connection, table, found, count, allowed, budget)
+        return _ranked(connection, table, found, passages, count, allowed, budget)
     except DBAPIError as error:
         if is_gone(error) or is_damaged(error):
             raise _unreadable(table) from error
@@ -89,12 +94,15 @@ def _ranked(
     connection: sa.Connection,
     table: str,
     words: Sequence[QueryWord],
+    passages: int,
     count: int | None,
     allowed: NDArray[np.int64] | None,
     budget: int,
 ) -> LexicalCandidates:
     dialect = sqlite_words if connection.dialect.name == "sqlite" else postgres_words
     known = [word for word in words if word.passages]
+    if passages > _FEW:
+        known = [word for word in known if word.rarity > _LEAST_RARITY] or known
     few = allowed if allowed is not None and allowed.size <= _LISTED else None
     used, common = affordable(known, budget, None if few is None else few.size)
     complete = not used or min(used[0].passages, budget + 1 if few is None else few.size) <= budget
@@ -142,4 +150,8 @@ def _oldest(
 
 def _rarity(passages_with_it: int, passages: int) -> float:
     """The inverse document frequency, as FTS5 has it: never below a millionth."""
-    return max(log((passages - passages_with_it + 0.5) / (passages_with_it + 0.5)), 1e-6) if passages else 0.0
+    return (
+        max(log((passages - passages_with_it + 0.5) / (passages_with_it + 0.5)), _LEAST_RARITY)
+        if passages
+        else 0.0
+    )

@@ -304,8 +304,8 @@ def endtoend() -> list[str]:
         (f"{found['updated']} updates, s", of("update_seconds", "median"), "{:.1f}", 1),
         (f"{found['deleted']} deletions, ms", of("delete_ms", "median"), "{:.0f}", 1),
         ("most memory, MB, adding", of("indexing_mb"), "{:,.0f}", 1),
-        ("searching", of("searching_mb", "median"), "{:,.0f}", 1),
-        ("updating", of("changing_mb", "median"), "{:,.0f}", 1),
+        ("most memory, MB, searching", of("searching_mb", "median"), "{:,.0f}", 1),
+        ("most memory, MB, updating", of("changing_mb", "median"), "{:,.0f}", 1),
         ("disk, MB", of("disk_mb"), "{:.0f}", 1),
     ]
     rows, behind = [], []
@@ -315,13 +315,14 @@ def endtoend() -> list[str]:
         known = {name: sign * one for name, one in values.items() if one is not None}
         best = written[min(known, key=lambda name: known[name])]
         rows.append((measure, *(f"**{text}**" if text == best else text for text in written.values())))
-        if written["nearsay"] != best:
+        alike = {name: one for name, one in known.items() if name != "nearsay, defaults"}
+        if known["nearsay"] > min(alike.values()):
             behind.append(measure)
     documents = f"{found['documents']:,} documents, {found['queries']} queries"
     return [
         *table((documents, *systems), *rows),
         "",
-        f"Like for like, in the first column, nearsay is not first in: {'; '.join(behind) or 'nothing'}.",
+        f"In float32 as the others, nearsay is not first in: {'; '.join(behind) or 'nothing'}.",
     ]
 
 

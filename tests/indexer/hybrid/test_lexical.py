@@ -196,6 +196,20 @@ def test_a_query_of_nothing_but_common_words_finds_some(connection: sa.Connectio
     assert (sorted(result.ids.tolist()), result.complete) == ([1, 2], False)
 
 
+def test_words_that_half_of_many_passages_have_are_looked_for_alone_only(catalogue: Database) -> None:
+    texts = [f"the {'dog' if number % 100 == 0 else 'cat'} {number}" for number in range(1, 1_101)]
+    with catalogue.writing() as connection:
+        lexical_rows.create_table(connection, 9)
+        lexical_rows.insert_rows(connection, 9, range(1, 1_101), texts)
+        result = lexical_candidates(connection, 9, "the dog")
+        assert result.ids.tolist() == list(range(100, 1_101, 100))
+        assert (result.used, result.common) == (("dog",), ())
+        alone = lexical_candidates(connection, 9, "dog")
+        np.testing.assert_allclose(result.scores, alone.scores, atol=1e-5)
+        assert result.full_score == pytest.approx(alone.full_score, abs=1e-5)
+        assert lexical_candidates(connection, 9, "the").ids.size == 1_100
+
+
 def test_a_word_that_no_passage_has_makes_a_full_answer_impossible(connection: sa.Connection) -> None:
     with_it = lexical_candidates(connection, 7, "dog zebra")
     assert with_it.full_score == pytest.approx(log(5.5 / 2.5) + log(7.5 / 0.5))
