@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,8 +141,11 @@ class LightEncoder:
         """Give one `EncodedWindow` for each window, in order."""
         if kind is TextKind.QUERY or self._looks_up:
             yield from (self.encode_window(window, kind=kind) for window in windows)
-        else:  # to be stored, maybe: all of a collection's vectors have one precision
-            yield from self.full().stream(windows, kind=kind)
+            return
+        # To be stored, maybe: all of a collection's vectors have one precision. None at all need no torch.
+        remaining = iter(windows)
+        for first in remaining:
+            yield from self.full().stream(chain([first], remaining), kind=kind)
 
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE

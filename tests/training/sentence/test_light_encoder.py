@@ -391,6 +391,18 @@ def test_passages_and_many_questions_go_by_torch(make_folder) -> None:
     assert np.abs(window.vectors - full.encode(TEXTS)).max() < 1e-5
 
 
+def test_no_passages_load_nothing(make_folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_encoder(make_folder("bert"))
+
+    def unwanted(*_args: object, **_options: object) -> None:
+        raise AssertionError("torch was asked for")
+
+    monkeypatch.setattr(Encoder, "load_found", unwanted)
+    assert list(opened.stream(iter([]))) == []
+    with pytest.raises(AssertionError):
+        list(opened.stream(iter([["a cat"]])))
+
+
 def test_passages_that_are_only_compared_are_encoded_without_torch(make_folder) -> None:
     light, full = both(make_folder())
     window = light.encode_window(TEXTS, kind=TextKind.PASSAGE)
