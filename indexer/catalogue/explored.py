@@ -37,9 +37,6 @@ def leave_collection(connection: sa.Connection, collection_id: int) -> None:
 
 def leave_documents(connection: sa.Connection, collection_id: int, numbers: list[int]) -> None:
     """Forget of what documents are near-duplicates, and which are theirs, before they are removed."""
-    any_link = sa.select(near_duplicates.c.document).where(near_duplicates.c.collection_id == collection_id)
-    if connection.execute(any_link.limit(1)).first() is None:
-        return
     for begin in range(0, len(numbers), _SOME):
         some = numbers[begin : begin + _SOME]
         for column in (near_duplicates.c.document, near_duplicates.c.original):

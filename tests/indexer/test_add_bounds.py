@@ -13,7 +13,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.indexer import Library, collection
+from nearsay.indexer import Library, collection_writing
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.errors import BusyError
@@ -87,7 +87,7 @@ def test_a_first_addition_that_fails_in_any_way_settles_nothing(
         raise MissingExtraError("Reading Parquet files", "parquet")
 
     with monkeypatch.context() as patch:
-        patch.setattr(collection, "add", missing)
+        patch.setattr(collection_writing, "add", missing)
         with pytest.raises(MissingExtraError):
             library.collection("notes", chunking="none").add_rows(["a cat"])
     assert library.names() == []

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,19 @@ class TestProcess:
         following = runs.wait(self.start(runs, "say").number)
         assert (following.state, following.pid) == (RunState.DONE, worker.pid)
         assert following.pid == failed.pid
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the memory that it had counts")
+    def test_the_memory_of_the_process_that_started_it_is_not_its_own(self) -> None:
+        asks = (
+            "from nearsay.app.runs import child; child._MOST_BYTES = 200_000_000; print(child._has_grown());"
+            "more = bytearray(b'a') * 300_000_000; print(child._has_grown())"
+        )
+        large = (
+            "import subprocess, sys; held = bytearray(b'a') * 300_000_000;"
+            f"subprocess.run([sys.executable, '-c', {asks!r}], check=True)"
+        )
+        done = subprocess.run([sys.executable, "-c", large], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["False", "True"]
 
     def test_a_training_and_what_is_started_while_it_is_at_work_have_processes_of_their_own(
         self, runs: Runs, worker: Worker, new_pipe: NewPipe
