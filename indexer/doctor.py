@@ -14,7 +14,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.encoder_uses import known_encoders
-from nearsay.indexer.catalogue.generations import GenerationRow, SegmentState
+from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, GenerationState, SegmentState
 from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wrong_numbers
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
@@ -30,6 +30,7 @@ from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vector_store import VectorStore, of_unit_length, unit_length
 from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import is_bundled_name
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_encoder import reason_for_torch
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
@@ -60,24 +61,53 @@ def examine(library: Library, *, prove: bool = False, precision: str = "auto") -
         return [*findings, Finding(_SUBJECT, str(error), sound=False)]
     for collection in every:
         findings += _collection(library, collection, prove=prove)
-    return [*findings, *_looked("encoders", _runtimes(library, precision))]
+    try:
+        with library.store.database.reading() as connection:
+            known = known_encoders(connection)
+    except NearsayError as error:
+        return [*findings, Finding("encoders", str(error), sound=False)]
+    for each in known:
+        uses = [use.collection for use in each.uses if use.state is not GenerationState.RETIRED]
+        if uses:
+            look = _encoder(library, each.encoder, sorted(set(uses)), precision)
+            findings += _looked(f"encoder {each.encoder.source}", look)
+    return findings
 
 
-def _runtimes(library: Library, precision: str) -> Iterator[Finding]:
-    """Which runtime answers a question, for each encoder whose files are on this machine."""
-    with library.store.database.reading() as connection:
-        sources = dict.fromkeys(known.encoder.source for known in known_encoders(connection) if known.uses)
-    for source in sources:
-        if not (is_bundled_name(source) or Path(source).is_dir()):
-            continue
-        folder = find_encoder(source).folder
-        reason = reason_for_torch(folder, device=library.store.device, precision=precision)
+def _encoder(library: Library, row: EncoderRow, used_by: list[str], precision: str) -> Iterator[Finding]:
+    """Whether an encoder is the one that embedded, and which runtime answers a question.
+
+    Nothing is said of one that is known by name alone, as those of the hub are.
+    """
+    subject = f"encoder {row.source}"
+    bundled = is_bundled_name(row.source)
+    if not bundled and not Path(row.source).is_absolute():
+        return
+    names = ", ".join(f"'{name}'" for name in used_by)
+    anew = "; ".join(f"nearsay index rebuild {name} --encoder NAME_OR_FOLDER" for name in used_by)
+    if not bundled and not Path(row.source).is_dir():
         detail = (
-            "questions are encoded by the light runtime, which imports no torch"
-            if reason is None
-            else f"questions are encoded by torch, which takes seconds to load: {reason}"
+            f"there is no such folder, so {names} can be searched with --mode lexical alone. "
+            f"Put it back, or embed anew: {anew}"
         )
-        yield Finding(f"encoder {source}", detail, sound=True)
+        yield Finding(subject, detail, sound=False)
+        return
+    folder = find_encoder(row.source).folder
+    found = encoder_fingerprint(folder)
+    if found != row.fingerprint:
+        detail = (
+            f"its files changed since {names} was embedded: the fingerprint was {row.fingerprint[:12]} and "
+            f"is {found[:12]}. Put the former files back, or embed anew: {anew}"
+        )
+        yield Finding(subject, detail, sound=False)
+        return
+    reason = reason_for_torch(folder, device=library.store.device, precision=precision)
+    detail = (
+        "questions are encoded by the light runtime, which imports no torch"
+        if reason is None
+        else f"questions are encoded by torch, which takes seconds to load: {reason}"
+    )
+    yield Finding(subject, detail, sound=True)
 
 
 def _collection(library: Library, collection: Collection, *, prove: bool) -> list[Finding]:

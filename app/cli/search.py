@@ -143,9 +143,10 @@ def _answer_all(target: "Collection", source: str, k: int, how: _How) -> None:
         answered, faults = answered + len(asked), faults + len(wrong)
     name = "standard input" if source == "-" else source
     if faults:
+        rest = ", the others were answered" if answered else ""
         raise BadInputError(
-            f"{faults:,} of the {answered + faults:,} queries in {name} could not be asked, the others were "
-            "answered. Mend the lines named above, or leave them out"
+            f"{faults:,} of the {answered + faults:,} queries in {name} could not be asked{rest}. "
+            "Mend the lines named above, or leave them out"
         )
     if not answered:
         raise BadInputError(f"{name} holds no query. Write one a line, or give it as an argument")

@@ -141,9 +141,9 @@ def _load(message: dict[str, Any]) -> None:
 
 def _has_grown() -> bool:
     """Whether it holds so much memory that the next run had better begin anew."""
-    if sys.platform == "linux":  # where ru_maxrss counts what the process held that started this one
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") > _MOST_BYTES
+    held = Path("/proc/self/statm")
+    if held.exists():  # Linux, where ru_maxrss counts what the process held that started this one
+        return int(held.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") > _MOST_BYTES
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,5 +1,6 @@
 """Whether rows, vectors and indexes say the same."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from nearsay.indexer.errors import CatalogueError, DamagedSegmentError, Unreadab
 from nearsay.indexer.hybrid.lexical_rows import delete_rows, drop_table, insert_rows
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.training.environment import Finding
+from nearsay.training.sentence.bundled import bundled_folder
 
 OpenLibrary = Callable[[], Library]
 ANEW = "Embed it anew: nearsay index rebuild texts --encoder words, then nearsay index promote texts"
@@ -457,6 +459,29 @@ def test_declared_fields_are_proved_on_demand(library: Library) -> None:
         "texts, fields",
         "values of 'year': 1 lacking, 0 that no document has",
     )
+
+
+@pytest.mark.slow
+def test_an_encoder_that_is_gone_or_changed_is_found_and_hides_no_other(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(bundled_folder(), mine)
+    (mine / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+    with Library.open(tmp_path / "library") as library:
+        library.collection("theirs").add_rows(["an oak"])
+        library.collection("notes", encoder=str(mine)).add_rows(["an oak"])
+        assert [finding.sound for finding in examine(library)[-2:]] == [True, True]
+        weights = mine / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:3000])
+        ((subject, detail),) = unsound(examine(library))
+        assert subject == f"encoder {mine}"
+        assert "nearsay index rebuild notes" in detail
+        (mine / "config.json").write_text("")
+        assert [subject for subject, _ in unsound(examine(library))] == [f"encoder {mine}"]
+        shutil.rmtree(mine)
+        ((subject, detail),) = unsound(examine(library))
+        assert subject == f"encoder {mine}"
+        assert "'notes'" in detail
+        assert "encoder all-MiniLM-L6-v2" in [finding.subject for finding in examine(library)]
 
 
 @pytest.mark.slow
