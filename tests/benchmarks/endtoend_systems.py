@@ -63,11 +63,11 @@ class System(ABC):
         """The same among the documents of a year."""
 
     def hybrid(self, query: str, k: int) -> list[str]:
-        """The k best by meaning and by words."""
+        """The k best by meaning and by words; not asked of a system that has no such search."""
         raise NotImplementedError
 
     def vectors(self, queries: Sequence[str]) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """The ids of all documents, their vectors and the queries' vectors."""
+        """The ids of all documents, their vectors and the queries' vectors; asked of Chroma alone."""
         raise NotImplementedError
 
 
