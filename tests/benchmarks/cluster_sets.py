@@ -1,14 +1,14 @@
 """Labelled texts for clustering, from few and broad labels to many and narrow ones, in two halves.
 
-CHOOSING sets chose the defaults of the clusters; REPORTING sets took no part in it: other collections (AG News,
-WordNet's verbs), or other intents, novels, authors and articles than those of the choosing sets.
-"banking77 test, all" has the intents of "banking77 train, all", which chose, and counts as choosing.
+CHOOSING sets are for choosing defaults of the clusters; REPORTING sets take no part in it: other collections
+(AG News, WordNet's verbs), or other intents, novels, authors and articles than those of the choosing sets.
+"banking77 test, all" has the intents of "banking77 train, all" and counts as choosing.
 """
 
 import csv
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +47,7 @@ REPORTING = (
 )
 WORDNET = Path("/usr/share/wordnet")  # Debian's wordnet-base
 _SEED = 18
-_FIRST_INTENTS = (
-    39  # of 77 by the alphabet: the choosing sets draw from these, the reporting ones from the rest
-)
+_FIRST_INTENTS = 39  # of 77 by the alphabet: the choosing sets draw from these, reporting ones from others
 _TOPICS = ("machine translation", "sentiment", "dialogue", "parsing", "question answering", "summarization")
 _NOUNS = {
     "05": "animal",
@@ -80,36 +78,40 @@ def read(name: str, data: Path, wordnet: Path = WORDNET) -> tuple[list[str], np.
 
 
 def _rows(name: str, data: Path, wordnet: Path) -> Labelled:
-    kind, _, which = name.partition(", ")
-    if name == "AG News":
-        return _tsv(data / "agnews" / "test.tsv")
-    if kind.startswith("banking77"):
-        rows = _tsv(data / "banking77" / f"{kind.split()[1]}.tsv")
-        intents = sorted({label for label, _ in rows})
-        if which == "all":
-            return rows
-        some = intents[_FIRST_INTENTS:] if "other" in which else intents[:_FIRST_INTENTS]
-        return _drawn(rows, some, int(which.split()[0]))
-    if kind == "samples":
-        lines = (folder() / "corpus.jsonl").read_text("utf-8").splitlines()
-        found = [json.loads(line) for line in lines]
-        rows = [(row["metadata"]["subject"], f"{row['title']}. {row['text']}") for row in found]
-        return _drawn(rows, sorted({label for label, _ in rows}), int(which.split()[0]))
-    if name.startswith("XQuAD"):
-        return list(_xquad(data / "qa_xquad_en" / "xquad.en.json", questions="questions" in name))
-    if name.startswith("WikiText"):
-        return list(_wikitext(data / "text_wikitext2_eval" / f"{name.split()[1]}.txt"))
-    if name.startswith("WordNet nouns"):
-        return _each(_wordnet(wordnet / "data.noun", _NOUNS), 600)
-    if name.startswith("WordNet verbs"):
-        return _each(_wordnet(wordnet / "data.verb", _VERBS), 600)
-    if name.startswith("novels"):
-        return _novels(name, data / "text_eltec_eng" / "novels.jsonl.gz")
-    if name.startswith("ACL"):
-        return _each(list(_by_topic(data / "acl_abstracts" / "papers.jsonl.gz")), 450)
-    if name == "five collections":
-        return list(_collections(data))
+    readers: dict[str, Callable[[], Iterable[tuple[str, str]]]] = {
+        "AG News": lambda: _tsv(data / "agnews" / "test.tsv"),
+        "banking77": lambda: _intents(name, data / "banking77"),
+        "samples": lambda: _subjects(int(name.split()[1])),
+        "XQuAD": lambda: _xquad(data / "qa_xquad_en" / "xquad.en.json", questions="questions" in name),
+        "WikiText": lambda: _wikitext(data / "text_wikitext2_eval" / f"{name.split()[1]}.txt"),
+        "WordNet nouns": lambda: _each(_wordnet(wordnet / "data.noun", _NOUNS), 600),
+        "WordNet verbs": lambda: _each(_wordnet(wordnet / "data.verb", _VERBS), 600),
+        "novels": lambda: _novels(name, data / "text_eltec_eng" / "novels.jsonl.gz"),
+        "ACL": lambda: _each(list(_by_topic(data / "acl_abstracts" / "papers.jsonl.gz")), 450),
+        "five collections": lambda: _collections(data),
+    }
+    for kind, rows in readers.items():
+        if name.startswith(kind):
+            return list(rows())
     raise SystemExit(f"{name} is no set of labelled texts")
+
+
+def _intents(name: str, folder: Path) -> Labelled:
+    """Questions to a bank: all of a split, or those of some intents of one half of the alphabet."""
+    kind, _, which = name.partition(", ")
+    rows = _tsv(folder / f"{kind.split()[1]}.tsv")
+    if which == "all":
+        return rows
+    intents = sorted({label for label, _ in rows})
+    half = intents[_FIRST_INTENTS:] if "other" in which else intents[:_FIRST_INTENTS]
+    return _drawn(rows, half, int(which.split()[0]))
+
+
+def _subjects(count: int) -> Labelled:
+    """The sample corpus, so many of its subjects."""
+    found = [json.loads(line) for line in (folder() / "corpus.jsonl").read_text("utf-8").splitlines()]
+    rows = [(row["metadata"]["subject"], f"{row['title']}. {row['text']}") for row in found]
+    return _drawn(rows, sorted({label for label, _ in rows}), count)
 
 
 def _drawn(rows: Labelled, labels: list[str], count: int) -> Labelled:
@@ -166,11 +168,11 @@ def _wikitext(path: Path) -> Iterator[tuple[str, str]]:
 
 def _wordnet(path: Path, files: dict[str, str]) -> Labelled:
     """The first definition of each synset by its lexicographer file."""
-    rows = []
-    for line in path.read_text("utf-8").splitlines():
-        if not line.startswith(" ") and line.split()[1] in files:
-            rows.append((files[line.split()[1]], line.partition(" | ")[2].partition(";")[0].strip()))
-    return rows
+    return [
+        (files[line.split()[1]], line.partition(" | ")[2].partition(";")[0].strip())
+        for line in path.read_text("utf-8").splitlines()
+        if not line.startswith(" ") and line.split()[1] in files
+    ]
 
 
 def _novels(name: str, path: Path) -> Labelled:
@@ -182,7 +184,7 @@ def _novels(name: str, path: Path) -> Labelled:
         whole = sorted({author for author in authors if authors.count(author) == 3})[:6]
         novels = [row for row in novels if row["author"] in whole]
     else:
-        count = int(name.split()[-1])
+        count = int(name.rsplit(maxsplit=1)[-1])
         novels = novels[:count] if "first" in name else novels[-count:]
     rows = []
     each = 50 if "authors" in name else 100

@@ -1,11 +1,11 @@
 """Which clusters are nearest to the labels that people gave, and what do they cost?
 
 Quality: every method of nearsay beside plain k-means (which is told the true number) and BERTopic, on the
-same vectors of labelled texts, from 4 broad labels to 77 narrow ones (`cluster_sets` lists them: half of them
-chose the defaults, the others report), and the ACL abstracts, which have no labels: there the number, the
-outliers, the simplified silhouette and the coherence of the words are said. V-measure favours many clusters
-somewhat, so that the adjusted mutual information and Rand index stand beside it. Rounds differ by their
-seed, and the order of the methods changes every round.
+same vectors of labelled texts, from 4 broad labels to 77 narrow ones (`cluster_sets` lists them: one half
+is for choosing defaults, the other reports), and the ACL abstracts, which have no labels: there the number,
+the outliers, the simplified silhouette and the coherence of the words are said. V-measure favours many
+clusters somewhat, so that the adjusted mutual information and Rand index stand beside it. Rounds differ by
+their seed, and the order of the methods changes every round.
 
     python tests/benchmarks/clusters.py --data FOLDER --vectors-cache FOLDER [--out FILE.json]
 
@@ -107,7 +107,7 @@ def quality(name: str, chosen: argparse.Namespace) -> dict[str, object]:
                 labels = assigned()
                 add("BERTopic, outliers assigned", seconds + time.perf_counter() - began, labels)
     return {
-        "use": "chose the defaults" if name in CHOOSING else "reports",
+        "use": "for choosing" if name in CHOOSING else "reports",
         "passages": len(texts),
         "labels": None if truth is None else len(set(truth)),
         "sha256": sha256(vectors),
