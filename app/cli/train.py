@@ -3,6 +3,7 @@
 import click
 
 from nearsay.app.cli.command_group import CommandGroup
+from nearsay.app.cli.train_adapt import adapt
 from nearsay.app.cli.train_average import average
 from nearsay.app.cli.train_distill import distill
 from nearsay.app.cli.train_heads import classifier, reader, tagger
@@ -29,6 +30,7 @@ def train() -> None:
 train.add_command(vocabulary)
 train.add_command(pretrain)
 train.add_command(sentence)
+train.add_command(adapt)
 train.add_command(average)
 train.add_command(negatives)
 for _smaller in (distill, reduce, static):

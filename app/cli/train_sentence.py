@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
 
-__all__ = ["sentence"]
+__all__ = ["print_changes", "sentence"]
 
 
 @click.command()
@@ -83,7 +83,7 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
             rows.append(["of the base", f"{result.base_dev.get(name, float('nan')):.4f}"])
         print_table(["", str(one.folder)], rows)
         print_notes(_verdicts(result))
-        _print_changes(result.changes)
+        print_changes(result.changes)
     if len(results) > 1:
         spreads = spread_of(results)
         if as_json:
@@ -107,7 +107,8 @@ def _verdicts(result: "SentenceResult") -> list[str]:
     return notes
 
 
-def _print_changes(changes: Sequence["Change"]) -> None:
+def print_changes(changes: Sequence["Change"]) -> None:
+    """Print a table of evaluations before and after a training."""
     if not changes:
         return
     click.echo()

@@ -59,6 +59,7 @@ _COMMANDS = {
     ("train", "vocabulary"): RunKind.VOCABULARY,
     ("train", "pretrain"): RunKind.PRETRAIN,
     ("train", "sentence"): RunKind.SENTENCE,
+    ("train", "adapt"): RunKind.SENTENCE,
     ("train", "distill"): RunKind.DISTIL,
     ("train", "negatives"): RunKind.NEGATIVES,
     ("train", "classifier"): RunKind.HEAD,

@@ -165,6 +165,11 @@ class RunFolder:
             synchronise(place.parent)
         self._clear()
 
+    def discard(self, result: JsonValue) -> None:
+        """End the run without a model: `OUT/run` keeps the config, the metrics and a result.json alone."""
+        self.write_run_json("result.json", result)
+        self._clear()
+
     def _clear(self) -> None:
         """Remove what a finished run has no use for."""
         for left in ("finished", "checkpoints", _BEST, "text", "dev-text", _LOCK):

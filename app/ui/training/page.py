@@ -1,4 +1,4 @@
-"""The page Training: forms that start a vocabulary, a pretraining or a fine-tuning."""
+"""The page Training: forms that start a vocabulary, a pretraining, a fine-tuning or an adaptation."""
 
 import importlib
 from collections.abc import Callable
@@ -12,6 +12,7 @@ __all__ = ["show"]
 
 _FORMS = {  # the names stand in the address, too
     "Sentence encoder": "sentence_form",
+    "Adapt to a collection": "adapt_form",
     "BERT": "pretraining_form",
     "Vocabulary": "vocabulary_form",
 }

@@ -7,6 +7,7 @@ from sentence_transformers import SentenceTransformer
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.run.loop import Evaluation
 from nearsay.training.sentence.fine_tuning.result import Change
 from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
@@ -17,7 +18,7 @@ from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.source import EncoderSource
 from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = ["MeasuredModel", "changes", "dev_evaluation"]
+__all__ = ["MeasuredModel", "changed", "changes", "dev_evaluation", "outcomes"]
 
 
 class MeasuredModel:
@@ -67,12 +68,19 @@ def changes(
     device: str,
 ) -> list[Change]:
     """Measure both models on the tests, in the precision that they are trained in."""
-    for one in (before, after):
-        one.model.eval()
-    resolved = resolve_precision(precision, device, Processor.detect())
-    found = []
-    with computing_in(resolved, device):
-        for test in tests:
-            began, now = (evaluate_judged_set(one.encoder(), test) for one in (before, after))
-            found.append(Change(began, now, bootstrap_difference(began, now)))
-    return found
+    began, now = (outcomes(one, tests, precision=precision, device=device) for one in (before, after))
+    return changed(began, now)
+
+
+def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[Change]:
+    """Put the outcomes of two models on the same tests together."""
+    return [Change(one, two, bootstrap_difference(one, two)) for one, two in zip(before, after, strict=True)]
+
+
+def outcomes(
+    measured: MeasuredModel, tests: Sequence[JudgedSet], *, precision: Precision, device: str
+) -> list[Outcome]:
+    """Measure a model on the tests, in the precision that it is trained in."""
+    measured.model.eval()
+    with computing_in(resolve_precision(precision, device, Processor.detect()), device):
+        return [evaluate_judged_set(measured.encoder(), test) for test in tests]

@@ -23,7 +23,7 @@ from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
-__all__ = ["finish_encoder", "told_judged", "told_sets"]
+__all__ = ["finish_encoder", "learned_from", "told_judged", "told_sets"]
 
 _USAGE = """
 from nearsay.training.sentence.encoder import Encoder
@@ -64,6 +64,15 @@ def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
     }
 
 
+def learned_from(sets: Sequence[TrainingSet]) -> str:
+    """Say in a line what an encoder was trained on."""
+    return ", ".join(
+        f"{len(one.examples):,} {one.examples.kind} of {one.examples.name} by {one.objective.kind} "
+        f"(sha256 {one.examples.sha256[:12]})"
+        for one in sets
+    )
+
+
 def _weights_sha256(encoder: str) -> str:
     return combined_sha256(weight_hashes(find_encoder(encoder).folder))
 
@@ -73,22 +82,18 @@ def finish_encoder(
     encoder: SentenceTransformer,
     result: SentenceResult,
     *,
-    sets: Sequence[TrainingSet],
+    learned: str,
     base: Sequence[str],
     settings: dict[str, JsonValue],
 ) -> None:
     """Make `OUT` the encoder: in sentence-transformers' format, with its lineage and card, and a plot.
 
+    learned:  what it was trained on and how, in a line
     base:     the lineage of what it began with
     settings: what decided the run's numbers
     """
     name = run.out.resolve().name
     plot_run(read_metrics(run.metrics), run.plot, title=f"Sentence encoder {name}")
-    learned = ", ".join(
-        f"{len(one.examples):,} {one.examples.kind} of {one.examples.name} by {one.objective.kind} "
-        f"(sha256 {one.examples.sha256[:12]})"
-        for one in sets
-    )
     lineage = [*base, f"sentence encoder: {learned}, nearsay {importlib.metadata.version('nearsay')}"]
     run.write_run_json(
         "result.json",

@@ -24,7 +24,12 @@ from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
-from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged, told_sets
+from nearsay.training.sentence.fine_tuning.sentence_folder import (
+    finish_encoder,
+    learned_from,
+    told_judged,
+    told_sets,
+)
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
@@ -137,7 +142,9 @@ def train_sentence_encoder(
         found = changes(before, measured, tests, precision=chosen.precision, device=place)
         result = dataclasses.replace(result, changes=found)
     settings |= environment.settings()
-    finish_encoder(run, encoder, result, sets=sets, base=lineage_of(source), settings=settings)
+    finish_encoder(
+        run, encoder, result, learned=learned_from(sets), base=lineage_of(source), settings=settings
+    )
     return result
 
 

@@ -24,7 +24,7 @@ def started(monkeypatch):
         visit.check_writing()
         found.append((str(kind), list(arguments), title, product))
 
-    for module in ("sentence_form", "pretraining_form", "vocabulary_form"):
+    for module in ("sentence_form", "adapt_form", "pretraining_form", "vocabulary_form"):
         monkeypatch.setattr(f"nearsay.app.ui.training.{module}.start_run", start)
     return found
 
@@ -91,6 +91,17 @@ def test_more_choices_become_options(page, started):
         *("--minutes", "2", "--objective", "cosine", "--batch", "16", "--pooling", "cls"),
         *("--dev", f"sts:{sample_file('scored-pairs')}"),
     ]
+
+
+def test_an_adaptation_is_started_for_the_collection_that_is_chosen(page, settings, started):
+    app = page("training", train="Adapt to a collection")
+    app.text_input(key="ada_name").input("my-samples")
+    app.number_input(key="ada_minutes").set_value(3.0)
+    _submit(app, "Adapt the encoder")
+    ((kind, arguments, title, product),) = started
+    out = Path(settings.library).resolve() / "encoders" / "my-samples"
+    assert (kind, title, product) == ("sentence", "Adapt my-samples to samples", out)
+    assert arguments == ["train", "adapt", "samples", "--out", str(out), "--minutes", "3"]
 
 
 def test_a_name_that_cannot_be_one_is_told_and_nothing_starts(page, started):

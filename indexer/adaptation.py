@@ -1,0 +1,70 @@
+"""An encoder that learns a collection: what the collection gives to its training."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from nearsay.data.chunking import Chunking
+from nearsay.indexer.catalogue import passages
+from nearsay.indexer.collection import Collection
+from nearsay.indexer.judgements.export import ExportForm
+from nearsay.indexer.judgements.judgement import JudgementState
+from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.adaptation.adapt import Adaptation, AdaptationResult, adapt_encoder
+from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
+
+__all__ = ["adapt_to_collection"]
+
+
+def adapt_to_collection(
+    collection: Collection,
+    out: str | Path,
+    *,
+    options: Adaptation | None = None,
+    tests: Sequence[JudgedSet] = (),
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> AdaptationResult:
+    """Adapt the collection's encoder to its passages, into the folder `out`; see `adapt_encoder`.
+
+    Its judgements, if any, are measured before and after and never learned from. The collection itself stays
+    as it is: `rebuild` takes the new encoder. A larger collection than `options.pool` passages is learned
+    from a sample. Raises as `adapt_encoder`, and as `Collection.sample` does.
+    """
+    options, watch = options or Adaptation(), watch or Watch()
+    sample = collection.sample(options.pool, options.seed)
+    with collection.library.store.database.reading() as connection:
+        rows = passages.read_passages(connection, sample.snapshot.collection.id, sample.numbers)
+    there = [place for place, number in enumerate(sample.numbers) if number in rows]
+    found = [rows[sample.numbers[place]] for place in there]
+    corpus = UnlabelledCorpus(
+        f"collection {collection.name}",
+        texts=tuple(sample.texts[place] for place in there),
+        titles=tuple(row.title for row in found),
+        documents=tuple(row.document_id for row in found),
+        language=Chunking.parse(sample.snapshot.collection.chunking).language,
+    )
+    return adapt_encoder(
+        corpus,
+        out,
+        base=sample.encoder.source,
+        vectors=sample.vectors[there],
+        judged=_judged(collection),
+        tests=tests,
+        options=options,
+        device=device,
+        watch=watch,
+    )
+
+
+def _judged(collection: Collection) -> JudgedSet | None:
+    """The collection's judgements as a set to measure on; None where nothing relevant stands there now."""
+    judgements = collection.judgements
+    if not any(one.relevant and one.state is JudgementState.CURRENT for one in judgements.list()):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "judged"
+        judgements.export(place, ExportForm.EVALUATION)
+        return read_judged_set(place, name=f"judgements of {collection.name}")

@@ -1,0 +1,1 @@
+"""Adapting an encoder to a corpus that nobody labelled."""
