@@ -47,10 +47,10 @@ def adapt(
     """Adapt the encoder of COLLECTION to its documents, from the documents alone.
 
     Titles, sentences and salient words are asked as if somebody had searched for them, and the encoder learns
-    to rank passages for them as hybrid search does, without forgetting what it knew. Ends with a table of
-    before and after: on pseudo-queries that were held out, on the collection's judgements if it has any, on
-    general texts, and on each --evaluate. An encoder is written only if it is better. The collection stays
-    as it is: index rebuild takes the new encoder. Stopped or killed, the same command resumes.
+    to rank passages for them as hybrid search does, held to the vectors that it gave before. Ends with a
+    table of before and after: on pseudo-queries that were held out, on the collection's judgements if it has
+    any, on general texts, and on each --evaluate. An encoder is written only if it is better. The collection
+    stays as it is: index rebuild takes the new encoder. Stopped or killed, the same command resumes.
 
     \b
     Example:

@@ -93,7 +93,8 @@ class RunFolder:
             if self.has_checkpoint:
                 self._resume(wanted, environment, exact=exact)
                 return True
-            if self.metrics.is_file() or self.best.is_file():
+            told = (self.run / "result.json").is_file()  # it was discarded at its end
+            if not told and (self.metrics.is_file() or self.best.is_file()):
                 logger.warning("the run in %s ended before its first checkpoint and begins again", self.out)
             for name in _OF_ONE_RUN:
                 _remove(self.run / name)

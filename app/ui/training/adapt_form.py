@@ -15,8 +15,8 @@ __all__ = ["adapt_form"]
 def adapt_form(visit: Visit) -> None:
     """Choose a collection, a length and a name."""
     st.markdown(
-        "An encoder can learn a collection from its documents alone: it learns to rank them by meaning as "
-        "well as the search by meaning *and* words does. It is measured, and kept only if it is better."
+        "An encoder can learn a collection from its documents alone: the search by meaning *and* words "
+        "teaches it how to rank them. It is measured, and kept only if it is better."
     )
     names = visit.library.names()
     if not names:

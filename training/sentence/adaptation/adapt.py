@@ -81,7 +81,7 @@ class Adaptation:
     sizes: StepSizes = field(default_factory=StepSizes)
     query_length: int = 64  # tokens of a query in training
     passage_length: int = 160  # tokens of a passage in training
-    evaluations: int = 6  # on the held-out pseudo-queries while it trains
+    evaluations: int = 6  # on the held-out pseudo-queries in `steps`; in `minutes` one every 50 steps
     patience: int = 2  # of these without a new best that end the training
     precision: Precision = Precision.AUTO
     seed: int = 0
@@ -261,7 +261,8 @@ def is_better(found: Sequence[Change]) -> bool:
     """Say whether an adapted encoder is worth keeping.
 
     found: of the held-out pseudo-queries first, which must gain more than chance; no other set may lose more
-    than .01, a correlation no more than 1 point
+    than .01, a correlation no more than 1 point. The same pseudo-queries end the training and choose the
+    share, so that their gain is a little flattered: judgements, if there are any, are not.
     """
     held_out, *others = found
     return held_out.verdict == "better" and all(
