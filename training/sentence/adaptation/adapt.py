@@ -17,11 +17,11 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.evaluation.retrieval import unit_rows
 from nearsay.training.run.loop import Evaluation, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process

@@ -116,7 +116,7 @@ class AdaptationNetwork(nn.Module):
             parts.append(self.encoder(features)["sentence_embedding"])
         vectors = nn.functional.normalize(torch.cat(parts)[batch["order"]].float(), dim=1)
         teacher, passages, general = batch["teacher"], batch["passages"], batch["general"]
-        asked, read, kept = vectors.split([len(teacher), len(passages), len(general)])
+        asked, read, kept = torch.split(vectors, [len(teacher), len(passages), len(general)])
         # Passages that are embedded in this step learn from it too; of the others the original vector counts.
         corpus = self.corpus.index_copy(0, passages, read) if len(passages) else self.corpus
         ranking = listwise_divergence(asked @ corpus.T, teacher, self._temperature)
