@@ -93,8 +93,8 @@ class RunFolder:
             if self.has_checkpoint:
                 self._resume(wanted, environment, exact=exact)
                 return True
-            told = (self.run / "result.json").is_file()  # it was discarded at its end
-            if not told and (self.metrics.is_file() or self.best.is_file()):
+            discarded = (self.run / "result.json").is_file()
+            if self.best.is_file() or (self.metrics.is_file() and not discarded):
                 logger.warning("the run in %s ended before its first checkpoint and begins again", self.out)
             for name in _OF_ONE_RUN:
                 _remove(self.run / name)

@@ -88,6 +88,18 @@ def test_a_new_run_takes_over_nothing_that_an_earlier_one_measured_or_kept(
     assert str(out) in record.getMessage()
 
 
+def test_a_discarded_run_leaves_its_result_and_begins_anew_without_a_warning(
+    out: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = with_leftovers(out)
+    folder.discard({"adapted": False})
+    assert json.loads((folder.run / "result.json").read_text("utf-8")) == {"adapted": False}
+    assert not folder.has_checkpoint
+    assert RunFolder(out).begin(CONFIG, ENVIRONMENT) is False
+    assert not caplog.records
+    assert not (folder.run / "result.json").exists()
+
+
 def test_a_run_in_which_another_process_trains_is_not_begun_anew(out: Path) -> None:
     folder = with_leftovers(out)
     shutil.rmtree(folder.checkpoints)
