@@ -214,7 +214,7 @@ class Collection:
         where: Where | None = None,
         mode: SearchMode | str = SearchMode.HYBRID,
         by_document: bool = False,
-        fusion: Fusion | str = Fusion.WEIGHTED,
+        fusion: Fusion | str = Fusion.ADAPTIVE,
         rerank: str | PairJudge | None = None,
         explain: bool = False,
         generation: int | None = None,
@@ -222,8 +222,10 @@ class Collection:
         """The k passages that answer the query best, best first; with `by_document` one a document.
 
         mode:    dense, by meaning; lexical, by words, for which no encoder is loaded; hybrid, by both: the
-                 default, since on each judged set measured it ranks at least as well as the better of the two
-        fusion:  how hybrid puts the two together: weighted, by their scores, or rrf, by reciprocal ranks
+                 default, since it needs no knowledge of which of the two answers better
+        fusion:  how hybrid puts the two together: adaptive, by their scores, words counting as much as the
+                 evidence of the query says (`Hits.word_weight`); weighted, both alike; rrf, by reciprocal
+                 ranks
         rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks the first 50 anew
         explain: say of each hit why it matched (`Hit.explanation`)
         generation: the number of another than the live one, to compare with; passages that it lacks are said
@@ -240,7 +242,7 @@ class Collection:
         where: Where | None = None,
         mode: SearchMode | str = SearchMode.HYBRID,
         by_document: bool = False,
-        fusion: Fusion | str = Fusion.WEIGHTED,
+        fusion: Fusion | str = Fusion.ADAPTIVE,
         rerank: str | PairJudge | None = None,
         explain: bool = False,
         generation: int | None = None,

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.explain.explanation import Explanation
+from nearsay.indexer.hybrid.fusion import WordWeight
 
 __all__ = ["Hit", "HitScores", "Hits", "Lineage"]
 
@@ -30,8 +31,13 @@ class HitScores:
     lexical: float | None = (
         None  # BM25 of the query's words: above 0, higher is better; None: has none, or few
     )
-    fused: float | None = None  # of the two, in hybrid mode
+    # In hybrid mode, of the two: the cosine and what words add, or the sum of reciprocal ranks. Higher is
+    # better, and comparable within one query only.
+    fused: float | None = None
     rerank: float | None = None  # the cross-encoder's own scale, higher is better
+    word_share: float | None = (
+        None  # of the words in this query's ranking, 0 to 1; None unless fused by score
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class Hits(Sequence[Hit]):
     asked: int  # how many were asked for
     qualifying: int | None  # passages that can be found under the filter; None: many, not counted
     notes: tuple[str, ...] = ()  # plain sentences: fewer than asked, passages that wait, an index left out
+    word_weight: WordWeight | None = None  # how much words counted and why; None unless fused by score
 
     @overload
     def __getitem__(self, at: int) -> Hit: ...

@@ -44,7 +44,7 @@ class SearchRequest:
     without: frozenset[int] = frozenset()  # passages that are not to be found
     by_document: bool = False  # only the best passage of each document
     mode: SearchMode = SearchMode.DENSE
-    fusion: Fusion = Fusion.WEIGHTED  # in hybrid mode
+    fusion: Fusion = Fusion.ADAPTIVE  # in hybrid mode
     text: str = ""  # the query's, where words are looked for, passages judged or explained
     judge: PairJudge | None = None  # ranks the first candidates anew
     explained_by: TextEncoder | None = None  # hits say why they matched
@@ -110,7 +110,8 @@ def _search(
     judged = _judged(request, found)
     chosen = judged[: request.k]
     hits = _hits(snapshot, request, chosen, ranking)
-    return Hits(_explained(snapshot, hits, request), request.k, _qualifying(snapshot, selection), notes)
+    explained = _explained(snapshot, hits, request)
+    return Hits(explained, request.k, _qualifying(snapshot, selection), notes, ranking.weight)
 
 
 def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
@@ -221,6 +222,7 @@ def _hits(
                 dense=ranking.cosines.get(row.number),
                 lexical=ranking.words.get(row.number),
                 fused=fused.get(row.number),
+                word_share=None if ranking.weight is None else ranking.weight.share,
                 rerank=None if request.judge is None else score,
             ),
         )

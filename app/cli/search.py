@@ -55,10 +55,11 @@ class _How(TypedDict):
 )
 @click.option(
     "--fusion",
-    type=click.Choice(["weighted", "rrf"]),
-    default="weighted",
+    type=click.Choice(["adaptive", "weighted", "rrf"]),
+    default="adaptive",
     show_default=True,
-    help="How hybrid puts the two rankings together: by scores, or by reciprocal ranks.",
+    help="How hybrid puts the two rankings together: by scores, words counting as much as the query's own "
+    "evidence says; by scores, both alike; or by reciprocal ranks.",
 )
 @click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
 @click.option(
@@ -66,7 +67,11 @@ class _How(TypedDict):
     metavar="NAME_OR_FOLDER",
     help="A cross-encoder that reads the first 50 candidates with the query and ranks them anew.",
 )
-@click.option("--explain", is_flag=True, help="Say of each result which words made it match.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Say of each result which words made it match, and how much words counted.",
+)
 @click.option(
     "--generation",
     type=int,
@@ -90,9 +95,10 @@ def search(
 ) -> None:
     """Find passages of COLLECTION that answer QUERY, by meaning and by words.
 
-    A score is the cosine of the two vectors; hybrid adds a third where a passage has all the query's words,
-    more where it repeats them, nothing where it has few. Lexical scores are BM25, those of rrf sums of
-    reciprocal ranks, those of --rerank the cross-encoder's.
+    A score is the cosine of the two vectors; hybrid adds what the words are worth, most to the passage with
+    the best BM25. How much that is differs from query to query: words count more where the encoder finds the
+    best matches by words near too. Compare scores within one query only. Lexical scores are BM25, those of
+    rrf sums of reciprocal ranks, those of --rerank the cross-encoder's.
 
     With -f the file's queries are answered in their order while it is read, one JSON object each: query,
     line, hits, notes. A line that cannot be asked is reported by its number, and the exit status is 1 then.
@@ -112,6 +118,8 @@ def search(
         else:
             hits = target.search(str(query), k, **how)
             print_hits(hits, as_json=as_json, by_ranks=how["fusion"] == "rrf")
+            if how["explain"] and hits.word_weight is not None:
+                print_notes([str(hits.word_weight)])
 
 
 def _check_asked(query: str | None, queries: str | None) -> None:

@@ -38,6 +38,7 @@ class LexicalCandidates:
     ids: NDArray[np.int64]  # (n,)
     scores: NDArray[np.float64]  # (n,), above 0, higher is better
     full_score: float  # of an imagined passage of average length with each word of the query once
+    rarest: float  # inverse document frequency of a word that a single passage has
     used: tuple[str, ...]  # the query's words that were looked for
     common: tuple[str, ...]  # those left out because they stand in too many passages
     complete: bool  # False: every word is so common that only some of the passages with one were ranked
@@ -125,7 +126,8 @@ def _ranked(
     full_score = sum(word.rarity for word in words if word not in common)
     order = np.lexsort((ids, -scores))[:count]
     names = tuple(word.text for word in used), tuple(word.text for word in common)
-    return LexicalCandidates(ids[order], scores[order], full_score, *names, complete=complete)
+    worth = full_score, _rarity(1, passages)
+    return LexicalCandidates(ids[order], scores[order], *worth, *names, complete=complete)
 
 
 def _oldest(

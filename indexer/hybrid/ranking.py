@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.dense import dense_candidates
 from nearsay.indexer.filters.selection import Selection, passing
-from nearsay.indexer.hybrid.fusion import Fusion, reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.indexer.hybrid.fusion import (
+    FIRST,
+    Fusion,
+    WordWeight,
+    reciprocal_rank_fusion,
+    weighted_fusion,
+    word_weight,
+)
 from nearsay.indexer.hybrid.lexical import LexicalCandidates
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.snapshot import Snapshot
@@ -43,6 +50,7 @@ class Ranking:
     exhausted: bool  # no more would come if more were drawn
     cosines: dict[int, float] = field(default_factory=dict)
     words: dict[int, float] = field(default_factory=dict)  # BM25
+    weight: WordWeight | None = None  # how much words counted, where two rankings were fused by score
 
 
 def candidates(
@@ -75,30 +83,43 @@ def candidates(
         ranked, fused = reciprocal_rank_fusion([near.ids, by_words])
         cosines = _cosines(snapshot, wanted.vector, ranked, near)
         return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
-    every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
-    reach = _reach(lexical, float(near.scores[-1]) if full else 0.0, fused[:count])
+    # What is found first says it, however many candidates are drawn: the order does not depend on `count`.
+    cosines = _cosines(snapshot, wanted.vector, by_words, near)
+    weight = word_weight(
+        near.scores[:FIRST].astype(np.float64),
+        np.array([cosines.get(number, 0.0) for number in by_words[:FIRST].tolist()]),
+        float(snapshot.vectors.centre @ wanted.vector),
+        float(bm25[0]) if bm25.size else 0.0,
+        lexical.rarest,
+        fixed=wanted.fusion is Fusion.WEIGHTED,
+    )
+    every, fused = _weighted(near, by_words, cosines, words, weight)
+    reach = _reach(lexical, float(near.scores[-1]) if full else 0.0, fused[:count], weight)
     if reach > by_words.size:
         by_words, bm25 = _first_passing(lexical, reach, passes)
         words |= dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
-        every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
-    return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words)
+        cosines = _cosines(snapshot, wanted.vector, by_words, near)
+        every, fused = _weighted(near, by_words, cosines, words, weight)
+    return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words, weight)
 
 
 def _weighted(
-    snapshot: Snapshot,
-    vector: NDArray[np.float32],
     near: Candidates,
     by_words: NDArray[np.int64],
+    cosines: dict[int, float],
     words: dict[int, float],
-    full_score: float,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[int, float]]:
-    """The candidates of either kind by falling fused score, ties by rising number, and their cosines."""
+    weight: WordWeight,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The candidates of either kind by falling fused score, ties by rising number."""
     every = np.union1d(near.ids, by_words)
-    cosines = _cosines(snapshot, vector, every, near)
-    shares = word_shares(np.array([words.get(number, 0.0) for number in every.tolist()]), full_score)
-    fused = weighted_fusion(np.array([cosines.get(number, 0.0) for number in every.tolist()]), shares)
+    numbers = every.tolist()
+    fused = weighted_fusion(
+        np.array([cosines.get(number, 0.0) for number in numbers]),
+        np.array([words.get(number, 0.0) for number in numbers]),
+        weight,
+    )
     order = np.lexsort((every, -fused))
-    return every[order], fused[order], cosines
+    return every[order], fused[order]
 
 
 def _of_these(lexical: LexicalCandidates, ids: NDArray[np.int64]) -> dict[int, float]:
@@ -107,7 +128,7 @@ def _of_these(lexical: LexicalCandidates, ids: NDArray[np.int64]) -> dict[int, f
     return dict(zip(lexical.ids[there].tolist(), lexical.scores[there].tolist(), strict=True))
 
 
-def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64]) -> int:
+def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64], weight: WordWeight) -> int:
     """How many lexical candidates, best first, could stand among the `best` if their cosine were `farthest`.
 
     What has not been seen yet is no nearer than the farthest that was, so that with these the best are
@@ -116,7 +137,7 @@ def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64
     if not best.size:
         return 0
     cosines = np.full(lexical.ids.size, max(farthest, 0.0))  # 0 without a vector
-    at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score))
+    at_best = weighted_fusion(cosines, lexical.scores, weight)
     return int(np.count_nonzero((at_best >= best[-1]) & (at_best > cosines)))
 
 

@@ -199,6 +199,9 @@ def modes() -> list[str]:
         "xquad": "XQuAD paragraphs",
         "acl-test": "papers' titles to abstracts, test",
         "scifact-test": "SciFact test",
+        "cacm": "CACM abstracts",
+        "npl": "NPL abstracts",
+        "time": "TIME articles",
     }
     found = {row["set"]: row["ndcg_at_10"] for row in results("hybrid")["sets"]}
     rows = [

@@ -13,7 +13,6 @@ from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.errors import UnknownCollectionError
 from nearsay.indexer.filters import selection
-from nearsay.indexer.hybrid.fusion import FLOOR, WEIGHT
 from nearsay.indexer.hybrid.lexical import lexical_candidates
 
 # To the words encoder "fox" and "hen" are the same: a word of three letters.
@@ -53,18 +52,36 @@ def test_lexical_search_goes_by_words_alone(yard: Collection) -> None:
 
 
 def test_hybrid_search_finds_by_meaning_and_prefers_the_words(yard: Collection) -> None:
-    assert ids(yard.search("hen", 2)) == ["hen", "fox"]
-    assert ids(yard.search("hen", 5))[2:] == ["hens", "long", "other"]
+    assert ids(yard.search("hen", 1)) == ["hen"]
+    found = ids(yard.search("hen", 5))
+    assert (sorted(found[1:3]), found[3:]) == (["fox", "hens"], ["long", "other"])
 
 
 def test_the_fused_score_is_the_cosine_and_what_the_words_add(yard: Collection) -> None:
-    fox, hen = sorted(yard.search("hen", 2, mode="hybrid"), key=lambda hit: hit.id)
-    assert fox.score == pytest.approx(fox.scores.dense)
-    with yard.library.store.database.reading() as connection:
-        full = lexical_candidates(connection, yard.snapshot().collection.id, "hen").full_score
-    added = WEIGHT * max(0.0, hen.scores.lexical / full - FLOOR) / (1 - FLOOR)
-    assert added > 0.1
-    assert hen.score == hen.scores.fused == pytest.approx(hen.scores.dense + added)
+    hits = yard.search("hen", 5, mode="hybrid")
+    found = {hit.id: hit for hit in hits}
+    weight = hits.word_weight
+    assert weight is not None
+    assert found["fox"].score == pytest.approx(found["fox"].scores.dense)
+    for name in ("hen", "hens"):
+        scores = found[name].scores
+        assert scores.fused == pytest.approx(scores.dense + weight.gain * scores.lexical / weight.full_score)
+        assert scores.word_share == weight.share
+    assert max(found["hen"].scores.lexical, found["hens"].scores.lexical) == pytest.approx(weight.full_score)
+
+
+@pytest.mark.parametrize(
+    ("mode", "fusion"), [("dense", "adaptive"), ("lexical", "adaptive"), ("hybrid", "rrf")]
+)
+def test_only_a_fusion_by_scores_says_how_much_words_count(yard: Collection, mode: str, fusion: str) -> None:
+    hits = yard.search("hen", 2, mode=mode, fusion=fusion)
+    assert (hits.word_weight, hits[0].scores.word_share) == (None, None)
+
+
+def test_both_rankings_count_alike_if_that_is_asked(yard: Collection) -> None:
+    hits = yard.search("hen", 2, fusion="weighted")
+    assert hits.word_weight is not None
+    assert (hits.word_weight.share, hits.word_weight.regard) == (0.5, None)
 
 
 def test_reciprocal_ranks_can_be_had(yard: Collection) -> None:
@@ -208,7 +225,10 @@ def test_hits_say_why_they_matched_if_asked(yard: Collection) -> None:
 
 
 def test_the_names_of_the_choices_are_their_values() -> None:
-    assert (list(SearchMode), list(Fusion)) == (["dense", "lexical", "hybrid"], ["weighted", "rrf"])
+    assert (list(SearchMode), list(Fusion)) == (
+        ["dense", "lexical", "hybrid"],
+        ["adaptive", "weighted", "rrf"],
+    )
 
 
 def hens(library: Library) -> Collection:
@@ -233,9 +253,10 @@ def test_a_passage_far_down_both_rankings_is_found_where_both_together_make_it_t
     library: Library,
 ) -> None:
     collection = library.collection("both")
-    by_words = [{"id": f"w{i}", "text": "hen hen mmmmmmmmm ooooooooo"} for i in range(110)]
+    by_words = [{"id": f"w{i}", "text": "hen hens hens"} for i in range(110)]
     by_vector = [{"id": f"v{i}", "text": "fox"} for i in range(110)]
-    collection.add_rows([*by_words, *by_vector, {"id": "both", "text": "hen cow mm"}])
+    others = [{"id": f"o{i}", "text": "ooooooooo"} for i in range(1000)]
+    collection.add_rows([*by_words, *by_vector, *others, {"id": "both", "text": "hen cow mm"}])
     many = collection.search("hen", 221)
     assert ids(many)[0] == "both"
     assert ids(collection.search("hen", 1)) == ["both"]

@@ -25,7 +25,7 @@ __all__ = ["show"]
 
 _DEPTHS = ("10", "20", "50")
 _RANKED_HELP = (
-    "hybrid: by meaning and by words, their scores weighted. hybrid-rrf: the same by reciprocal ranks. "
+    "hybrid: by meaning and by words, words as much as they help. hybrid-rrf: the same by reciprocal ranks. "
     "dense: by meaning alone. lexical: by words alone."
 )
 

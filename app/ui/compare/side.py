@@ -15,7 +15,7 @@ __all__ = ["Ranking", "Side", "comparable", "described", "usual_sides"]
 class Ranking(StrEnum):
     """A mode, with how hybrid puts its two rankings together."""
 
-    HYBRID = "hybrid"  # weighted, by scores
+    HYBRID = "hybrid"  # by scores, words as much as the query's evidence says
     BY_RANKS = "hybrid-rrf"  # by reciprocal ranks
     DENSE = "dense"
     LEXICAL = "lexical"
@@ -28,7 +28,7 @@ class Ranking(StrEnum):
     @property
     def fusion(self) -> Fusion:
         """How two rankings become one."""
-        return Fusion.RECIPROCAL_RANK if self is Ranking.BY_RANKS else Fusion.WEIGHTED
+        return Fusion.RECIPROCAL_RANK if self is Ranking.BY_RANKS else Fusion.ADAPTIVE
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,4 +90,6 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
         made = " → ".join((*lineage.made_by, lineage.encoder, f"generation {lineage.generation}"))
         searched = f"{made}; vectors searched {lineage.plan} on {lineage.device}"
         st.caption(as_markdown(searched))
+        if hit.scores.word_share is not None:
+            st.caption(f"Words count {hit.scores.word_share:.0%} of this ranking, the meaning the rest.")
         st.caption(SCORE_HELP)

@@ -12,8 +12,8 @@ _REST = "distant"
 SCORE_HELP = (
     "Very close: a cosine similarity of 0.75 and more, close: 0.55, related: 0.35, below that distant. "
     "These steps fit the bundled encoder; another's scale can lie elsewhere. Hybrid ranks by the cosine and "
-    "up to about a third more where a passage has the words of the query; by words alone the score is "
-    "BM25, which has no upper end and is comparable within one query only."
+    "what the words of the query add, which differs from query to query; by words alone the score is BM25, "
+    "which has no upper end. Either is comparable within one query only."
 )
 
 

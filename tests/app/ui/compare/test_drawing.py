@@ -69,8 +69,8 @@ def test_each_passage_comes_once_by_its_better_rank(a_hit: MakeHit) -> None:
 
 def test_a_ranking_names_its_mode_and_fusion() -> None:
     assert [(each.mode, each.fusion) for each in Ranking] == [
-        (SearchMode.HYBRID, Fusion.WEIGHTED),
+        (SearchMode.HYBRID, Fusion.ADAPTIVE),
         (SearchMode.HYBRID, Fusion.RECIPROCAL_RANK),
-        (SearchMode.DENSE, Fusion.WEIGHTED),
-        (SearchMode.LEXICAL, Fusion.WEIGHTED),
+        (SearchMode.DENSE, Fusion.ADAPTIVE),
+        (SearchMode.LEXICAL, Fusion.ADAPTIVE),
     ]
