@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from nearsay.training.sentence.plain_encoder import LinearWeights, NormWeights, PlainTransformer
-from nearsay.training.sentence.runtime.attention import attend, takes_bounds
+from nearsay.training.sentence.runtime.attention import Attention, attention, takes_blocks, takes_bounds
 from nearsay.training.sentence.runtime.packed_window import PackedBatch
 from nearsay.training.sentence.runtime.product import LinearLayer, Product
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # seconds to import, and not needed for what is read from pla
 
 __all__ = ["PackedBert"]
 
+# The CPU's kernels are made anew for every number of rows that they meet, in milliseconds each.
+_ROWS = 64  # larger batches are filled up to a multiple of this
+_MANY_ROWS = 512
 _OnStates: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -59,10 +62,10 @@ class PackedBert:
             self._normalise = embeddings.LayerNorm
             width, heads = model.config.hidden_size, model.config.num_attention_heads
             layers = map(_parts_of, cast("Iterable[BertLayer]", model.encoder.layer))
-        by_bounds = takes_bounds(device, dtype, width // heads)
-        self._layers = [
-            _Layer(layer, heads=heads, by_bounds=by_bounds, dtype=dtype, device=device) for layer in layers
-        ]
+        self._heads = heads
+        self._by_bounds = takes_bounds(device, dtype, width // heads)
+        self.by_blocks = takes_blocks(device, dtype)  # whether batches should come in blocks
+        self._layers = [_Layer(layer, dtype=dtype, device=device) for layer in layers]
 
     @staticmethod
     def runs(model: object) -> bool:
@@ -87,20 +90,22 @@ class PackedBert:
 
     def __call__(self, batch: PackedBatch) -> torch.Tensor:
         """Give the last layer's states, (tokens, width) float32."""
-        states = functional.embedding(batch.token_ids, self._words)
-        states += functional.embedding(batch.places, self._places)
+        token_ids, places = batch.token_ids, batch.places
+        if batch.blocks is not None:
+            token_ids, places = token_ids[batch.blocks.rows], places[batch.blocks.rows]
+        elif (more := -len(token_ids) % _ROWS) and len(token_ids) >= _MANY_ROWS and not token_ids.is_cuda:
+            token_ids, places = (functional.pad(part, (0, more)) for part in (token_ids, places))
+        states = functional.embedding(token_ids, self._words)
+        states += functional.embedding(places, self._places)
         states = self._normalise(states)
+        attend = attention(batch, self._heads, by_bounds=self._by_bounds)
         for layer in self._layers:
-            states = layer(states, batch)
-        return states
+            states = layer(states, attend)
+        return states[: len(batch.token_ids)] if batch.blocks is None else states[batch.blocks.places]
 
 
 class _Layer:
-    def __init__(
-        self, parts: _LayerParts, *, heads: int, by_bounds: bool, dtype: torch.dtype, device: str
-    ) -> None:
-        self._heads = heads
-        self._by_bounds = by_bounds
+    def __init__(self, parts: _LayerParts, *, dtype: torch.dtype, device: str) -> None:
         self._dtype = dtype
         self._mix = Product(parts.mix, dtype=dtype, device=device)
         self._attended = Product([parts.attended], dtype=dtype, device=device)
@@ -110,10 +115,10 @@ class _Layer:
         self._narrow = Product([parts.down], dtype=dtype, device=device)
         self._normalise = parts.norm
 
-    def __call__(self, states: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
+    def __call__(self, states: torch.Tensor, attend: Attention) -> torch.Tensor:
         """`states`: (tokens, width) float32, which is used up; so is the result."""
         mixed = self._mix(states.to(self._dtype))
-        states += self._attended(attend(mixed, self._heads, batch, by_bounds=self._by_bounds))
+        states += self._attended(attend(mixed))
         states = self._normalise_attended(states)
         wide = self._widen(states.to(self._dtype))
         if self._activate is not None:

@@ -26,6 +26,7 @@ _Step: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 _GPU_BATCH_TOKENS = 32_768
 _CPU_BATCH_TOKENS = 256, 2048  # fewer: the calls cost more than the products; more: they leave the cache
+_BLOCK_BATCH_TOKENS = 768  # enough where every batch has the same shapes, and the threads end together
 _ONE_CORE_TOKENS = 16  # a query: divided, each of its small products waits for a core that may be taken
 
 
@@ -34,8 +35,8 @@ class PackedEncoder:
 
     Each row of a product is computed alone and attention knows one text at a time, so the texts beside a text
     hardly change its vector: without AMX, up to the pooling, not in one bit on processors with AVX512, where
-    texts of two tokens and more were tried. AMX tiles and layers after the pooling may sum in another order
-    for another number of rows.
+    texts of two tokens and more were tried. With AMX, and in layers after the pooling, sums may be in another
+    order for another number of rows.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class PackedEncoder:
             self._pooling = modules[1]
             self._further = modules[2:]
             self._truncate = model.truncate_dim
+        self._by_blocks = self._bert.by_blocks
         self._device = device
         self._workers = Workers() if torch.device(device).type == "cpu" else None
 
@@ -99,10 +101,10 @@ class PackedEncoder:
             with torch.inference_mode():
                 states = self._bert(batch)
                 vectors = pool(states, batch, self._pooling, prompt_length)
-                pooled[batch.first : batch.first + batch.texts] = vectors
+                pooled[torch.from_numpy(batch.at)] = vectors
 
         tokens = int(window.lengths.sum())
-        batches = list(window.batches(self._token_budget(tokens)))
+        batches = list(window.batches(self._token_budget(tokens), by_blocks=self._by_blocks))
         if self._workers is None or (len(batches) == 1 and tokens > _ONE_CORE_TOKENS):
             for batch in batches:
                 encode(batch)
@@ -115,11 +117,12 @@ class PackedEncoder:
         """Give each text's tokens as the pooling gets them, (tokens, width); a token at least each."""
         window = pack(token_ids).to(self._device)
         found: dict[int, NDArray[np.float32]] = {}
-        for batch in window.batches(self._token_budget(int(window.lengths.sum()))):
+        tokens = int(window.lengths.sum())
+        for batch in window.batches(self._token_budget(tokens), by_blocks=self._by_blocks):
             with torch.inference_mode():
                 states = self._bert(batch).float().cpu().numpy()
             bounds = batch.bounds.tolist()
-            texts = window.order[batch.first : batch.first + batch.texts].tolist()
+            texts = window.order[batch.at].tolist()
             rows = [states[begin:end] for begin, end in pairwise(bounds)]
             found |= dict(zip(texts, rows, strict=True))
         return [found[text] for text in range(len(token_ids))]
@@ -128,6 +131,8 @@ class PackedEncoder:
         if self._workers is None:
             return _GPU_BATCH_TOKENS
         least, most = _CPU_BATCH_TOKENS
+        if self._by_blocks:
+            most = _BLOCK_BATCH_TOKENS
         return min(max(-(-tokens // self._workers.count), least), most)
 
     def _finished(self, pooled: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from nearsay.training.sentence.runtime.blocks import Blocks, fill, lay
+
 __all__ = ["EqualLengths", "PackedBatch", "PackedWindow", "pack"]
 
 
@@ -33,7 +35,8 @@ class PackedBatch:
     places: torch.Tensor  # (tokens,) int32, each token's place in its own text, from 0
     bounds: torch.Tensor  # (texts + 1,) int32, where each text begins, and the end
     groups: tuple[EqualLengths, ...]  # the texts in their order, longest first
-    first: int  # the place of its first text among the window's sorted texts
+    at: NDArray[np.int64]  # (texts,) the places of its texts among the window's sorted texts
+    blocks: Blocks | None = None  # None: the tokens stay as they lie
 
     @property
     def texts(self) -> int:
@@ -65,22 +68,48 @@ class PackedWindow:
             copies = [part.to(device) for part in parts]
         return PackedWindow(self.order, self.lengths, *copies)
 
-    def batches(self, token_budget: int) -> Iterator[PackedBatch]:
-        """Cut the window into batches of at most `token_budget` tokens; a longer text is alone."""
-        ends = np.cumsum(self.lengths)
+    def batches(self, token_budget: int, *, by_blocks: bool = False) -> Iterator[PackedBatch]:
+        """Cut the window into batches of at most `token_budget` tokens; a longer text is alone.
+
+        by_blocks: lay texts that fill them well into `Blocks`, whose padding counts as tokens
+        """
+        rest = np.ones(len(self.lengths), bool)
+        if by_blocks and self.lengths.sum() > token_budget:
+            for size, blocks in fill(self.lengths):
+                count = max(token_budget // size, 1)
+                for first in range(0, len(blocks), count):
+                    texts, laid = lay(size, blocks[first : first + count], self.lengths)
+                    rest[texts] = False
+                    yield self._batch(texts, laid)
+        left = np.flatnonzero(rest)
+        ends = np.cumsum(self.lengths[left])
         first = 0
-        while first < len(self.lengths):
+        while first < len(left):
             begin = int(ends[first - 1]) if first else 0
             last = max(int(np.searchsorted(ends, begin + token_budget, side="right")), first + 1)
-            rows = slice(begin, int(ends[last - 1]))
-            yield PackedBatch(
-                token_ids=self.token_ids[rows],
-                places=self.places[rows],
-                bounds=self.bounds[first : last + 1] - begin,
-                groups=_groups(self.lengths[first:last]),
-                first=first,
-            )
+            yield self._batch(left[first:last])
             first = last
+
+    def _batch(self, texts: NDArray[np.int64], blocks: Blocks | None = None) -> PackedBatch:
+        """`texts`: places among the sorted texts, in their order."""
+        lengths = self.lengths[texts]
+        first, last = int(texts[0]), int(texts[-1]) + 1
+        begins = np.cumsum(self.lengths[:last]) - self.lengths[:last]
+        if last - first == len(texts):  # they lie together
+            rows: slice | torch.Tensor = slice(int(begins[first]), int(begins[-1] + lengths[-1]))
+            bounds = self.bounds[first : last + 1] - int(begins[first])
+        else:
+            ends = np.cumsum(lengths)
+            rows = torch.from_numpy(np.repeat(begins[texts] - ends + lengths, lengths) + np.arange(ends[-1]))
+            bounds = torch.from_numpy(np.concatenate([[0], ends]).astype(np.int32))
+        return PackedBatch(
+            token_ids=self.token_ids[rows],
+            places=self.places[rows],
+            bounds=bounds,
+            groups=_groups(lengths),
+            at=texts,
+            blocks=blocks,
+        )
 
 
 def pack(token_ids: Sequence[Sequence[int]]) -> PackedWindow:

@@ -6,11 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
+from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.runtime import attention as attention_module
 from nearsay.training.sentence.runtime.attention import (
-    attend,
     attend_by_bounds,
     attend_by_groups,
+    attention,
+    takes_blocks,
     takes_bounds,
 )
 from nearsay.training.sentence.runtime.packed_window import PackedBatch, pack
@@ -43,7 +45,7 @@ def one_by_one(mixed: torch.Tensor, batch: PackedBatch) -> torch.Tensor:
 def test_one_token_attends_to_itself_alone() -> None:
     batch = batch_of([1, 1])
     mixed = mixed_of(batch)
-    torch.testing.assert_close(attend(mixed, HEADS, batch), mixed[:, 2 * WIDTH :])
+    torch.testing.assert_close(attention(batch, HEADS)(mixed), mixed[:, 2 * WIDTH :])
 
 
 @pytest.mark.parametrize("lengths", [[5], [4, 4, 4], [1, 7, 3, 7, 1, 2], list(range(1, 20))])
@@ -51,7 +53,40 @@ def test_every_text_attends_to_its_own_tokens(lengths: list[int]) -> None:
     batch = batch_of(lengths)
     mixed = mixed_of(batch)
     torch.testing.assert_close(attend_by_groups(mixed, HEADS, batch), one_by_one(mixed, batch))
-    torch.testing.assert_close(attend(mixed, HEADS, batch), one_by_one(mixed, batch))
+    torch.testing.assert_close(attention(batch, HEADS)(mixed), one_by_one(mixed, batch))
+
+
+@pytest.mark.parametrize("lengths", [[64, 30, 34, 1, 63], [40] * 9, list(range(1, 30))])
+def test_texts_in_blocks_attend_to_their_own_tokens(lengths: list[int]) -> None:
+    for batch in pack([[1] * length for length in lengths]).batches(64, by_blocks=True):
+        assert batch.blocks is not None
+        mixed = mixed_of(batch)
+        attended = attention(batch, HEADS)(mixed[batch.blocks.rows])[batch.blocks.places]
+        torch.testing.assert_close(attended, one_by_one(mixed, batch))
+
+
+def test_rows_after_the_texts_change_nothing() -> None:
+    batch = batch_of([3, 1])
+    mixed = mixed_of(batch)
+    attended = attention(batch, HEADS)(torch.cat([mixed, torch.full((2, 3 * WIDTH), torch.nan)]))
+    torch.testing.assert_close(attended[:4], one_by_one(mixed, batch))
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "amx", "expected"),
+    [
+        ("cpu", torch.bfloat16, True, True),
+        ("cpu", torch.bfloat16, False, False),
+        ("cpu", torch.float32, True, False),
+        ("cuda", torch.bfloat16, True, False),
+    ],
+)
+def test_blocks_are_for_amx(
+    device: str, dtype: torch.dtype, amx: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor = Processor("made", avx2=True, avx512=True, avx512_bf16=True, amx_bf16=amx)
+    monkeypatch.setattr(Processor, "detect", lambda: processor)
+    assert takes_blocks(device, dtype) is expected
 
 
 def test_the_gpus_kernel_is_given_the_same_texts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +120,7 @@ def test_the_gpus_kernel_is_given_the_same_texts(monkeypatch: pytest.MonkeyPatch
     mixed = mixed_of(batch)
     expected = attend_by_groups(mixed, HEADS, batch)
     torch.testing.assert_close(attend_by_bounds(mixed, HEADS, batch), expected)
-    torch.testing.assert_close(attend(mixed, HEADS, batch, by_bounds=True), expected)
+    torch.testing.assert_close(attention(batch, HEADS, by_bounds=True)(mixed), expected)
 
 
 def test_torchs_kernel_takes_the_arguments_that_it_is_given() -> None:

@@ -1,6 +1,6 @@
 """The packed way against the model's own modules."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +22,11 @@ from transformers import BertConfig, BertModel
 from nearsay.training.sentence.forward import ForwardPass, padded
 from nearsay.training.sentence.precision import Precision
 from nearsay.training.sentence.processor import Processor
+from nearsay.training.sentence.runtime import bert as bert_module
 from nearsay.training.sentence.runtime import packed_encoder as packed_encoder_module
 from nearsay.training.sentence.runtime import workers as workers_module
 from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
-from nearsay.training.sentence.runtime.packed_window import PackedBatch
+from nearsay.training.sentence.runtime.packed_window import PackedBatch, PackedWindow
 
 MODES = ["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", ("cls", "mean")]
 LENGTHS = [1, 16, 2, 9, 9, 3, 16, 5, 9, 1, 12]
@@ -109,6 +110,35 @@ def test_vectors_are_the_modules(
     assert vectors.dtype == np.float32
     assert vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, by_modules(model, texts), atol=1e-5)
+
+
+def test_vectors_are_the_modules_in_blocks(
+    make_model: Callable[..., SentenceTransformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bert_module, "takes_blocks", lambda _device, _dtype: True)
+    laid: list[PackedBatch] = []
+    batches = PackedWindow.batches
+
+    def recorded(window: PackedWindow, budget: int, *, by_blocks: bool) -> Iterator[PackedBatch]:
+        for batch in batches(window, budget, by_blocks=by_blocks):
+            laid.append(batch)
+            yield batch
+
+    monkeypatch.setattr(PackedWindow, "batches", recorded)
+    model = make_model()
+    texts = texts_of(LENGTHS * 12)
+    np.testing.assert_allclose(packed(model, texts), by_modules(model, texts), atol=1e-5)
+    assert sum(batch.texts for batch in laid if batch.blocks is not None) == len(texts)
+    tokens = PackedEncoder(model, device="cpu", dtype=torch.float32).token_vectors(texts)
+    expected = PackedEncoder(model, device="cpu", dtype=torch.float32).token_vectors(texts[:1])
+    assert [len(rows) for rows in tokens] == [len(text) for text in texts]
+    np.testing.assert_allclose(tokens[0], expected[0], atol=1e-5)
+
+
+def test_many_tokens_of_any_number_give_the_same(make_model: Callable[..., SentenceTransformer]) -> None:
+    model = make_model()
+    texts = texts_of([16] * 40 + [5])
+    np.testing.assert_allclose(packed(model, texts), by_modules(model, texts), atol=1e-5)
 
 
 @pytest.mark.parametrize("pooling", MODES)
