@@ -80,7 +80,7 @@ def lay(
     rows[places] = np.arange(tokens)
     owner = np.full(len(blocks) * size, -1)
     owner[places] = np.repeat(np.arange(len(texts)), counts)
-    owner = owner.reshape(len(blocks), 1, size)
-    apart = torch.from_numpy(owner[:, :, :, None] != owner[:, :, None, :])
+    in_blocks = torch.from_numpy(owner).view(len(blocks), 1, size)
+    apart = in_blocks[:, :, :, None] != in_blocks[:, :, None, :]
     mask = torch.zeros(apart.shape).masked_fill_(apart, -torch.inf)
     return texts, Blocks(size, torch.from_numpy(rows), torch.from_numpy(places), mask)
