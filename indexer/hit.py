@@ -30,6 +30,9 @@ class HitScores:
     lexical: float | None = (
         None  # BM25 of the query's words: above 0, higher is better; None: has none, or few
     )
+    # Of a full match by words, which has the query's five rarest words once each: in hybrid mode what is
+    # above .4 adds to the cosine.
+    word_share: float | None = None
     fused: float | None = None  # of the two, in hybrid mode
     rerank: float | None = None  # the cross-encoder's own scale, higher is better
 

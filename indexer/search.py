@@ -220,12 +220,18 @@ def _hits(
             scores=HitScores(
                 dense=ranking.cosines.get(row.number),
                 lexical=ranking.words.get(row.number),
+                word_share=_word_share(ranking, row.number),
                 fused=fused.get(row.number),
                 rerank=None if request.judge is None else score,
             ),
         )
         for rank, (score, row) in enumerate(chosen, 1)
     )
+
+
+def _word_share(ranking: Ranking, number: int) -> float | None:
+    known = ranking.full_score > 0 and number in ranking.words
+    return ranking.words[number] / ranking.full_score if known else None
 
 
 def _explained(snapshot: Snapshot, hits: tuple[Hit, ...], request: SearchRequest) -> tuple[Hit, ...]:

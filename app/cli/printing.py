@@ -93,6 +93,9 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
     else:
         of_words = scores.fused - (scores.dense or 0.0)
         shown = f"words {of_words:.3f}" if of_words >= _LEAST_SHARE else ""
+        if hit.explanation is not None and scores.word_share is not None:
+            why = f"{scores.word_share:.0%} of a full match by words"
+            shown = f"{shown}, {why}" if shown else f"words nothing, {why}"
         said = " + ".join(part for part in (cosine, shown) if part) if shown else ""
     return click.style(f"  ({said})", dim=True) if said else ""
 

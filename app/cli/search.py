@@ -90,9 +90,9 @@ def search(
 ) -> None:
     """Find passages of COLLECTION that answer QUERY, by meaning and by words.
 
-    A score is the cosine of the two vectors; hybrid adds a third where a passage has all the query's words,
-    more where it repeats them, nothing where it has few. Lexical scores are BM25, those of rrf sums of
-    reciprocal ranks, those of --rerank the cross-encoder's.
+    A score is the cosine of the two vectors; hybrid adds a fifth where a passage has the query's five rarest
+    words, more where it has others too or repeats them, nothing where it has few. Lexical scores are BM25,
+    those of rrf sums of reciprocal ranks, those of --rerank the cross-encoder's.
 
     With -f the file's queries are answered in their order while it is read, one JSON object each: query,
     line, hits, notes. A line that cannot be asked is reported by its number, and the exit status is 1 then.

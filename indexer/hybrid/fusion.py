@@ -11,8 +11,8 @@ from nearsay.data.errors import BadInputError
 
 __all__ = ["FLOOR", "WEIGHT", "Fusion", "reciprocal_rank_fusion", "weighted_fusion", "word_shares"]
 
-WEIGHT: Final = 1 / 3  # of the words, where the cosine's is 1
-FLOOR: Final = 0.4  # the share of the query's words that a passage needs before its words count
+WEIGHT: Final = 0.2  # of a full match by words, where cosines go from 0 (by chance) to 1
+FLOOR: Final = 0.4  # the share of a full match that a passage needs before its words count
 
 
 class Fusion(StrEnum):
@@ -51,10 +51,10 @@ def reciprocal_rank_fusion(
 
 
 def word_shares(scores: NDArray[np.float64], full_score: float) -> NDArray[np.float64]:
-    """How much of the query's words passages have, by their BM25, 0 for none of them.
+    """How much of a full match by words passages are, by their BM25, 0 for none of the query's words.
 
-    full_score: BM25 of a passage of average length that has each word once; such a one gets 1, one that
-    repeats them more. Measured by the best score found, the best of bad ones would count as good.
+    full_score: see `LexicalCandidates`; such a passage gets 1, one that has more, or repeats them, more.
+    Measured by the best score found, the best of bad ones would count as good.
     """
     return scores / full_score if full_score > 0 else np.zeros_like(scores)
 
@@ -62,18 +62,19 @@ def word_shares(scores: NDArray[np.float64], full_score: float) -> NDArray[np.fl
 def weighted_fusion(
     cosines: NDArray[np.float64],
     shares: NDArray[np.float64],
+    chance: float = 0.0,
     weight: float = WEIGHT,
     floor: float = FLOOR,
 ) -> NDArray[np.float64]:
-    """Fuse by score: cosine + weight · max(0, share - floor) / (1 - floor).
+    """Fuse by score: cosine + weight · (1 - chance) · max(0, share - floor) / (1 - floor).
 
     cosines, shares: (n,), of the same passages; 0 where there is none
+    chance:          the mean cosine of two passages, so that the order is the same for an encoder whose
+                     cosines all lie close together
 
     It orders as the convex combination does that Bruch, Gai & Ingber 2023 study
-    (https://doi.org/10.1145/3596512), with BM25 measured by what a full answer would get, and a floor: a
-    passage that shares a few words by chance gains nothing, and its score is its cosine. Weight and floor
-    hold for encoders whose cosines spread as all-MiniLM-L6-v2's do; for one whose cosines all lie close
-    together words weigh more than they should: take ranks there.
+    (https://doi.org/10.1145/3596512), with BM25 measured by what a full match would get, and a floor: a
+    passage that shares a few words by chance gains nothing, and its score is its cosine.
     """
     counted: NDArray[np.float64] = np.maximum(0.0, shares - floor) / (1.0 - floor)
-    return cosines + weight * counted
+    return cosines + weight * (1.0 - chance) * counted

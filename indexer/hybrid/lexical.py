@@ -26,6 +26,8 @@ __all__ = ["LexicalCandidates", "lexical_candidates"]
 
 _LISTED: Final = 20_000  # passages: so few that may be found are named in the statement
 _LEAST_RARITY: Final = 1e-6  # of a word that half of the passages have, or more
+_FULL: Final = 5  # words that make a full match: no passage has all of a long query's
+_LEAST_FULL: Final = 0.1  # of the rarest word's worth: what is less is no evidence, as in a query of "the"
 _FEW: Final = 1_000  # passages: among so few a word that half of them have may be all that a query has
 
 _Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -37,7 +39,7 @@ class LexicalCandidates:
 
     ids: NDArray[np.int64]  # (n,)
     scores: NDArray[np.float64]  # (n,), above 0, higher is better
-    full_score: float  # of an imagined passage of average length with each word of the query once
+    full_score: float  # of an imagined passage of average length with each of the query's rarest words once
     used: tuple[str, ...]  # the query's words that were looked for
     common: tuple[str, ...]  # those left out because they stand in too many passages
     complete: bool  # False: every word is so common that only some of the passages with one were ranked
@@ -121,8 +123,9 @@ def _ranked(
     if allowed is not None and few is None:
         kept = np.isin(ids, allowed)
         ids, scores = ids[kept], scores[kept]
-    # A word that no passage has makes a full answer impossible: it counts as the rarest.
-    full_score = sum(word.rarity for word in words if word not in common)
+    # A word that no passage has makes a full match impossible: it counts as the rarest.
+    full_score = sum(sorted(word.rarity for word in words if word not in common)[-_FULL:])
+    full_score = max(full_score, _LEAST_FULL * _rarity(0, passages))
     order = np.lexsort((ids, -scores))[:count]
     names = tuple(word.text for word in used), tuple(word.text for word in common)
     return LexicalCandidates(ids[order], scores[order], full_score, *names, complete=complete)

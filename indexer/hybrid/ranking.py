@@ -43,6 +43,7 @@ class Ranking:
     exhausted: bool  # no more would come if more were drawn
     cosines: dict[int, float] = field(default_factory=dict)
     words: dict[int, float] = field(default_factory=dict)  # BM25
+    full_score: float = 0.0  # BM25 of a full match by words; 0 where it was not asked
 
 
 def candidates(
@@ -76,12 +77,13 @@ def candidates(
         cosines = _cosines(snapshot, wanted.vector, ranked, near)
         return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
     every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
-    reach = _reach(lexical, float(near.scores[-1]) if full else 0.0, fused[:count])
+    farthest = float(near.scores[-1]) if full else 0.0
+    reach = _reach(lexical, farthest, fused[:count], snapshot.vectors.chance)
     if reach > by_words.size:
         by_words, bm25 = _first_passing(lexical, reach, passes)
         words |= dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
         every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
-    return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words)
+    return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words, lexical.full_score)
 
 
 def _weighted(
@@ -96,7 +98,8 @@ def _weighted(
     every = np.union1d(near.ids, by_words)
     cosines = _cosines(snapshot, vector, every, near)
     shares = word_shares(np.array([words.get(number, 0.0) for number in every.tolist()]), full_score)
-    fused = weighted_fusion(np.array([cosines.get(number, 0.0) for number in every.tolist()]), shares)
+    known = np.array([cosines.get(number, 0.0) for number in every.tolist()])
+    fused = weighted_fusion(known, shares, snapshot.vectors.chance)
     order = np.lexsort((every, -fused))
     return every[order], fused[order], cosines
 
@@ -107,7 +110,7 @@ def _of_these(lexical: LexicalCandidates, ids: NDArray[np.int64]) -> dict[int, f
     return dict(zip(lexical.ids[there].tolist(), lexical.scores[there].tolist(), strict=True))
 
 
-def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64]) -> int:
+def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64], chance: float) -> int:
     """How many lexical candidates, best first, could stand among the `best` if their cosine were `farthest`.
 
     What has not been seen yet is no nearer than the farthest that was, so that with these the best are
@@ -116,7 +119,7 @@ def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64
     if not best.size:
         return 0
     cosines = np.full(lexical.ids.size, max(farthest, 0.0))  # 0 without a vector
-    at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score))
+    at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score), chance)
     return int(np.count_nonzero((at_best >= best[-1]) & (at_best > cosines)))
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from nearsay.app.cli.passage_lines import print_passages
 from nearsay.app.cli.printing import print_hits
+from nearsay.indexer.explain.explanation import Explanation
 from nearsay.indexer.exploring.shown import ShownPassage
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 
@@ -29,6 +30,17 @@ def test_a_fused_score_is_shown_as_the_sum_that_it_is(capsys: pytest.CaptureFixt
     assert line(capsys, 1.0625, scores) == "1.062  Title  (cosine 0.750 + words 0.312)"
     without_vector = HitScores(lexical=9.0, fused=0.25)
     assert line(capsys, 0.25, without_vector) == "0.250  Title  (words 0.250)"
+
+
+def test_an_explained_hit_says_how_much_of_a_match_by_words_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    why = Explanation(
+        (), (), 0.0, (), 0.0, 0.5, 0.0, exact=True, seen=4, matched=(), matches=(), sentence=None
+    )
+    for fused, share, said in ((0.6, 0.7, "words 0.100, 70%"), (0.5, 0.3, "words nothing, 30%")):
+        scores = HitScores(dense=0.5, lexical=2.0, word_share=share, fused=fused)
+        hit = Hit(1, fused, "d1", "Title", "text", {}, None, 0, 0, 4, LINEAGE, scores, explanation=why)
+        print_hits(Hits((hit,), asked=1, qualifying=1), as_json=False)
+        assert f"(cosine 0.500 + {said} of a full match by words)" in capsys.readouterr().out
 
 
 def test_a_score_that_is_no_cosine_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:

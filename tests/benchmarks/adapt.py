@@ -2,11 +2,12 @@
 
     python tests/benchmarks/adapt.py --data FOLDER --set NAME [--minutes 12] [--keep FOLDER] [--out FILE.json]
 
-NAME is one of scifact, acl, xquad, cacm, npl, time. FOLDER holds ir_scifact/, ir_xquad_en/, ir_cacm/, ir_npl/
+NAME is one of scifact-train and acl-dev, which chose the defaults, and scifact-test, acl-test, xquad, cacm,
+npl and time, which report. FOLDER holds ir_scifact/, ir_xquad_en/, ir_cacm/, ir_npl/
 and ir_time/ in the BEIR layout, acl_abstracts/papers.jsonl.gz and stsb/test.tsv. The bundled encoder is
-adapted to the set's documents alone, by `adapt_to_collection` with its defaults: SciFact's claims, XQuAD's
-questions and the other sets' queries are never read before the training has ended. ACL's collection holds
-the abstracts of the test papers without their titles, which are the queries.
+adapted to the set's documents alone, by `adapt_to_collection` with its defaults: claims, titles, XQuAD's
+questions and the other sets' queries are never read before the training has ended. ACL's collections hold
+the abstracts of its papers without their titles, which are the queries.
 
 Measured before and after: nDCG@10 of the set's queries by meaning and by both, as `Collection.search_many`
 gives them, with the 95 % interval of the dense difference by paired bootstrap; Spearman on STS-B test; and
@@ -22,11 +23,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from hybrid import SEED, digest, interval, judged_set
+from hybrid import SEED, digest, interval
+from hybrid_sets import judged_set
 from machine import commit, machine
 
 from nearsay.data.document import Document
-from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
+from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.row_files import file_rows
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.adaptation import adapt_to_collection
@@ -38,26 +40,15 @@ from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.adaptation.adapt import Adaptation
 from nearsay.training.sentence.encoder import Encoder
 
-SETS = {
-    "scifact": "scifact-test",
-    "acl": "acl-test",
-    "xquad": "xquad",
-    "cacm": "ir_cacm",
-    "npl": "ir_npl",
-    "time": "ir_time",
-}
+SETS = ("scifact-train", "acl-dev", "scifact-test", "acl-test", "xquad", "cacm", "npl", "time")
 FOLDERS = {
-    "scifact": "ir_scifact",
+    "scifact-train": "ir_scifact",
+    "scifact-test": "ir_scifact",
     "xquad": "ir_xquad_en",
     "cacm": "ir_cacm",
     "npl": "ir_npl",
     "time": "ir_time",
 }
-
-
-def judged(name: str, data: Path) -> RetrievalSet:
-    named = SETS[name]
-    return read_retrieval_set(data / named) if named.startswith("ir_") else judged_set(named, data)
 
 
 def documents(name: str, data: Path, queries: RetrievalSet) -> list[Document]:
@@ -85,7 +76,7 @@ def searched(collection: Collection, queries: RetrievalSet, mode: str) -> np.nda
 
 def elsewhere(names: list[str], data: Path) -> list[JudgedSet]:
     sets: list[JudgedSet] = [read_judged_set(f"sts:{data / 'stsb' / 'test.tsv'}", name="stsb")]
-    return sets + [RetrievalJudgedSet(name, judged(name, data)) for name in names]
+    return sets + [RetrievalJudgedSet(name, judged_set(name, data)) for name in names]
 
 
 def figures(encoder: Encoder, sets: list[JudgedSet]) -> dict[str, float]:
@@ -97,7 +88,7 @@ def _said(note: str) -> None:
 
 
 def measured(name: str, data: Path, others: list[str], options: Adaptation, kept: Path) -> dict[str, object]:
-    queries = judged(name, data)
+    queries = judged_set(name, data)
     with Library.open(kept / name) as library:
         collection = library.collection("judged", chunking="none")
         collection.add_rows(documents(name, data, queries))
@@ -147,7 +138,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--set", required=True, choices=list(SETS))
+    parser.add_argument("--set", required=True, choices=SETS)
     parser.add_argument("--minutes", type=float, default=Adaptation().minutes)
     parser.add_argument("--elsewhere", default="xquad,time,cacm", help=f"of {', '.join(SETS)}")
     parser.add_argument("--keep", type=Path, help="folder for library and encoder; temporary if left out")
@@ -162,7 +153,7 @@ def main() -> None:
         rows = json.loads(chosen.out.read_text("utf-8"))["sets"] if chosen.out.is_file() else []
         rows = sorted(
             [one for one in rows if one["set"] != chosen.set] + [row],
-            key=lambda one: list(SETS).index(one["set"]),
+            key=lambda one: SETS.index(one["set"]),
         )
         result = {"question": "an encoder adapted to a corpus without labels, before and after", "sets": rows}
         chosen.out.write_text(json.dumps(result, indent=2) + "\n", "utf-8")

@@ -5,16 +5,15 @@ same run (Robertson's BM25, k1 = 1.2, b = 0.75, English stop words, without a st
 SQLite's FTS5 uses too), other ways of fusing the same candidates, 95 % intervals of hybrid's gain over the
 better of the two by paired bootstrap over the queries, and milliseconds a query.
 
-    python tests/benchmarks/hybrid.py --data FOLDER [--sets samples,xquad,…] [--queries 300] [--out FILE.json]
+    python tests/benchmarks/hybrid.py --data FOLDER [--sets "samples;xquad;…"] [--out FILE.json]
 
-FOLDER holds ir_scifact/ and ir_xquad_en/ in the BEIR layout and acl_abstracts/papers.jsonl.gz (id, title,
-abstract, split): titles are the queries for their abstracts. Each corpus is encoded once, 7,900 texts in all,
-which takes most of the time; with --keep FOLDER
-the libraries stay there, and a second run encodes queries alone.
+The sets are those of hybrid_sets.py: ten chose how words are weighed, seven report. FOLDER holds ir_scifact/,
+ir_xquad_en/, ir_cacm/, ir_npl/ and ir_time/ in the BEIR layout and the folders that hybrid_sets.py reads.
+Each corpus is encoded once, which takes most of the time; with --keep FOLDER the libraries stay there, and a
+second run encodes queries alone.
 """
 
 import argparse
-import gzip
 import hashlib
 import json
 import sqlite3
@@ -25,19 +24,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from math import log
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import bm25s
 import numpy as np
 import Stemmer
+from hybrid_sets import CHOOSING, REPORTING, judged_set
 from machine import commit, machine
 
-from nearsay.data import samples
-from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
+from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.indexer import Collection, Library
+from nearsay.indexer.hybrid import sqlite_words
 from nearsay.indexer.hybrid.fusion import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.hybrid.lexical import lexical_candidates
+from nearsay.indexer.hybrid.lexical_rows import table_name
 from nearsay.indexer.vector_store import unit_length
 from nearsay.training.evaluation.ndcg import ndcg
 from nearsay.training.sentence.text_encoder import TextKind
@@ -45,29 +48,8 @@ from nearsay.training.sentence.text_encoder import TextKind
 SEED = 5
 DEPTH = 100  # candidates of either kind that are fused
 TIMED = 50  # queries
-SETS = ("samples", "xquad", "acl-dev", "acl-test", "scifact-train", "scifact-test")
+SETS = CHOOSING + REPORTING
 MODES = ("dense", "lexical", "hybrid")
-
-
-def judged_set(name: str, data: Path) -> RetrievalSet:
-    if name == "samples":
-        return read_retrieval_set(samples.folder())
-    if name == "xquad":
-        return read_retrieval_set(data / "ir_xquad_en")
-    kind, split = name.split("-")
-    return read_retrieval_set(data / "ir_scifact", split) if kind == "scifact" else papers(data, split)
-
-
-def papers(data: Path, split: str) -> RetrievalSet:
-    with gzip.open(data / "acl_abstracts" / "papers.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [row for row in map(json.loads, lines) if row["split"] == split]
-    rows = [row for row in rows if row["title"].strip() and row["abstract"].strip()]
-    return RetrievalSet(
-        f"acl-{split}",
-        {row["id"]: row["abstract"] for row in rows},
-        {row["id"]: row["title"] for row in rows},
-        {row["id"]: {row["id"]: 1} for row in rows},
-    )
 
 
 def digest(value: object) -> str:
@@ -83,7 +65,9 @@ class Candidates:
     every: np.ndarray  # both, by number
     cosines: np.ndarray  # of every
     bm25: np.ndarray  # of every; 0 without
-    full_score: float
+    full_score: float  # BM25 of an average passage with each of the query's five rarest words once
+    every_word: float  # with every word of the query
+    chance: float  # the mean cosine of two passages
 
 
 class Measured:
@@ -126,23 +110,19 @@ class Measured:
         found, _ = index.retrieve(asked, k=10, show_progress=False)
         return self.scores([[names[place] for place in row] for row in found.tolist()])
 
-    def variants(self) -> dict[str, float]:
-        """Other ways of fusing the same candidates: nDCG@10 of each."""
-        fusions: dict[str, Callable[[Candidates], np.ndarray]] = {}
-        for k in (60, 10, 2):
-            for share in (0.5, 0.3):
-                fusions[f"rrf k={k}, words {share}"] = partial(by_rank, k=k, share=share)
-        for share in (0.2, 0.5):
-            fusions[f"min-max, words {share}"] = partial(by_min_max, share=share)
-        for weight in (WEIGHT, 0.25, 0.1):
-            for floor in (0.0, 0.2, 0.3, FLOOR, 0.5):
-                fusions[f"weighted {weight:.2f}, floor {floor}"] = partial(
-                    by_score, weight=weight, floor=floor
-                )
+    def variants(self) -> dict[str, np.ndarray]:
+        """Plain fusions of the same candidates, and the default on other cosines: nDCG@10 of each query."""
+        fusions: dict[str, Callable[[Candidates], np.ndarray]] = {
+            "rrf, k = 60": by_rank,
+            "min-max, words 0.5": by_min_max,
+            "the default before": by_full_query,
+            "the default": by_default,
+            "the default, cosines squeezed to .7 + .3 cos": partial(by_default, squeezed=0.3),
+        }
         drawn = self._candidates()
         names = np.array(["", *self.judged.corpus])  # passages are whole documents, numbered as they came
         return {
-            name: round(float(self.scores([names[fuse(one)[:10]].tolist() for one in drawn]).mean()), 4)
+            name: self.scores([names[fuse(one)[:10]].tolist() for one in drawn])
             for name, fuse in fusions.items()
         }
 
@@ -154,30 +134,48 @@ class Measured:
         drawn = []
         with collection.library.store.database.reading() as connection:
             for query, dense, text in zip(queries, near, self.texts, strict=True):
-                words = lexical_candidates(connection, snapshot.collection.id, text, DEPTH)
-                every = np.union1d(dense.ids, words.ids)
+                words = lexical_candidates(connection, snapshot.collection.id, text)
+                first = words.ids[:DEPTH]
+                every = np.union1d(dense.ids, first)
                 cosines = snapshot.vectors.rows(snapshot.vectors.positions(every)) @ query
                 bm25 = np.zeros(every.size)
-                bm25[np.searchsorted(every, words.ids)] = words.scores
-                drawn.append(Candidates(dense.ids, words.ids, every, cosines, bm25, words.full_score))
+                known = np.isin(words.ids, every)
+                bm25[np.searchsorted(every, words.ids[known])] = words.scores[known]
+                # Passages near by vectors have their BM25 too, however far down the ranking by words.
+                passages, counts = sqlite_words.passage_counts(
+                    connection, table_name(snapshot.collection.id), sqlite_words.words_of(text), 10**9
+                )
+                every_word = sum(max(log((passages - c + 0.5) / (c + 0.5)), 1e-6) for c in counts)
+                of_words = words.full_score, every_word, snapshot.vectors.chance
+                drawn.append(Candidates(dense.ids, first, every, cosines, bm25, *of_words))
         return drawn
 
 
-def by_rank(drawn: Candidates, *, k: int, share: float) -> np.ndarray:
-    return reciprocal_rank_fusion([drawn.near, drawn.words], k, [1 - share, share])[0]
+def by_rank(drawn: Candidates) -> np.ndarray:
+    return reciprocal_rank_fusion([drawn.near, drawn.words], 60)[0]
 
 
-def by_min_max(drawn: Candidates, *, share: float) -> np.ndarray:
-    """Each kind of score stretched from 0 to 1 over the query's own candidates."""
+def by_min_max(drawn: Candidates) -> np.ndarray:
+    """Each kind of score stretched from 0 to 1 over the query's own candidates, both alike."""
     lowest = drawn.cosines[np.searchsorted(drawn.every, drawn.near[-1])]
     spread = max(float(drawn.cosines.max() - lowest), 1e-9)
     cosines = np.maximum(0.0, (drawn.cosines - lowest) / spread)
-    bm25 = drawn.bm25 / max(float(drawn.bm25.max()), 1e-9)
-    return drawn.every[np.lexsort((drawn.every, -((1 - share) * cosines + share * bm25)))]
+    return falling(drawn, cosines + drawn.bm25 / max(float(drawn.bm25.max()), 1e-9))
 
 
-def by_score(drawn: Candidates, *, weight: float, floor: float) -> np.ndarray:
-    fused = weighted_fusion(drawn.cosines, word_shares(drawn.bm25, drawn.full_score), weight, floor)
+def by_full_query(drawn: Candidates) -> np.ndarray:
+    """The default of before: a third of what a passage has above .4 of a match of all the query's words."""
+    shares = drawn.bm25 / drawn.every_word if drawn.every_word > 0 else np.zeros_like(drawn.bm25)
+    return falling(drawn, drawn.cosines + np.maximum(0.0, shares - 0.4) / 0.6 / 3)
+
+
+def by_default(drawn: Candidates, *, squeezed: float = 1.0) -> np.ndarray:
+    """The default, over an encoder whose cosines lie close together."""
+    cosines, chance = (1 - squeezed + squeezed * value for value in (drawn.cosines, drawn.chance))
+    return falling(drawn, weighted_fusion(cosines, word_shares(drawn.bm25, drawn.full_score), chance))
+
+
+def falling(drawn: Candidates, fused: np.ndarray) -> np.ndarray:
     return drawn.every[np.lexsort((drawn.every, -fused))]
 
 
@@ -193,7 +191,7 @@ def interval(gains: np.ndarray, draws: int = 10_000) -> list[float]:
     return [round(float(bound), 4) for bound in np.quantile(means, (0.025, 0.975))]
 
 
-def measured(name: str, judged: RetrievalSet, most: int | None, kept: Path) -> dict[str, object]:
+def measured(name: str, judged: RetrievalSet, most: int | None, kept: Path) -> dict[str, Any]:
     """One set's row; `kept` holds a library for each corpus, which sets may share."""
     began = time.perf_counter()
     with Library.open(kept / digest(judged.corpus)[:16]) as library:
@@ -206,7 +204,8 @@ def measured(name: str, judged: RetrievalSet, most: int | None, kept: Path) -> d
         peers = {"bm25s": run.bm25s(None), "bm25s, stemmed": run.bm25s(Stemmer.Stemmer("porter"))}
         better = max(("dense", "lexical"), key=lambda mode: float(modes[mode].mean()))
         gains = modes["hybrid"] - modes[better]
-        row: dict[str, object] = {
+        others = run.variants()
+        row: dict[str, Any] = {
             "set": name,
             "data_sha256": digest([judged.corpus, judged.queries, judged.judgements]),
             "documents": len(judged.corpus),
@@ -219,7 +218,10 @@ def measured(name: str, judged: RetrievalSet, most: int | None, kept: Path) -> d
             "hybrid_gain_95": interval(gains),
             "hybrid_not_below": bool(round(float(gains.mean()), 6) >= 0),
             "milliseconds": run.milliseconds(),
-            "fusions_ndcg_at_10": run.variants(),
+            "chose_the_default": name in CHOOSING,
+            "fusions_ndcg_at_10": {way: round(float(scores.mean()), 4) for way, scores in others.items()},
+            "gain_over_rrf_95": interval(modes["hybrid"] - others["rrf, k = 60"]),
+            "gain_over_the_default_before_95": interval(modes["hybrid"] - others["the default before"]),
         }
     row["seconds"] = round(time.perf_counter() - began, 1)
     shown = ("set", "ndcg_at_10", "hybrid_gain_95", "seconds")
@@ -227,12 +229,18 @@ def measured(name: str, judged: RetrievalSet, most: int | None, kept: Path) -> d
     return row
 
 
+def over_sets(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The mean nDCG@10 over sets of each mode and each way of fusing."""
+    of_sets = [row["ndcg_at_10"] | row["fusions_ndcg_at_10"] for row in rows]
+    return {way: round(float(np.mean([one[way] for one in of_sets])), 4) for way in (of_sets or [{}])[0]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sets", default=",".join(SETS), help=f"of {', '.join(SETS)}")
+    parser.add_argument("--sets", default=";".join(SETS), help=f"of {'; '.join(SETS)}")
     parser.add_argument("--queries", type=int, help="of each set, the first; all if left out")
     parser.add_argument("--keep", type=Path, help="folder for the libraries; a temporary one if left out")
     parser.add_argument("--out", type=Path)
@@ -241,7 +249,7 @@ def main() -> None:
         kept = chosen.keep or Path(folder)
         rows = [
             measured(name, judged_set(name, chosen.data), chosen.queries, kept)
-            for name in chosen.sets.split(",")
+            for name in chosen.sets.split(";")
         ]
     result = {
         "question": "nDCG@10 of searching by meaning, by words and by both",
@@ -254,7 +262,10 @@ def main() -> None:
             "sqlite": sqlite3.sqlite_version,
         },
         "peer": {"bm25s": "robertson, k1 1.2, b 0.75, English stop words; stemmed: Porter's"},
-        "fusion": {"weight": WEIGHT, "floor": FLOOR, "depth": DEPTH},
+        "depth": DEPTH,
+        "fusion": {"weight": WEIGHT, "floor": FLOOR},
+        "mean_of_those_that_chose": over_sets([row for row in rows if row["set"] in CHOOSING]),
+        "mean_of_those_that_report": over_sets([row for row in rows if row["set"] in REPORTING]),
         "sets": rows,
     }
     written = json.dumps(result, indent=2)

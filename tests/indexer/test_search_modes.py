@@ -60,11 +60,21 @@ def test_hybrid_search_finds_by_meaning_and_prefers_the_words(yard: Collection) 
 def test_the_fused_score_is_the_cosine_and_what_the_words_add(yard: Collection) -> None:
     fox, hen = sorted(yard.search("hen", 2, mode="hybrid"), key=lambda hit: hit.id)
     assert fox.score == pytest.approx(fox.scores.dense)
+    snapshot = yard.snapshot()
     with yard.library.store.database.reading() as connection:
-        full = lexical_candidates(connection, yard.snapshot().collection.id, "hen").full_score
-    added = WEIGHT * max(0.0, hen.scores.lexical / full - FLOOR) / (1 - FLOOR)
+        full = lexical_candidates(connection, snapshot.collection.id, "hen").full_score
+    assert hen.scores.word_share == pytest.approx(hen.scores.lexical / full)
+    added = WEIGHT * (1 - snapshot.vectors.chance) * (hen.scores.word_share - FLOOR) / (1 - FLOOR)
     assert added > 0.1
     assert hen.score == hen.scores.fused == pytest.approx(hen.scores.dense + added)
+
+
+def test_a_word_that_most_passages_have_adds_nothing(library: Library) -> None:
+    collection = library.collection("common")
+    collection.add_rows([{"id": f"p{i}", "text": f"the fox {'o' * (i % 7 + 1)}"} for i in range(40)])
+    scores = [hit.scores for hit in collection.search("the", 5)]
+    assert all(one.fused == one.dense for one in scores)
+    assert all(one.word_share is None or one.word_share < FLOOR for one in scores)
 
 
 def test_reciprocal_ranks_can_be_had(yard: Collection) -> None:
@@ -235,7 +245,8 @@ def test_a_passage_far_down_both_rankings_is_found_where_both_together_make_it_t
     collection = library.collection("both")
     by_words = [{"id": f"w{i}", "text": "hen hen mmmmmmmmm ooooooooo"} for i in range(110)]
     by_vector = [{"id": f"v{i}", "text": "fox"} for i in range(110)]
-    collection.add_rows([*by_words, *by_vector, {"id": "both", "text": "hen cow mm"}])
+    others = [{"id": f"o{i}", "text": "o" * (4 + i % 12)} for i in range(1000)]
+    collection.add_rows([*by_words, *by_vector, *others, {"id": "both", "text": "hen hen cow mm"}])
     many = collection.search("hen", 221)
     assert ids(many)[0] == "both"
     assert ids(collection.search("hen", 1)) == ["both"]

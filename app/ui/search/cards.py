@@ -90,4 +90,8 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
         made = " → ".join((*lineage.made_by, lineage.encoder, f"generation {lineage.generation}"))
         searched = f"{made}; vectors searched {lineage.plan} on {lineage.device}"
         st.caption(as_markdown(searched))
+        if hit.scores.word_share is not None:
+            st.caption(
+                f"By words it is {hit.scores.word_share:.0%} of a full match; over 40% adds to the cosine."
+            )
         st.caption(SCORE_HELP)

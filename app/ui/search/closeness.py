@@ -12,7 +12,7 @@ _REST = "distant"
 SCORE_HELP = (
     "Very close: a cosine similarity of 0.75 and more, close: 0.55, related: 0.35, below that distant. "
     "These steps fit the bundled encoder; another's scale can lie elsewhere. Hybrid ranks by the cosine and "
-    "up to about a third more where a passage has the words of the query; by words alone the score is "
+    "about a fifth more where a passage has the query's five rarest words; by words alone the score is "
     "BM25, which has no upper end and is comparable within one query only."
 )
 

@@ -73,6 +73,18 @@ def test_a_few_shared_words_gain_nothing_and_many_do() -> None:
     assert none == few < many
 
 
+def test_an_encoder_whose_cosines_lie_close_together_gives_the_same_order() -> None:
+    generator = np.random.default_rng(3)
+    cosines, shares = generator.uniform(-0.1, 0.9, 200), generator.exponential(0.5, 200)
+    orders = [
+        np.argsort(
+            weighted_fusion(1 - squeeze + squeeze * cosines, shares, 1 - squeeze + squeeze * 0.1)
+        ).tolist()
+        for squeeze in (1.0, 0.3, 0.05)
+    ]
+    assert orders[0] == orders[1] == orders[2]
+
+
 def test_without_words_the_order_is_that_of_the_cosines() -> None:
     cosines = np.array([0.1, 0.9, -0.2])
     assert np.argsort(weighted_fusion(cosines, np.zeros(3))).tolist() == np.argsort(cosines).tolist()

@@ -210,6 +210,21 @@ def test_words_that_half_of_many_passages_have_are_looked_for_alone_only(catalog
         assert lexical_candidates(connection, 9, "the").ids.size == 1_100
 
 
+def test_a_full_match_has_the_five_rarest_words_of_a_long_query(connection: sa.Connection) -> None:
+    rare = lexical_candidates(connection, 7, "zebra yak xylophone wombat vulture")
+    assert rare.full_score == pytest.approx(5 * log(7.5 / 0.5))
+    long = lexical_candidates(connection, 7, "dog zebra yak xylophone wombat vulture pier unicorn")
+    assert long.full_score == pytest.approx(rare.full_score)
+
+
+def test_a_match_of_nothing_but_common_words_is_not_full(catalogue: Database) -> None:
+    with catalogue.writing() as connection:
+        lexical_rows.create_table(connection, 11)
+        lexical_rows.insert_rows(connection, 11, range(1, 101), [f"the {number}" for number in range(100)])
+        found = lexical_candidates(connection, 11, "the")
+        assert found.scores.max() < 0.01 * found.full_score
+
+
 def test_a_word_that_no_passage_has_makes_a_full_answer_impossible(connection: sa.Connection) -> None:
     with_it = lexical_candidates(connection, 7, "dog zebra")
     assert with_it.full_score == pytest.approx(log(5.5 / 2.5) + log(7.5 / 0.5))
