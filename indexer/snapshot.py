@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import sqlalchemy as sa
@@ -33,6 +34,7 @@ _SCAN_SHARE = 0.05
 # A graph's walk ends among the nearest, and finds nothing where none of these may be found.
 _SCAN_ALL_OF_GRAPHS = 200_000
 _SCAN_SHARE_OF_GRAPHS = 0.3
+_SAMPLED = 256  # passages whose mean cosine stands for all
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
 
@@ -40,7 +42,7 @@ class StaleSnapshotError(Exception):
     """A compaction replaced the files while they were being opened: take the snapshot again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """An immutable view; searching it takes no lock and reads no SQL."""
 
@@ -56,6 +58,21 @@ class Snapshot:
     last_removal: int  # how far the removals are known
     notes: tuple[str, ...]
     gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
+
+    @cached_property
+    def chance(self) -> float:
+        """The mean cosine of two different living passages, by up to 256 of them: what two share by chance.
+
+        For some encoders about 0, for others .7; 0 where there are no two. Segments and removed passages
+        play no part in it, so that a compaction changes no score.
+        """
+        living = np.flatnonzero(self.alive)
+        count = min(living.size, _SAMPLED)
+        if count < 2:
+            return 0.0
+        sample = living[np.linspace(0, living.size - 1, count).astype(np.int64)]
+        centre = self.vectors.rows(self.vectors.positions(sample)).mean(axis=0, dtype=np.float64)
+        return float((count * (centre @ centre) - 1) / (count - 1))
 
     @property
     def device(self) -> str:

@@ -7,7 +7,6 @@ product is scored again, so a score is the same whichever way a passage was foun
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -23,7 +22,6 @@ _LENGTH = 1e-3  # by which a stored vector's length may differ from 1
 _BLOCK = 16_384  # rows multiplied at a time
 _QUERIES = 256  # queries at a time: with the rows above 16 MB of products
 _GATHER = 2048  # vectors gathered at a time: 3 MB at 384 dimensions, which stay in the processor's cache
-_SAMPLED = 256  # vectors whose mean cosine stands for all
 _MANY = 256  # vectors in one read after which pages are given back: the system takes in up to 2 MB for each
 
 
@@ -61,19 +59,6 @@ class VectorStore:
 
     def __len__(self) -> int:
         return int(self.ids.size)
-
-    @cached_property
-    def chance(self) -> float:
-        """The mean cosine of two different passages, by up to 256 of them: what two have in common by chance.
-
-        For some encoders about 0, for others .7; 0 where there are no two.
-        """
-        count = min(self.ids.size, _SAMPLED)
-        if count < 2:
-            return 0.0
-        sample = self.rows(np.linspace(0, self.ids.size - 1, count).astype(np.int64))
-        centre = sample.mean(axis=0, dtype=np.float64)
-        return float((count * (centre @ centre) - 1) / (count - 1))
 
     @property
     def overlaps(self) -> bool:

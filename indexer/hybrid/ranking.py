@@ -78,7 +78,7 @@ def candidates(
         return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
     every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
     farthest = float(near.scores[-1]) if full else 0.0
-    reach = _reach(lexical, farthest, fused[:count], snapshot.vectors.chance)
+    reach = _reach(lexical, farthest, fused[:count], snapshot.chance)
     if reach > by_words.size:
         by_words, bm25 = _first_passing(lexical, reach, passes)
         words |= dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
@@ -99,7 +99,7 @@ def _weighted(
     cosines = _cosines(snapshot, vector, every, near)
     shares = word_shares(np.array([words.get(number, 0.0) for number in every.tolist()]), full_score)
     known = np.array([cosines.get(number, 0.0) for number in every.tolist()])
-    fused = weighted_fusion(known, shares, snapshot.vectors.chance)
+    fused = weighted_fusion(known, shares, snapshot.chance)
     order = np.lexsort((every, -fused))
     return every[order], fused[order], cosines
 

@@ -146,7 +146,7 @@ class Measured:
                     connection, table_name(snapshot.collection.id), sqlite_words.words_of(text), 10**9
                 )
                 every_word = sum(max(log((passages - c + 0.5) / (c + 0.5)), 1e-6) for c in counts)
-                of_words = words.full_score, every_word, snapshot.vectors.chance
+                of_words = words.full_score, every_word, snapshot.chance
                 drawn.append(Candidates(dense.ids, first, every, cosines, bm25, *of_words))
         return drawn
 

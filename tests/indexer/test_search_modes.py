@@ -64,9 +64,28 @@ def test_the_fused_score_is_the_cosine_and_what_the_words_add(yard: Collection) 
     with yard.library.store.database.reading() as connection:
         full = lexical_candidates(connection, snapshot.collection.id, "hen").full_score
     assert hen.scores.word_share == pytest.approx(hen.scores.lexical / full)
-    added = WEIGHT * (1 - snapshot.vectors.chance) * (hen.scores.word_share - FLOOR) / (1 - FLOOR)
+    added = WEIGHT * (1 - snapshot.chance) * (hen.scores.word_share - FLOOR) / (1 - FLOOR)
     assert added > 0.1
     assert hen.score == hen.scores.fused == pytest.approx(hen.scores.dense + added)
+
+
+def test_what_two_passages_share_by_chance_is_measured_on_the_living(yard: Collection) -> None:
+    assert yard.remove(["hen"]) is not None
+    snapshot = yard.snapshot()
+    living = snapshot.vectors.rows(snapshot.vectors.positions(np.flatnonzero(snapshot.alive)))
+    cosines = (living @ living.T)[~np.eye(len(living), dtype=bool)]
+    assert snapshot.chance == pytest.approx(cosines.mean(), abs=1e-5)
+    before = [(hit.id, hit.score) for hit in yard.search("a hen", k=9)]
+    yard.compact()
+    assert yard.snapshot().chance == snapshot.chance
+    assert [(hit.id, hit.score) for hit in yard.search("a hen", k=9)] == before
+
+
+def test_one_passage_shares_nothing_by_chance(library: Library) -> None:
+    lone = library.collection("lone")
+    assert lone.snapshot().chance == 0.0
+    lone.add_rows([{"id": "one", "text": "a hen"}])
+    assert lone.snapshot().chance == 0.0
 
 
 def test_a_word_that_most_passages_have_adds_nothing(library: Library) -> None:

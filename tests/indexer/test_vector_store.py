@@ -93,17 +93,6 @@ def test_positions_and_rows_reach_across_segments(corners: VectorStore) -> None:
     )
 
 
-@given(st.integers(2, 40), st.integers(0, 9))
-def test_chance_is_the_mean_cosine_of_two_different_passages(count: int, seed: int) -> None:
-    vectors = unit_length(np.random.default_rng(seed).normal(0.3, 1, (count, 4)).astype(np.float32))
-    cosines = (vectors @ vectors.T)[~np.eye(count, dtype=bool)]
-    assert store_of(np.arange(count), vectors, [3, 11]).chance == pytest.approx(cosines.mean(), abs=1e-5)
-
-
-def test_one_passage_has_nothing_in_common_by_chance(corners: VectorStore) -> None:
-    assert corners.part(corners.ids[:1]).chance == VectorStore([], 2).chance == 0.0
-
-
 def test_an_empty_store_finds_nothing() -> None:
     empty = VectorStore([], dimension=2)
     assert len(empty) == 0
