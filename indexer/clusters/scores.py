@@ -12,8 +12,10 @@ __all__ = [
     "each_silhouette",
     "full_silhouette",
     "nearest_centre",
+    "of_unit_length",
     "own_cosines",
     "silhouette",
+    "sums",
 ]
 
 _BLOCK = 8192
@@ -27,20 +29,31 @@ def centres(
 
     A cluster whose vectors cancel out, or that has none, gets zeros.
     """
+    return of_unit_length(sums(points, labels, weights))
+
+
+def sums(
+    points: Points, labels: NDArray[np.int32], weights: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """The sum of each cluster's vectors, (clusters, d), outliers (-1) left out."""
     from scipy import sparse
 
     count = int(labels.max(initial=-1)) + 1
-    sums = np.zeros((count, points.dimension), dtype=np.float64)
+    found = np.zeros((count, points.dimension), dtype=np.float64)
     for begin, rows in points.blocks(_BLOCK):
         here = labels[begin : begin + len(rows)]
         inside = np.flatnonzero(here >= 0)
         heavy = np.ones(inside.size) if weights is None else weights[begin + inside].astype(np.float64)
         belongs = sparse.csr_array((heavy, (here[inside], inside)), shape=(count, len(rows)))
-        sums += belongs @ rows.astype(np.float64)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    middles = np.divide(sums, lengths, out=np.zeros_like(sums), where=lengths > 1e-9)
-    scaled: NDArray[np.float32] = middles.astype(np.float32)
-    return scaled
+        found += belongs @ rows.astype(np.float64)
+    return found
+
+
+def of_unit_length(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The vectors (n, d) scaled to length 1; one that is next to nothing becomes zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 1e-9)
+    return scaled.astype(np.float32)
 
 
 def own_cosines(
@@ -103,18 +116,11 @@ def full_silhouette(points: Points, labels: NDArray[np.int32]) -> NDArray[np.flo
     https://doi.org/10.1016/0377-0427(87)90125-7). Sums of vectors stand for sums of cosines, so that it costs
     no more than the simplified one.
     """
-    from scipy import sparse
-
     clusters = int(labels.max(initial=-1)) + 1
     values = np.zeros(len(points), dtype=np.float64)
     if clusters < 2:
         return values
-    sums = np.zeros((clusters, points.dimension), dtype=np.float64)
-    for begin, rows in points.blocks(_BLOCK):
-        inside = np.flatnonzero(labels[begin : begin + len(rows)] >= 0)
-        places = labels[begin + inside], inside
-        belongs = sparse.csr_array((np.ones(inside.size), places), shape=(clusters, len(rows)))
-        sums += belongs @ rows.astype(np.float64)
+    of_each = sums(points, labels)
     sizes = np.bincount(labels[labels >= 0], minlength=clusters)
     for begin, rows in points.blocks(_rows_at_once(clusters)):
         here = labels[begin : begin + len(rows)]
@@ -122,7 +128,7 @@ def full_silhouette(points: Points, labels: NDArray[np.int32]) -> NDArray[np.flo
         own = here[inside]
         at = np.arange(inside.size), own
         vectors = rows[inside].astype(np.float64)
-        products = vectors @ sums.T
+        products = vectors @ of_each.T
         to_own = 1 - (products[at] - np.einsum("ij,ij->i", vectors, vectors)) / (sizes[own] - 1)
         apart = 1 - products / np.maximum(sizes, 1)
         apart[:, sizes == 0] = np.inf
