@@ -234,19 +234,25 @@ def clusters() -> list[str]:
         "BERTopic": "BERTopic",
         "BERTopic, outliers assigned": "BERTopic, outliers assigned",
     }
-    sets = {name: found for name, found in results("clusters")["quality"].items() if found["labels"]}
+    quality = results("clusters")["quality"].items()
+    sets = {name: found for name, found in quality if found["use"] == "reports" and found["labels"]}
 
     def figures(found: Any) -> str:
         left_out = found["outlier_share"]["median"]
         said = f", {left_out:.0%} left out" if left_out >= 0.005 else ""
         return share(found["v_measure"]["median"]) + said
 
+    def mean(method: str) -> str:
+        each = [found["methods"][method]["v_measure"]["median"] for found in sets.values()]
+        return share(sum(each) / len(each))
+
     return table(
-        ("V-measure", *(f"{name}, {found['labels']} labels" for name, found in sets.items())),
+        ("V-measure", *shown.values()),
         *(
-            (said, *(figures(found["methods"][method]) for found in sets.values()))
-            for method, said in shown.items()
+            (f"{name}, {found['labels']} labels", *(figures(found["methods"][method]) for method in shown))
+            for name, found in sets.items()
         ),
+        (f"mean of the {len(sets)}", *(mean(method) for method in shown)),
     )
 
 
