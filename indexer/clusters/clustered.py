@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.indexer.catalogue import clusterings, collections, documents, generations, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
+from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.clusters.description import Described, describe
 from nearsay.indexer.clusters.earlier import compare, numbered, read_earlier, report_of
-from nearsay.indexer.clusters.names import names_of
+from nearsay.indexer.clusters.names import Encode
 from nearsay.indexer.clusters.options import ClusterOptions
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
 from nearsay.indexer.errors import BusyError
@@ -22,10 +23,12 @@ from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.store import Store, now
+from nearsay.indexer.vector_store import unit_length
+from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["Made", "cluster_collection"]
 
-_FALLBACK = 40  # characters of a passage that names a cluster without words
+_PHRASES = 256  # that are encoded at a time, few enough to need no torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,12 @@ def cluster_collection(
     parted = partition(points, options, seed=seed, listener=listener)
     labels = _levels(parted)
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)
+    encode, notes = _phrase_encoder(explored, snapshot.generation)
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)
         heard = partial(_heard, listener, named, total)
-        levels.append(describe(explored.store, snapshot.collection.id, points, each, heard))
+        levels.append(describe(explored.store, snapshot.collection.id, points, each, encode, heard))
     row = ClusteringRow(
         id=0,
         collection_id=snapshot.collection.id,
@@ -91,9 +95,26 @@ def cluster_collection(
             list(range(first, first + each.sizes.size)) for first, each in zip(firsts, levels, strict=False)
         ]
         rows = _rows(levels, parted, numbers, {})
-        return Made(row, rows, _members(points, levels[0], numbers[0]), parted.merges, saved=False)
+        return Made(
+            row, rows, _members(points, levels[0], numbers[0]), parted.merges, saved=False, notes=notes
+        )
     with explored.locked(snapshot.collection, "cluster") as store:
-        return _saved(store, explored.name, points, parted, levels, row)
+        made = _saved(store, explored.name, points, parted, levels, row)
+    return replace(made, notes=(*made.notes, *notes))
+
+
+def _phrase_encoder(explored: Explored, generation: GenerationRow) -> tuple[Encode | None, tuple[str, ...]]:
+    """What gives phrases the kind of vectors that the passages have; without it a note that says why."""
+    try:
+        encoder = explored.encoder(generation)
+    except NearsayError as error:
+        return None, (f"names were chosen by their words alone, without the encoder: {first_line(error)}",)
+
+    def encode(phrases: Sequence[str]) -> NDArray[np.float32]:
+        windows = [phrases[begin : begin + _PHRASES] for begin in range(0, len(phrases), _PHRASES)]
+        return unit_length(np.concatenate([encoder.encode(each, kind=TextKind.QUERY) for each in windows]))
+
+    return encode, ()
 
 
 def _saved(
@@ -173,7 +194,6 @@ def _rows(
     rows: list[ClusterRow] = []
     for level, described in enumerate(levels):
         parents = parted.parents[level] if level < len(parted.parents) else None
-        names = _names(described)
         for place, number in enumerate(numbers[level]):
             old = known.get(number)
             kept = old if old is not None and old.named_by_user else None
@@ -184,7 +204,7 @@ def _rows(
                     number=number,
                     parent=None if parent < 0 else numbers[level + 1][parent],
                     level=level,
-                    name=names[place] if kept is None else kept.name,
+                    name=described.names[place] if kept is None else kept.name,
                     named_by_user=kept is not None,
                     terms=tuple(described.terms[place]),
                     central=tuple(each.number for each in described.central[place]),
@@ -194,8 +214,3 @@ def _rows(
                 )
             )
     return tuple(rows)
-
-
-def _names(described: Described) -> list[str]:
-    fallbacks = [(rows[0].title or rows[0].text) if rows else "" for rows in described.central]
-    return names_of(described.terms, [" ".join(each.split())[:_FALLBACK].strip() for each in fallbacks])

@@ -9,16 +9,19 @@ from numpy.typing import NDArray
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters import scores
-from nearsay.indexer.clusters.names import terms_by_cluster
+from nearsay.indexer.clusters.names import Encode, name_clusters, terms_by_cluster
+from nearsay.indexer.clusters.phrases import PhraseCounter
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import Progress, ProgressListener
 from nearsay.indexer.store import Store
 
 __all__ = ["Described", "describe"]
 
-_TEXTS = 100_000  # that are read for names, of all clusters together
+_TEXTS = 50_000  # that are read for names, of all clusters together
 _MOST_TEXTS = 2_000  # of one cluster
 _LEAST_TEXTS = 10
+_PHRASE_TEXTS = 20_000  # of those, that phrases are looked for in
+_FALLBACK = 40  # characters of a passage that names a cluster without words
 _CENTRAL = 3  # passages
 _NEAREST = 20  # that they are chosen from
 _ALIKE = 0.95  # cosine similarity: of two passages as near as this one is shown
@@ -33,6 +36,7 @@ class Described:
     sizes: NDArray[np.int64]  # (clusters,)
     cohesion: NDArray[np.float64]  # (clusters,)
     silhouette: NDArray[np.float64]  # (clusters,) NaN where there is no other
+    names: list[str]
     terms: list[list[str]]
     central: list[list[PassageRow]]
 
@@ -42,9 +46,12 @@ def describe(
     collection_id: int,
     points: Points,
     labels: NDArray[np.int32],
+    encode: Encode | None,
     listener: ProgressListener,
 ) -> Described:
     """Measure, name and exemplify clusters.
+
+    encode: phrases to vectors of the points' kind, for names; see `name_clusters`
 
     Of a large cluster a sample is read, spread evenly from its centre to its edge; the order in which
     passages were added decides only between those with the same vector.
@@ -57,6 +64,7 @@ def describe(
     order = np.lexsort((-cosines, labels))[int((labels < 0).sum()) :]
     members = np.split(order, np.cumsum(sizes)[:-1]) if sizes.size else []
     central: list[list[PassageRow]] = []
+    phrases = PhraseCounter()
 
     def texts() -> Iterator[list[str]]:
         for done, of_cluster in enumerate(members):
@@ -68,16 +76,21 @@ def describe(
                 read = passages.encoded_texts(connection, collection_id, points.ids[sample].tolist())
             # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
             central.append(_unlike(points, nearest, np.round(cosines[nearest], 5), rows))
-            yield list(read.values())
+            given = list(read.values())
+            phrases.add(given[:: -(-len(given) * len(members) // _PHRASE_TEXTS) or 1])
+            yield given
             listener(Progress(done + 1, len(members), "naming clusters", "clusters"))
 
     terms = terms_by_cluster(texts())
+    fallbacks = [(rows[0].title or rows[0].text) if rows else "" for rows in central]
+    fallbacks = [" ".join(each.split())[:_FALLBACK].strip() for each in fallbacks]
     return Described(
         labels=labels,
         cosines=cosines,
         sizes=sizes,
         cohesion=sums / np.maximum(sizes, 1),
         silhouette=scores.silhouette(points, labels, middles),
+        names=name_clusters(phrases.counted(), fallbacks, middles, encode),
         terms=terms,
         central=central,
     )

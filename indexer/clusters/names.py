@@ -1,15 +1,22 @@
-"""Names for clusters, from the terms that tell each from the others."""
+"""Names for clusters: the terms that tell each from the others, and the noun phrase that says what it is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
+from math import log, log2
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.clusters.phrases import PhraseCounts, content_words, phrase_length
 from nearsay.indexer.clusters.terms import TermCounts, Weighed, count_terms, weighed
 
-__all__ = ["best_terms", "names_of", "terms_by_cluster"]
+__all__ = ["Encode", "best_terms", "name_clusters", "terms_by_cluster"]
+
+Encode: TypeAlias = Callable[[Sequence[str]], NDArray[np.float32]]
 
 TERMS = 10  # that are kept of a cluster
-_IN_NAME = 3
-_CHOSEN_FROM = 8  # of its terms
 _LOOKED_AT = 60  # of the heaviest terms
 _LEAST_LIFT = 2.0  # a term stands in all clusters alike below it, as function words do
 _SHORT = 5  # letters: function words of most languages have no more
@@ -17,6 +24,15 @@ _EVERYDAY = 0.1  # of a cluster's passages, on the average, have a function word
 _EVEN = 0.9  # of the clusters have it at least half as often as the average
 _FEWEST_CLUSTERS = 4  # that tell such words from others
 _PHRASE_SHARE = 0.5  # of the passages with a word that have it in a phrase: then the phrase takes its place
+_CANDIDATES = 40  # phrases, of which a cluster's name is chosen
+_LEAST_CANDIDATES = 6
+_ENCODED = 6_000  # phrases of all clusters; were there more, none would be
+_LEAST_NOUN = 0.02  # how likely a name is a noun's
+_TEMPERATURE = 0.05  # of the softmax that tells how surely a phrase means one cluster, from cosines
+_NEARNESS = 8.0  # the weight of the cosine to the cluster's centre
+_OWNNESS = 1.0  # the weight of the softmax's logarithm
+_CLEAR = 0.8  # a phrase that means its cluster as surely needs no other one
+_CLEARER = 0.1  # the least that a second phrase has to add to the logarithm
 
 
 def terms_by_cluster(texts: Iterable[Iterable[str]]) -> list[list[str]]:
@@ -35,21 +51,158 @@ def best_terms(counted: TermCounts) -> list[list[str]]:
     return [_different(_telling(terms, least, even)[:_LOOKED_AT]) for terms in weighed(counted)]
 
 
-def names_of(terms: Sequence[Sequence[str]], fallbacks: Sequence[str]) -> list[str]:
-    """A name of three terms for each cluster, as "holidays, leave, carry over"; the largest cluster first.
+def name_clusters(
+    counted: PhraseCounts,
+    fallbacks: Sequence[str],
+    centres: NDArray[np.float32] | None = None,
+    encode: Encode | None = None,
+) -> list[str]:
+    """A name for each cluster, as a person would write it: "card delivery".
 
-    The first term stands whatever the others are called; behind it come terms that are in no name before,
-    while there are such: neighbouring clusters have much in common, and names are to tell them apart.
-    fallbacks: where there are no terms
+    counted:   the clusters' phrases
+    fallbacks: what a cluster without phrases is called
+    centres:   (clusters, d), each of length 1
+    encode:    phrases to vectors of length 1, (phrases, d), by the encoder that made the centres; at most
+               some thousand phrases are encoded. Without it phrases are chosen by how common they are
+
+    A phrase weighs the more, the more typical it is of the cluster (c-TF-IDF of the passages in which it
+    stands by itself and not inside a longer phrase: Frantzi et al. 2000, section 2.3, has the idea,
+    https://doi.org/10.1007/s007999900023), the more surely it is a noun's, and the nearer it lies to the
+    cluster's centre and to no other one. No two clusters get the same phrase: who it fits best has it. A
+    second phrase follows where the first is as near to another cluster.
     """
-    names: list[str] = []
-    used: set[str] = set()
-    for own, fallback in zip(terms, fallbacks, strict=True):
-        others = [term for term in own[1:_CHOSEN_FROM] if term not in used]
-        chosen = [*own[:1], *others, *(term for term in own[1:] if term not in others)][:_IN_NAME]
-        used.update(chosen)
-        names.append(", ".join(chosen) or fallback or "without words")
+    candidates = _candidates(counted)
+    vectors = _weigh_meaning(candidates, centres, encode)
+    order = sorted(
+        ((each.score, each.key, place) for place, own in enumerate(candidates) for each in own),
+        key=lambda item: (-item[0], item[1], item[2]),
+    )
+    by_key = [{each.key: each for each in own} for own in candidates]
+    first: dict[int, _Candidate] = {}
+    used: set[frozenset[str]] = set()
+    for _, key, place in order:
+        words = frozenset(content_words(key))
+        if place not in first and words not in used:
+            first[place] = by_key[place][key]
+            used.add(words)
+    names = []
+    for place, fallback in enumerate(fallbacks):
+        if place not in first:
+            names.append(fallback or "without words")
+            continue
+        chosen = first[place]
+        more = [each for each in candidates[place] if frozenset(content_words(each.key)) not in used]
+        second = _second(chosen, more, place, centres, vectors)
+        if second is not None:
+            used.add(frozenset(content_words(second.key)))
+        names.append(chosen.written if second is None else f"{chosen.written}, {second.written}")
     return names
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A phrase that may name a cluster."""
+
+    key: str
+    written: str
+    usual: float  # the logarithm of how typical it is of the cluster, and how surely a noun's
+    own: float  # the logarithm of how surely it means this cluster and no other one
+    score: float
+    row: int = -1  # of its vector
+
+
+def _candidates(counted: PhraseCounts) -> list[list[_Candidate]]:
+    """The most typical phrases of each cluster, best first."""
+    everywhere: dict[str, float] = {}  # the sum of a phrase's shares of the clusters' passages
+    for counts, total in zip(counted.counts, counted.passages, strict=True):
+        for key, count in counts.items():
+            everywhere[key] = everywhere.get(key, 0.0) + count / total
+    clusters = len(counted.counts)
+    average = sum(everywhere.values()) / max(1, clusters)
+    most = min(_CANDIDATES, max(_LEAST_CANDIDATES, _ENCODED // max(1, clusters)))
+    nouns: dict[str, float] = {}
+    found = []
+    for counts, total in zip(counted.counts, counted.passages, strict=True):
+        inside = _inside_longer(counts)
+        own = []
+        for key, count in counts.items():
+            alone = count - inside.get(key, 0)
+            noun = nouns.get(key)
+            if noun is None:
+                noun = nouns[key] = counted.noun_share(key)
+            if alone <= 0 or noun < _LEAST_NOUN:
+                continue
+            weight = (alone - 0.5) / total * log(1 + average / everywhere[key])
+            usual = log(weight * log2(1 + phrase_length(key)) * noun)
+            only = log(count / total / everywhere[key])
+            own.append(_Candidate(key, counted.written(key), usual, only, usual))
+        own.sort(key=lambda each: (-each.usual, each.key))
+        found.append(own[:most])
+    return found
+
+
+def _inside_longer(counts: Mapping[str, int]) -> dict[str, int]:
+    """For each phrase, how many passages have the commonest longer one that it stands in."""
+    most: dict[str, int] = {}
+    for key, count in counts.items():
+        words = key.split()
+        for length in range(1, len(words)):
+            for begin in range(len(words) - length + 1):
+                part = " ".join(words[begin : begin + length])
+                most[part] = max(count, most.get(part, 0))
+    return most
+
+
+def _weigh_meaning(
+    candidates: list[list[_Candidate]], centres: NDArray[np.float32] | None, encode: Encode | None
+) -> NDArray[np.float32] | None:
+    """Add to each score how near the phrase lies to the centre; give the vectors, a row a phrase."""
+    rows: dict[str, int] = {}
+    for each in (one for own in candidates for one in own):
+        each.row = rows.setdefault(each.written, len(rows))
+    if encode is None or centres is None or not rows or len(rows) > _ENCODED:
+        return None
+    vectors = encode(list(rows))
+    for begin in range(0, len(candidates), 1):
+        own = candidates[begin]
+        cosines = np.round(vectors[[each.row for each in own]] @ centres.T, 5)  # as others round them
+        log_shares = _log_softmax(cosines / _TEMPERATURE)
+        for each, cosine, log_share in zip(own, cosines[:, begin], log_shares[:, begin], strict=True):
+            each.own = float(log_share)
+            each.score = each.usual + _NEARNESS * float(cosine) + _OWNNESS * each.own
+    return vectors
+
+
+def _second(
+    first: _Candidate,
+    others: list[_Candidate],
+    place: int,
+    centres: NDArray[np.float32] | None,
+    vectors: NDArray[np.float32] | None,
+) -> _Candidate | None:
+    """The phrase that is to follow the first one; None where that tells the cluster from the others."""
+    if first.own >= log(_CLEAR):
+        return None
+    said = set(content_words(first.key))
+    others = [each for each in others if said.isdisjoint(content_words(each.key))]
+    if vectors is None or centres is None:
+        better = [(each.score, each.own, each) for each in others]
+    else:
+        both = vectors[first.row] + vectors[[each.row for each in others]]
+        both /= np.linalg.norm(both, axis=1, keepdims=True)
+        own = _log_softmax(np.round(both @ centres.T, 5) / _TEMPERATURE)[:, place]
+        better = [
+            (each.score + _OWNNESS * (float(value) - each.own), float(value), each)
+            for each, value in zip(others, own, strict=True)
+        ]
+    better = [each for each in better if each[1] > first.own + _CLEARER]
+    return min(better, key=lambda each: (-each[0], each[2].key))[2] if better else None
+
+
+def _log_softmax(values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    shifted = values - values.max(axis=1, keepdims=True)
+    logs: NDArray[np.floating[Any]] = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return logs
 
 
 def _even(counted: TermCounts) -> frozenset[str]:

@@ -256,6 +256,33 @@ def clusters() -> list[str]:
     )
 
 
+_NAME_FIGURES = {
+    "encoder": "found by the encoder",
+    "words": "share of BM25's first ten",
+    "label": "a word of people's label",
+    "repeats": "a word of another name",
+    "nouns": "phrases that end in a noun",
+}
+
+
+def cluster_names() -> list[str]:
+    """What names lead back to, as means over the sets that chose nothing."""
+    found = [each for each in results("cluster_names")["sets"].values() if not each["chose"]]
+
+    def mean(way: str, figure: str) -> float:
+        values = [each["names"][way].get(figure) for each in found]
+        told = [value for value in values if value is not None]
+        return float(sum(told) / len(told))
+
+    clusters = sum(each["clusters"] for each in found)
+    rows = [
+        (way, *(share(mean(way, figure)) for figure in _NAME_FIGURES), f"{mean(way, 'words_a_name'):.1f}")
+        for way in found[0]["names"]
+    ]
+    what = f"names of {clusters:,} clusters of {len(found)} sets, means of the sets"
+    return table((what, *_NAME_FIGURES.values(), "words"), *rows)
+
+
 def exploring() -> list[str]:
     """Seconds and the most memory of clusterings and of closest pairs, by how many vectors."""
     # By thousands: pairs are of 117,000 different vectors (copies would fill the list), clusters of 117,659.
@@ -373,6 +400,7 @@ def starts() -> list[str]:
 
 
 TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "cluster_names": cluster_names,
     "clusters": clusters,
     "encoding": encoding,
     "endtoend": endtoend,

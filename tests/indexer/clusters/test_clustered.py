@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import clusterings, tables
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.clusters import hierarchy
@@ -18,6 +18,7 @@ from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import BadFilterError, BusyError
 from nearsay.indexer.progress import Progress
 from nearsay.indexer.store import Store
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
 
@@ -41,6 +42,21 @@ def test_clusters_are_numbered_by_size_and_named_by_their_words(zoo: Collection)
     assert (found.passages, found.outliers, found.newer, found.movement) == (12, 0, 0, None)
     assert all(each.cohesion == pytest.approx(1, abs=1e-5) for each in found.clusters)
     assert [each.parent for each in found.clusters] == [None] * 3
+
+
+def test_a_cluster_is_named_by_the_phrase_nearest_to_its_centre(zoo: Collection) -> None:
+    # A word's vector is its length: every beast has 8 letters, as "elephant" does, which most passages have.
+    assert [each.name for each in three(zoo).clusters][2] == "elephant"
+
+
+def test_without_its_encoder_a_collection_is_clustered_and_a_note_says_so(zoo: Collection) -> None:
+    def gone(source: str) -> TextEncoder:
+        raise NearsayError(f"no encoder '{source}' here. Name another")
+
+    with Library.open(zoo.library.store.folder, load_encoder=gone) as library:
+        found = three(library.collection("zoo"))
+    assert [each.name for each in found.clusters][2] == "elephant"
+    assert any("without the encoder" in note for note in found.notes)
 
 
 @ON_BOTH

@@ -1,12 +1,16 @@
 """Clusters are named by the words that tell them from the others."""
 
+from collections.abc import Sequence
 from math import log
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from nearsay.indexer.clusters.names import names_of, terms_by_cluster
+from nearsay.indexer.clusters.names import name_clusters, terms_by_cluster
+from nearsay.indexer.clusters.phrases import PhraseCounter
 from nearsay.indexer.clusters.terms import count_terms, terms_of, weighed
 
 HOLIDAYS = [
@@ -80,20 +84,6 @@ def test_words_that_stand_in_all_clusters_alike_are_no_names_whatever_the_langua
     assert not {"der", "die", "und", "das"} & {term for terms in found for term in terms}
 
 
-def test_a_cluster_without_words_gets_the_fallback() -> None:
-    assert terms_by_cluster([["1 2 3", "!!"], ["word"] * 2]) == [[], ["word"]]
-    assert names_of([[], [], ["one"]], ["first passage", "", ""]) == ["first passage", "without words", "one"]
-
-
-def test_names_tell_neighbouring_clusters_apart() -> None:
-    terms = [
-        ["mt", "bleu", "nmt", "parallel"],
-        ["mt", "nmt", "pronoun", "bleu", "context"],
-        ["mt", "bleu", "nmt"],
-    ]
-    assert names_of(terms, ["", "", ""]) == ["mt, bleu, nmt", "mt, pronoun, context", "mt, bleu, nmt"]
-
-
 def test_one_cluster_is_named_all_the_same() -> None:
     assert terms_by_cluster([["cat food", "cat food"]]) == [["cat food"]]
 
@@ -104,3 +94,54 @@ def test_the_order_of_passages_changes_nothing(texts: list[str], random: object)
     again = list(texts)
     random.shuffle(again)  # type: ignore[attr-defined]
     assert terms_by_cluster([texts, PAY]) == terms_by_cluster([again, PAY[::-1]])
+
+
+def named(*clusters: list[str], **options: object) -> list[str]:
+    counter = PhraseCounter()
+    for texts in clusters:
+        counter.add(texts)
+    fallbacks = [f"first passage of {place}" for place in range(len(clusters))]
+    return name_clusters(counter.counted(), fallbacks, **options)  # type: ignore[arg-type]
+
+
+def test_a_name_is_the_phrase_that_is_typical_of_the_cluster() -> None:
+    assert named(HOLIDAYS, PAY) == ["annual leave", "salary"]
+
+
+def test_a_cluster_without_phrases_gets_the_fallback() -> None:
+    assert named(["1 2 3", "!!"], PAY) == ["first passage of 0", "salary"]
+    assert name_clusters(PhraseCounter().counted(), []) == []
+
+
+def test_no_phrase_names_two_clusters_and_who_it_fits_best_has_it() -> None:
+    many = ["the exchange rate", "an exchange rate"] * 5
+    few = ["the exchange rate", "my holiday rate", "a holiday rate", "the holiday rate"]
+    assert named(many, few) == ["exchange rate", "holiday rate"]
+
+
+def test_words_inside_a_longer_phrase_do_not_name_a_cluster() -> None:
+    assert named(["the machine translation", "a machine translation"] * 2, PAY)[0] == "machine translation"
+
+
+def test_the_encoder_decides_between_phrases_that_are_as_common() -> None:
+    texts = [["a cat, a dog"] * 4, ["an oak, a fir"] * 4]
+    means = {"cat": (1.0, 0.0), "oak": (0.0, 1.0)}
+
+    def encode(phrases: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([means.get(each, (0.6, 0.8)) for each in phrases], dtype=np.float32)
+
+    assert named(*texts, centres=np.eye(2, dtype=np.float32), encode=encode) == ["cat", "oak"]
+    means = {"dog": (1.0, 0.0), "fir": (0.0, 1.0)}
+    assert named(*texts, centres=np.eye(2, dtype=np.float32), encode=encode) == ["dog", "fir"]
+
+
+def test_a_second_phrase_follows_where_the_first_means_another_cluster_as_well() -> None:
+    texts = [["the card. my fee"] * 4, ["the card. my card. the pin"] * 4]
+    means = {"card": (0.6, 0.8), "fee": (1.0, 0.0), "pin": (0.0, 1.0)}
+    encode = lambda phrases: np.array([means[each] for each in phrases], dtype=np.float32)  # noqa: E731
+    centres = np.eye(2, dtype=np.float32)
+    assert named(*texts, centres=centres, encode=encode) == ["fee", "pin"]
+
+
+def test_names_do_not_depend_on_the_order_of_the_passages() -> None:
+    assert named(HOLIDAYS, PAY) == named(HOLIDAYS[::-1], PAY[::-1])
