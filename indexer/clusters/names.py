@@ -30,9 +30,7 @@ _ENCODED = 6_000  # phrases of all clusters; were there more, none would be
 _LEAST_NOUN = 0.02  # how likely a name is a noun's
 _TEMPERATURE = 0.05  # of the softmax that tells how surely a phrase means one cluster, from cosines
 _NEARNESS = 8.0  # the weight of the cosine to the cluster's centre
-_OWNNESS = 1.0  # the weight of the softmax's logarithm
-_CLEAR = 0.8  # a phrase that means its cluster as surely needs no other one
-_CLEARER = 0.1  # the least that a second phrase has to add to the logarithm
+_OWNNESS = 4.0  # the weight of the softmax's logarithm
 
 
 def terms_by_cluster(texts: Iterable[Iterable[str]]) -> list[list[str]]:
@@ -69,7 +67,7 @@ def name_clusters(
     stands by itself and not inside a longer phrase: Frantzi et al. 2000, section 2.3, has the idea,
     https://doi.org/10.1007/s007999900023), the more surely it is a noun's, and the nearer it lies to the
     cluster's centre and to no other one. No two clusters get the same phrase: who it fits best has it. A
-    second phrase follows where the first is as near to another cluster.
+    second phrase follows where both together mean the cluster more surely than the first alone.
     """
     candidates = _candidates(counted)
     vectors = _weigh_meaning(candidates, centres, encode)
@@ -180,9 +178,7 @@ def _second(
     centres: NDArray[np.float32] | None,
     vectors: NDArray[np.float32] | None,
 ) -> _Candidate | None:
-    """The phrase that is to follow the first one; None where that tells the cluster from the others."""
-    if first.own >= log(_CLEAR):
-        return None
+    """The phrase that is to follow the first one; None where none makes clearer which cluster is meant."""
     said = set(content_words(first.key))
     others = [each for each in others if said.isdisjoint(content_words(each.key))]
     if vectors is None or centres is None:
@@ -195,7 +191,7 @@ def _second(
             (each.score + _OWNNESS * (float(value) - each.own), float(value), each)
             for each, value in zip(others, own, strict=True)
         ]
-    better = [each for each in better if each[1] > first.own + _CLEARER]
+    better = [each for each in better if each[1] > first.own]
     return min(better, key=lambda each: (-each[0], each[2].key))[2] if better else None
 
 
