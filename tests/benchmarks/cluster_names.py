@@ -16,8 +16,8 @@ says whether a name is right:
   nouns       phrases whose last word WordNet counts as a noun more often than as anything else
               (--wordnet, the folder of Debian's wordnet-base; words that it lacks do not count)
 
-nearsay's weights were chosen on the sets of CHOOSING; those of REPORTING report. Some of these (AG News, XQuAD's
-paragraphs, banking77's other intents) were looked at before, under earlier weights and clusters.
+nearsay's weights were chosen on the sets of CHOOSING; those of REPORTING report. Some of these (AG News,
+XQuAD's paragraphs, banking77's other intents) were looked at before, under earlier weights and clusters.
 
     python tests/benchmarks/cluster_names.py --data FOLDER --vectors-cache FOLDER [--wordnet FOLDER]
         [--out FILE.json] [--show 20]
