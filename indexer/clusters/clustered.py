@@ -15,7 +15,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.clusters.description import Described, describe
 from nearsay.indexer.clusters.earlier import compare, numbered, read_earlier, report_of
 from nearsay.indexer.clusters.names import Encode
-from nearsay.indexer.clusters.options import ClusterOptions
+from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
 from nearsay.indexer.errors import BusyError
 from nearsay.indexer.exploring.explored import Explored
@@ -28,6 +28,7 @@ from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["Made", "cluster_collection"]
 
+_LARGE = 1000  # passages of a cluster, on average, beyond which a note tells how to get smaller ones
 _PHRASES = 256  # that are encoded at a time, few enough to need no torch
 
 
@@ -73,6 +74,9 @@ def cluster_collection(
     labels = _levels(parted)
     total = sum(int(each.max(initial=-1)) + 1 for each in labels)
     encode, notes = _phrase_encoder(explored, snapshot.generation)
+    found = int(labels[0].max(initial=-1)) + 1
+    if options.method is ClusterMethod.GRAPH and options.resolution is None and found * _LARGE < len(points):
+        notes = (*notes, f"{found} large clusters fit best by themselves. For smaller ones: --resolution 4")
     levels: list[Described] = []
     for each in labels:
         named = sum(level.sizes.size for level in levels)
