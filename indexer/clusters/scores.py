@@ -52,8 +52,10 @@ def sums(
 def of_unit_length(vectors: NDArray[np.float64]) -> NDArray[np.float32]:
     """The vectors (n, d) scaled to length 1; one that is next to nothing becomes zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    scaled = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 1e-9)
-    return scaled.astype(np.float32)
+    scaled: NDArray[np.float32] = np.divide(
+        vectors, lengths, out=np.zeros_like(vectors), where=lengths > 1e-9
+    ).astype(np.float32)
+    return scaled
 
 
 def own_cosines(
