@@ -1,16 +1,17 @@
 """The likeliest words for a masked place."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
-from transformers import BertForMaskedLM
+from tokenizers import Tokenizer
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.sentence.device import choose_device
 
-__all__ = ["Candidate", "Filler"]
+__all__ = ["Candidate", "Filler", "likeliest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Candidate:
 class Filler:
     """A BERT with its masked-language-model head."""
 
-    def __init__(self, bert: BertFolder, model: BertForMaskedLM, device: str) -> None:
+    def __init__(self, bert: BertFolder, model: PreTrainedModel, device: str) -> None:
         """Use `Filler.load`."""
         self._bert = bert
         model.to(torch.device(device))  # type: ignore[arg-type]  # transformers hides torch's signature
@@ -38,7 +39,9 @@ class Filler:
         """Load a BERT; BadInputError when its folder has no masked-language-model head."""
         bert = load_bert(name_or_folder)
         try:
-            model = load_model(bert, BertForMaskedLM)
+            model = load_model(
+                bert, cast("type[PreTrainedModel]", MODEL_FOR_MASKED_LM_MAPPING[type(bert.config)])
+            )
         except BadInputError as error:
             raise BadInputError(
                 f"{bert.name} has no head for masked words: {error}. A BERT of nearsay train pretrain has one"
@@ -50,8 +53,9 @@ class Filler:
 
         Raises BadInputError when the text has no [MASK] or is longer than the BERT takes.
         """
-        encoding = self._bert.tokenizer.encode(text)
-        mask = self._bert.tokenizer.token_to_id("[MASK]")
+        known = self._bert.pretrained_tokenizer
+        encoding = self._bert.tokenizer.encode(text.replace("[MASK]", known.mask_token or "[MASK]"))
+        mask = known.mask_token_id
         places = [place for place, token in enumerate(encoding.ids) if token == mask]
         if not places:
             raise BadInputError("the text has no [MASK]. Write [MASK] where a word is to be found")
@@ -60,19 +64,22 @@ class Filler:
                 f"the text has {len(encoding.ids)} tokens, and {self._bert.name} takes "
                 f"{self._bert.positions}. Shorten it"
             )
+        segments = {"token_type_ids": torch.tensor([encoding.type_ids], device=self._device)}
+        if getattr(self._bert.config, "type_vocab_size", 0) < 2:  # others number no segments
+            segments = {}
         with torch.inference_mode():
-            scores = self._model(
-                input_ids=torch.tensor([encoding.ids], device=self._device),
-                token_type_ids=torch.tensor([encoding.type_ids], device=self._device),
-            ).logits[0, places]
-            best = torch.softmax(scores.float(), dim=-1).topk(min(k, scores.shape[-1]), dim=-1)
-        return self._candidates(best.values.tolist(), best.indices.tolist())
+            ids = torch.tensor([encoding.ids], device=self._device)
+            scores = self._model(input_ids=ids, **segments).logits[0, places]
+        return [each for place in likeliest(scores, self._bert.tokenizer, k) for each in place]
 
-    def _candidates(
-        self, probabilities: Sequence[Sequence[float]], tokens: Sequence[Sequence[int]]
-    ) -> list[Candidate]:
-        return [
-            Candidate(place, rank, str(self._bert.tokenizer.id_to_token(token)), probability)
-            for place, row in enumerate(zip(probabilities, tokens, strict=True), 1)
+
+def likeliest(scores: torch.Tensor, tokenizer: Tokenizer, k: int) -> tuple[tuple[Candidate, ...], ...]:
+    """Give the `k` likeliest tokens of each masked place, by the head's scores (places, vocabulary)."""
+    best = torch.softmax(scores.float(), dim=-1).topk(min(k, scores.shape[-1]), dim=-1)
+    return tuple(
+        tuple(
+            Candidate(place, rank, str(tokenizer.id_to_token(token)), probability)
             for rank, (probability, token) in enumerate(zip(*row, strict=True), 1)
-        ]
+        )
+        for place, row in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True), 1)
+    )

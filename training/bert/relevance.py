@@ -1,0 +1,126 @@
+"""From the states of a text's last layer to its vector, and what each token has to do with it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearsay.training.bert.bert_folder import BertFolder
+from nearsay.training.sentence.plain_encoder import PlainEncoder, UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.sentence.pooling_shares import PoolingShares, Shares, pooling_shares, shares_of_plain
+
+__all__ = ["PooledVector", "TokenRelevance", "rollout"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRelevance:
+    """How much each token matters for the text's vector, by three measures; each (tokens,).
+
+    `vector` and `query` are exact: they sum, with `vector_rest` and `query_rest`, to 1 and to the cosine.
+    """
+
+    vector: NDArray[np.float64] | None  # share of the vector; None: it is no sum over tokens, as by [CLS]
+    vector_rest: float  # what no token adds
+    query: NDArray[np.float64] | None  # share of the cosine to a query; None: as above, or no query
+    query_rest: float
+    cosine: float | None  # to the query; None without one
+    rollout: NDArray[np.float64]  # of the pooled tokens' rows: sums to 1
+    gradient: NDArray[np.float64]  # gradient x input: of the cosine, without a query of the vector's length
+    exact: bool  # False: a step after the last layer is not linear, and the shares follow a rule
+    notes: tuple[str, ...]
+
+
+class PooledVector:
+    """The steps after an encoder's last layer: as torch goes back through them, and in shares of tokens."""
+
+    def __init__(self, bert: BertFolder) -> None:
+        """Read the folder; a BERT alone is pooled by the mean."""
+        self._plain, self._shares, self.notes = _read(bert)
+
+    @property
+    def exact(self) -> bool:
+        """Whether a vector is a sum over tokens but for a factor common to all."""
+        return self._shares is not None and self._shares.exact
+
+    def shares(self, last: torch.Tensor, prompt_length: int) -> Shares | None:
+        """Give what each token adds to the vector, in parts of a vector of length 1; None by [CLS].
+
+        last: (tokens, width)
+        """
+        if self._shares is None:
+            return None
+        states = last.detach().double().cpu().numpy()
+        shares = self._shares.shares(states, prompt_length=prompt_length)
+        return shares.scaled(1 / float(np.linalg.norm(shares.total)))
+
+    def places(self, tokens: int, prompt_length: int) -> slice | list[int]:
+        """Which of so many tokens are pooled."""
+        if self._plain is not None and self._plain.modes == ("cls",):
+            return [0]
+        skip = prompt_length if self._plain is not None and not self._plain.include_prompt else 0
+        return slice(skip, tokens)
+
+    def vector(self, last: torch.Tensor, prompt_length: int) -> torch.Tensor:
+        """The text's vector before it is scaled to length 1, as torch can go back through it.
+
+        last: (tokens, width)
+        """
+        own = last[self.places(len(last), prompt_length)]
+        if self._plain is None:
+            return own.mean(dim=0)
+        pools: dict[str, Callable[[], torch.Tensor]] = {
+            "cls": lambda: own[0],
+            "max": lambda: own.max(dim=0).values,
+            "mean": lambda: own.mean(dim=0),
+            "mean_sqrt_len_tokens": lambda: own.sum(dim=0) / len(own) ** 0.5,
+        }
+        vector = torch.cat([pools[mode]() for mode in self._plain.modes])
+        for step in self._plain.steps:
+            if step is not None:  # a normalisation only divides; the cosine does not see it
+                bias = None if step.linear.bias is None else torch.from_numpy(step.linear.bias).to(vector)
+                weight = torch.from_numpy(step.linear.weight).to(vector)
+                vector = torch.nn.functional.linear(vector, weight, bias)
+                vector = torch.tanh(vector) if step.tanh else vector
+        return vector[: self._plain.truncate]
+
+
+def rollout(attentions: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Attention through all layers up to each, heads averaged, with the residual as half of every step.
+
+    attentions: (layers, heads, tokens, tokens)
+    returns:    (layers, tokens, tokens); rows sum to 1
+
+    Abnar & Zuidema 2020, section 3, https://arxiv.org/abs/2005.00928
+    """
+    tokens = attentions.shape[-1]
+    through = np.eye(tokens)
+    rolled = []
+    for layer in attentions.astype(np.float64).mean(axis=1):
+        step = 0.5 * (layer + np.eye(tokens))
+        through = step / step.sum(axis=-1, keepdims=True) @ through
+        rolled.append(through)
+    return np.array(rolled)
+
+
+def _read(bert: BertFolder) -> tuple[PlainEncoder | None, PoolingShares | None, tuple[str, ...]]:
+    """The steps after the last layer: for torch, in shares, and what has to be said of them."""
+    if not bert.folder.modules():
+        mean = PlainEncoder(np.empty((0, 0), np.float32), None, ("mean",), True, (), None, bert.tokenizer, 0)
+        return mean, shares_of_plain(mean), (f"{bert.name} has no pooling: its last layer is averaged",)
+    try:
+        plain = read_plain_encoder(bert.folder)
+    except UnsupportedEncoderError:
+        from nearsay.training.sentence.loading import load_model as load_sentence_model
+
+        shares = pooling_shares(load_sentence_model(bert.folder, "cpu"))
+        return (
+            None,
+            shares,
+            ("gradient x input is of the last layer's mean, not of the encoder's own pooling",),
+        )
+    shares = shares_of_plain(plain)
+    if shares is None:
+        return plain, None, (f"a vector of {bert.name} is one token's alone, so tokens have no shares in it",)
+    return plain, shares, ()
