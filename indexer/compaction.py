@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import BadInputError, StorageError
 from nearsay.data.quantity import counted, size_words
-from nearsay.indexer.catalogue import clusterings, collections, generations, passages
+from nearsay.indexer.catalogue import clusterings, collections, generations, passages, token_samples
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -206,6 +206,7 @@ def _remove_orphans(store: Store, collection: CollectionRow, grace: float | None
     removal = _Removal()
     with store.database.writing() as connection:
         named = {row.sha256 for row in generations.segments_of(connection, collection.id)}
+        named |= token_samples.files_of(connection, collection.id)
         folder = store.segments(collection.id)
         try:
             paths = sorted(folder.iterdir())

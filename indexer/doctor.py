@@ -11,7 +11,14 @@ import sqlalchemy as sa
 from nearsay.data.durable import read_refusal
 from nearsay.data.errors import NearsayError, StorageError
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue import clusterings, collections, field_values, generations, passages
+from nearsay.indexer.catalogue import (
+    clusterings,
+    collections,
+    field_values,
+    generations,
+    passages,
+    token_samples,
+)
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.encoder_uses import known_encoders
 from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, GenerationState, SegmentState
@@ -21,6 +28,7 @@ from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.filters.field_check import check_fields
 from nearsay.indexer.hybrid.lexical_check import check_words
+from nearsay.indexer.inside.token_sample import opened_sample
 from nearsay.indexer.library import Library
 from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans.engine import faiss_is_installed
@@ -123,7 +131,7 @@ def _collection(library: Library, collection: Collection, *, prove: bool) -> lis
     looks += [_words(library, row, prove=prove), _numbers(library, row)]
     if prove:
         looks += [_texts(library, row), _fields(library, row)]
-    looks += [_clusters(library, row), _orphans(library, row)]
+    looks += [_clusters(library, row), _token_samples(library, row), _orphans(library, row)]
     found = [finding for look in looks for finding in _looked(row.name, look)]
     if prove and all(finding.sound for finding in found):
         found += _looked(row.name, _prove(collection))
@@ -304,9 +312,26 @@ def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
     yield Finding(f"{row.name}, clusters", detail + (anew if stray else ""), sound=not stray)
 
 
+def _token_samples(library: Library, row: CollectionRow) -> Iterator[Finding]:
+    with library.store.database.reading() as connection:
+        every = token_samples.all_of(connection, row.id)
+    for sample in every:
+        subject = f"{row.name}, tokens of layer {sample.layer} of {sample.source}"
+        try:
+            opened_sample(library.store, sample)
+        except DamagedSegmentError as error:
+            anew = (
+                f"nearsay encoders inside sample {row.name} --encoder {sample.source} --layer {sample.layer}"
+            )
+            yield Finding(subject, f"{error}. Make the sample anew: {anew} --anew", sound=False)
+        else:
+            yield Finding(subject, f"{sample.tokens:,} tokens, as they were written", sound=True)
+
+
 def _orphans(library: Library, row: CollectionRow) -> Iterator[Finding]:
     with library.store.database.reading() as connection:
         named = {segment.sha256 for segment in generations.segments_of(connection, row.id)}
+        named |= token_samples.files_of(connection, row.id)
     folder = library.store.segments(row.id)
     sizes = []
     try:

@@ -1,9 +1,10 @@
 """Segment files: immutable, self-describing, named by the hash of their content.
 
 A segment is a safetensors file. A vectors segment holds `ids` (int64, rising) and `vectors` (float32, one
-unit-length row an id); an index segment holds `index` (uint8: FAISS's own serialisation). Its header says
-what made it. Only files whose hash the catalogue knows are opened, and only after it was checked:
-deserialising a stranger's index is a memory-safety hole in FAISS.
+unit-length row an id); an index segment holds `index` (uint8: FAISS's own serialisation); a tokens segment
+what an encoder's layer makes of a sample's tokens. Its header says what made it. Only files whose hash the
+catalogue knows are opened, and only after it was checked: deserialising a stranger's index is a memory-safety
+hole in FAISS.
 """
 
 import json
@@ -27,14 +28,21 @@ __all__ = [
     "SegmentKind",
     "VectorSegment",
     "open_index_bytes",
+    "open_tokens",
     "open_vectors",
     "write_index",
+    "write_tokens",
     "write_vectors",
 ]
 
 SUFFIX = ".safetensors"
 METRIC = "cosine"
-_DTYPES: Mapping[str, np.dtype[Any]] = {"I64": np.dtype("<i8"), "F32": np.dtype("<f4"), "U8": np.dtype("u1")}
+_DTYPES: Mapping[str, np.dtype[Any]] = {
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "U8": np.dtype("u1"),
+}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
@@ -43,6 +51,7 @@ class SegmentKind(StrEnum):
 
     VECTORS = "vectors"
     INDEX = "index"
+    TOKENS = "tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,17 @@ def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: i
     """Write FAISS's serialisation of an index over `count` vectors durably and return its path."""
     header = SegmentHeader(SegmentKind.INDEX, fingerprint, dimension, count)
     return write_by_hash(folder, _parts({"index": np.ascontiguousarray(index)}, header), SUFFIX)
+
+
+def write_tokens(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
+    """Write a tokens segment durably and return its path."""
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return write_by_hash(folder, _parts(whole, header), SUFFIX)
+
+
+def open_tokens(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:
+    """The arrays of a tokens segment, mapped, after the same checks as `open_vectors` makes."""
+    return _open(path, sha256, expected)
 
 
 def open_vectors(path: Path, sha256: str, expected: SegmentHeader) -> VectorSegment:

@@ -38,6 +38,7 @@ __all__ = [
     "leave_removed",
     "members",
     "named_clusters",
+    "names_among",
     "of_live",
     "rename",
     "replace",
@@ -112,6 +113,20 @@ def of_live(connection: sa.Connection, collection_id: int) -> ClusteringRow | No
     statement = sa.select(clusterings).join(generations, live)
     row = connection.execute(statement.where(clusterings.c.collection_id == collection_id)).one_or_none()
     return None if row is None else ClusteringRow(*row)
+
+
+def names_among(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
+    """The cluster's name of each of these passages, at most some hundred, that is in one."""
+    row = of_live(connection, collection_id)
+    if row is None:
+        return {}
+    same = sa.and_(
+        clusters.c.clustering == cluster_members.c.clustering, clusters.c.number == cluster_members.c.cluster
+    )
+    statement = sa.select(cluster_members.c.passage, clusters.c.name).join(clusters, same)
+    statement = statement.where(cluster_members.c.clustering == row.id)
+    found = connection.execute(statement.where(cluster_members.c.passage.in_([*numbers])))
+    return {number: name for number, name in found}  # noqa: C416 - rows are no pairs for mypy
 
 
 def latest(connection: sa.Connection, collection_id: int) -> ClusteringRow | None:

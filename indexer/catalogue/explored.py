@@ -9,6 +9,7 @@ from nearsay.indexer.catalogue.tables import (
     gates,
     maps,
     near_duplicates,
+    token_samples,
 )
 
 __all__ = ["leave_clustering", "leave_collection", "leave_documents", "leave_generation"]
@@ -30,8 +31,8 @@ def leave_generation(connection: sa.Connection, collection_id: int, generation: 
 
 
 def leave_collection(connection: sa.Connection, collection_id: int) -> None:
-    """Forget a collection's clusterings, maps, gate and near-duplicates."""
-    for table in (clusterings, maps, gates, near_duplicates):
+    """Forget a collection's clusterings, maps, gate, near-duplicates and samples of tokens."""
+    for table in (clusterings, maps, gates, near_duplicates, token_samples):
         _leave(connection, table, collection_id, sa.true())
 
 

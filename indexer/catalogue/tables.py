@@ -49,9 +49,10 @@ __all__ = [
     "removed_passages",
     "runs",
     "segments",
+    "token_samples",
 ]
 
-SCHEMA = "0007"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0008"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -308,6 +309,23 @@ maps = Table(
         ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
     ),
     UniqueConstraint("collection_id", "generation"),
+    sqlite_autoincrement=True,
+)
+
+# What a layer of an encoder makes of the tokens of some passages, kept as a segment of the collection.
+token_samples = Table(
+    "token_samples",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
+    Column("source", Text, nullable=False),  # what loads the encoder
+    Column("fingerprint", String(64), nullable=False),  # of the encoder
+    Column("layer", Integer, nullable=False),  # from 1
+    Column("tokens", BigInteger, nullable=False),
+    Column("parameters", Json, nullable=False),  # lineage, seed, sizes; see nearsay.indexer.inside
+    Column("sha256", String(64), nullable=False),  # of the segment
+    Column("created_at", String(32), nullable=False),
+    UniqueConstraint("collection_id", "fingerprint", "layer"),
     sqlite_autoincrement=True,
 )
 

@@ -8,6 +8,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.catalogue.untouched import untouched
 from nearsay.indexer.clusters.assigning import Assigned, assign_newer
 from nearsay.indexer.clusters.clustered import cluster_collection
@@ -35,6 +36,15 @@ from nearsay.indexer.exploring.shown import Shown, rows_of
 from nearsay.indexer.exploring.through_time import Counted, ThroughTime, over_time
 from nearsay.indexer.filters.field_kinds import FieldLook, field_looks
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.inside.token_sample import (
+    TOKENS,
+    TokenSample,
+    drawn_texts,
+    make_sample,
+    opened_sample,
+    sample_rows,
+)
+from nearsay.indexer.inside.token_search import SearchBy, TokenMatches, search_tokens
 from nearsay.indexer.maps.draw_map import MapReport, draw_map
 from nearsay.indexer.maps.drawing import Drawing, drawing
 from nearsay.indexer.maps.kept import kept_map, kept_map_number
@@ -43,7 +53,11 @@ from nearsay.indexer.maps.mapping import current_map
 from nearsay.indexer.progress import ProgressListener, unheard
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from nearsay.indexer.collection import Collection
+    from nearsay.training.bert.attention import AttentionReader
 
 __all__ = ["Explorer"]
 
@@ -260,6 +274,66 @@ class Explorer:
         seed: of what is laid out; the same passages under the same seed give the same map
         """
         return current_map(self._explored, anew=anew, seed=seed, listener=progress)
+
+    def sample_tokens(
+        self,
+        reader: "AttentionReader",
+        layer: int,
+        *,
+        tokens: int = TOKENS,
+        seed: int = 0,
+        tagger: str | None = None,
+        anew: bool = False,
+        progress: ProgressListener = unheard,
+    ) -> TokenSampleRow:
+        """Keep what a layer of an encoder makes of the tokens of passages drawn at random, to be searched.
+
+        layer:  from 1
+        tokens: at most so many, [CLS] and [SEP] among them; whole passages, up to 256 tokens of each
+        tagger: folder of a `train tagger` head, whose tags are kept with the tokens
+        anew:   make it though there is one of the same settings already
+        BadInputError for an empty collection or a layer that is not there; BusyError if another writes.
+        """
+        return make_sample(
+            self._explored,
+            reader,
+            layer,
+            tokens=tokens,
+            seed=seed,
+            tagger=tagger,
+            anew=anew,
+            listener=progress,
+        )
+
+    def token_samples(self, fingerprint: str | None = None) -> list[TokenSampleRow]:
+        """The samples of tokens that are kept, the newest first; fingerprint: only those of an encoder."""
+        return sample_rows(self._explored, fingerprint)
+
+    def open_sample(self, row: TokenSampleRow) -> TokenSample:
+        """Map a sample of tokens after checking its hash; DamagedSegmentError if it is another's or gone."""
+        return opened_sample(self._explored.store, row)
+
+    def search_tokens(
+        self,
+        sample: TokenSample,
+        reader: "AttentionReader",
+        vector: "NDArray[np.float32]",
+        *,
+        by: SearchBy = SearchBy.EMBEDDING,
+        heads: Sequence[int] = (),
+        k: int = 50,
+    ) -> TokenMatches:
+        """The tokens of a sample that are nearest to a token's vector, by cosine over all of it.
+
+        vector: (width,), of the sample's encoder and layer: a state, or the heads' outputs
+        by:     embedding, or context: the outputs of the chosen heads alone
+        heads:  from 0; none = all. Which token a match attends to most is averaged over them, too
+        """
+        return search_tokens(self._explored, sample, vector, by=by, heads=heads, k=k, name=reader.token)
+
+    def drawn_texts(self, count: int, seed: int = 0) -> list[str]:
+        """So many passages at random, with their titles, as an encoder reads them."""
+        return drawn_texts(self._explored, count, seed)
 
     def passages(self, numbers: Sequence[int]) -> list[PassageRow]:
         """The passages of these numbers, by rising number, without those that are gone."""

@@ -237,6 +237,10 @@ class AttentionReader:
                         ),
                     )
 
+    def token(self, number: int) -> str:
+        """Give a token by its number in the vocabulary."""
+        return str(self._whole.id_to_token(number))
+
     def check_layer(self, number: int) -> None:
         """BadInputError for a layer that is not there."""
         if not 1 <= number <= self.layers:
