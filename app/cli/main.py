@@ -13,6 +13,7 @@ from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.encode import encode
+from nearsay.app.cli.encoders import encoders
 from nearsay.app.cli.evaluate import evaluate
 from nearsay.app.cli.explore import explore
 from nearsay.app.cli.facets import facets
@@ -66,6 +67,7 @@ for command in (
     facets,
     judgements,
     encode,
+    encoders,
     train,
     evaluate,
     fill,

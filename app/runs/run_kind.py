@@ -22,6 +22,7 @@ class RunKind(StrEnum):
     MAP = "map"
     DUPLICATES = "duplicates"
     EXPLORE = "explore"  # what else there is to explore: pairs, outliers, change over time
+    INSIDE = "inside"  # a sample of tokens, as a layer of an encoder has them
     VOCABULARY = "vocabulary"
     PRETRAIN = "pretrain"
     SENTENCE = "sentence"
@@ -56,6 +57,7 @@ _COMMANDS = {
     ("explore", "clusters"): RunKind.CLUSTER,
     ("explore", "map"): RunKind.MAP,
     ("explore", "duplicates"): RunKind.DUPLICATES,
+    ("encoders", "inside"): RunKind.INSIDE,
     ("train", "vocabulary"): RunKind.VOCABULARY,
     ("train", "pretrain"): RunKind.PRETRAIN,
     ("train", "sentence"): RunKind.SENTENCE,

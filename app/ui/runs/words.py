@@ -39,6 +39,7 @@ KIND_NAMES: Final = {
     RunKind.MAP: "map",
     RunKind.DUPLICATES: "duplicates",
     RunKind.EXPLORE: "exploring",
+    RunKind.INSIDE: "sample of tokens",
     RunKind.VOCABULARY: "vocabulary",
     RunKind.PRETRAIN: "pretraining",
     RunKind.SENTENCE: "fine-tuning",
