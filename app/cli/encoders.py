@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nearsay.indexer.inside.token_search import TokenMatches
-    from nearsay.training.bert.attention import TextAttention, TokenRelevance
+    from nearsay.training.bert.attention import TextAttention
+    from nearsay.training.bert.relevance import TokenRelevance
 
 __all__ = ["encoders"]
 
@@ -336,11 +337,9 @@ def compare(
         one, two = (AttentionReader.load(name, device=place["device"]) for name in (before, after))
         found = one.divergence(two, drawn)
     if as_json:
-        for layer, heads in enumerate(found.tolist(), 1):
-            for head, value in enumerate(heads, 1):
+        for layer, values in enumerate(found.tolist(), 1):
+            for head, value in enumerate(values, 1):
                 print_json({"layer": layer, "head": head, "divergence": value})
         return
-    head = ["layer", *(f"head {number}" for number in range(1, one.heads + 1))]
-    print_table(
-        head, [[str(layer), *(f"{value:.3f}" for value in row)] for layer, row in enumerate(found, 1)]
-    )
+    lines = [[str(layer), *(f"{value:.3f}" for value in row)] for layer, row in enumerate(found, 1)]
+    print_table(["layer", *(f"head {number}" for number in range(1, one.heads + 1))], lines)
