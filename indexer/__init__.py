@@ -9,10 +9,104 @@ for hit in papers.search("loss functions for sentence pairs", k=5, where="year >
     print(hit.rank, hit.score, hit.title, hit.text)
 """
 
-from nearsay.indexer.collection import Collection
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
+from nearsay.indexer.collection import Collection, SearchOptions
+from nearsay.indexer.errors import (
+    BadFilterError,
+    BusyError,
+    CatalogueError,
+    DamagedSegmentError,
+    EncoderMismatchError,
+    LostLockError,
+    StrictError,
+    UnknownCollectionError,
+    UnknownDocumentError,
+    UnknownGenerationError,
+    UnreadableWordsError,
+)
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.hybrid.fusion import Fusion
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.library import Library
 
-__all__ = ["Collection", "Fusion", "Hit", "HitScores", "Hits", "Library", "Lineage", "SearchMode"]
+if TYPE_CHECKING:
+    from nearsay.data.chunking import Chunking
+    from nearsay.data.document import Document
+    from nearsay.data.read_options import ReadOptions
+    from nearsay.indexer.asynchronous import AsyncCollection
+    from nearsay.indexer.catalogue.documents import StoredDocument
+    from nearsay.indexer.compaction import CompactReport
+    from nearsay.indexer.declaring import DeclareReport
+    from nearsay.indexer.explain.explanation import Explanation
+    from nearsay.indexer.filters.facets import Facets
+    from nearsay.indexer.ingest import AddReport
+    from nearsay.indexer.overview import CollectionOverview
+    from nearsay.indexer.plan import Plan
+    from nearsay.indexer.rollout import RebuildReport
+
+__all__ = [
+    "AddReport",
+    "AsyncCollection",
+    "BadFilterError",
+    "BadInputError",
+    "BusyError",
+    "CatalogueError",
+    "Chunking",
+    "Collection",
+    "CollectionOverview",
+    "CompactReport",
+    "DamagedSegmentError",
+    "DeclareReport",
+    "DiskFullError",
+    "Document",
+    "EncoderMismatchError",
+    "Explanation",
+    "Facets",
+    "Fusion",
+    "Hit",
+    "HitScores",
+    "Hits",
+    "Library",
+    "Lineage",
+    "LostLockError",
+    "MissingExtraError",
+    "NearsayError",
+    "Plan",
+    "ReadOptions",
+    "RebuildReport",
+    "SearchMode",
+    "SearchOptions",
+    "StorageError",
+    "StoredDocument",
+    "StrictError",
+    "UnknownCollectionError",
+    "UnknownDocumentError",
+    "UnknownGenerationError",
+    "UnreadableWordsError",
+]
+
+# Imported when they are first named: a process that only searches needs none of them.
+_LATER = {
+    "AddReport": "nearsay.indexer.ingest",
+    "AsyncCollection": "nearsay.indexer.asynchronous",
+    "Chunking": "nearsay.data.chunking",
+    "CollectionOverview": "nearsay.indexer.overview",
+    "CompactReport": "nearsay.indexer.compaction",
+    "DeclareReport": "nearsay.indexer.declaring",
+    "Document": "nearsay.data.document",
+    "Explanation": "nearsay.indexer.explain.explanation",
+    "Facets": "nearsay.indexer.filters.facets",
+    "Plan": "nearsay.indexer.plan",
+    "ReadOptions": "nearsay.data.read_options",
+    "RebuildReport": "nearsay.indexer.rollout",
+    "StoredDocument": "nearsay.indexer.catalogue.documents",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'nearsay.indexer' has no attribute '{name}'")
+    return getattr(import_module(_LATER[name]), name)

@@ -5,23 +5,24 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.document import Document
+from nearsay.data.document import Document, JsonValue
 from nearsay.data.read_options import ReadOptions
-from nearsay.indexer.catalogue import documents
+from nearsay.indexer.browsing import count_documents
+from nearsay.indexer.catalogue import collections, documents
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
 from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.collection_search import CollectionSearch, SearchOptions
 from nearsay.indexer.declaring import DeclareReport, declared_names
+from nearsay.indexer.editing import there_of
 from nearsay.indexer.explain.explanation import Explanation
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
@@ -38,7 +39,7 @@ from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.sample import Sample, drawn_sample
-from nearsay.indexer.search import SearchRequest
+from nearsay.indexer.search import Queries, Searcher, SearchRequest
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -54,9 +55,25 @@ if TYPE_CHECKING:
     from nearsay.indexer.library import Library
     from nearsay.indexer.rollout import RebuildReport
 
-__all__ = ["Collection"]
+__all__ = ["Collection", "SearchOptions"]
 
 _USUAL = ReadOptions()
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of `Collection.search`, for callers that pass them on."""
+
+    where: Where | None
+    mode: SearchMode | str | None
+    by_document: bool
+    fusion: Fusion | str
+    rerank: str | PairJudge | None
+    explain: bool
+    generation: int | None
+    offset: int
+    min_score: float | None
+    fields: Sequence[str] | None
+    with_vectors: bool
 
 
 class Collection:
@@ -81,7 +98,7 @@ class Collection:
         self._encoder = CollectionEncoder(library.store, name, library, encoder)
         self._snapshot = LatestSnapshot(self._record)
         self._promise = promise
-        self._queries = CollectionSearch(library.store, self._encoder, self._snapshot)
+        self._searcher = Searcher(library.store, self._encoder, self._snapshot)
 
     # Writing
 
@@ -98,6 +115,7 @@ class Collection:
         near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
         stdin: BinaryIO | None = None,
+        wait: float | None = None,
     ) -> "AddReport":
         """Add or update the documents of files by id; unchanged ones are not embedded again.
 
@@ -107,9 +125,11 @@ class Collection:
         strict:  read everything first, and write nothing if a row cannot be used (StrictError)
         near_duplicates: of earlier documents: report, skip or link; off = no gate, None = as it was; the
             gate and its threshold (a cosine, 0.95 at first) are remembered for later additions
+        wait:    seconds for another writer to finish; None = as the library was opened with
 
-        Killed anywhere, the same call goes on where it was. BadInputError if nothing can be used,
-        EncoderMismatchError, BusyError and DiskFullError each with its remedy.
+        A document whose id is there already is replaced with its title, text and all its metadata; `update`
+        changes single fields. Killed anywhere, the same call goes on where it was. BadInputError if nothing
+        can be used, EncoderMismatchError, BusyError and DiskFullError each with its remedy.
         """
         chosen = replace(
             options,
@@ -119,44 +139,83 @@ class Collection:
             metadata=options.metadata if metadata is None else tuple(metadata),
         )
         gate = near_duplicates, near_duplicate_threshold
-        return self._writing.add(sources, chosen, stdin, strict=strict, gate=gate, progress=progress)
+        return self._writing.add(
+            sources, chosen, stdin, strict=strict, gate=gate, progress=progress, wait=wait
+        )
 
     def add_rows(
         self,
         rows: Iterable[str | Document | Mapping[str, object]],
         *,
+        vectors: NDArray[np.floating] | None = None,
         options: ReadOptions = _USUAL,
         strict: bool = False,
         near_duplicates: str | None = None,
         near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
+        wait: float | None = None,
     ) -> "AddReport":
-        """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory."""
-        gate = near_duplicates, near_duplicate_threshold
-        return self._writing.add_rows(rows, options, strict=strict, gate=gate, progress=progress)
+        """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory.
 
-    def remove(self, ids: Iterable[str] = (), *, where: Where | None = None) -> int:
+        vectors: of the rows, (rows, d) of length 1, made before by the collection's encoder from title, a
+            space and text; they are stored instead of embedding the rows, each of which is one passage.
+            BadInputError for another number, dimension or length, and where some rows that are embedded to
+            compare come out otherwise
+        """
+        gate = near_duplicates, near_duplicate_threshold
+        return self._writing.add_rows(
+            rows, options, strict=strict, gate=gate, progress=progress, wait=wait, vectors=vectors
+        )
+
+    def update(
+        self,
+        ids: Iterable[str] = (),
+        *,
+        metadata: Mapping[str, JsonValue],
+        where: Where | None = None,
+        replace: bool = False,
+        missing: Literal["error", "ignore"] = "error",
+        wait: float | None = None,
+    ) -> int:
+        """Change metadata of documents by id, and of those that a filter lets through; how many changed.
+
+        metadata: fields and their new values; None takes a field away; others stay, unless `replace` is true
+
+        Nothing is embedded again. UnknownDocumentError if an id is not there; with missing="ignore" it is
+        passed over. Adding the document again from a file or row sets all its metadata by that.
+        """
+        return self._writing.update(ids, where, metadata, replace=replace, missing=missing, wait=wait)
+
+    def remove(
+        self,
+        ids: Iterable[str] = (),
+        *,
+        where: Where | None = None,
+        missing: Literal["error", "ignore"] = "error",
+        wait: float | None = None,
+    ) -> int:
         """Remove documents by id, and those that a filter lets through; how many. Searches miss them at once.
 
-        UnknownDocumentError if an id is not there; then nothing is removed.
+        UnknownDocumentError if an id is not there; then nothing is removed. With missing="ignore" it is
+        passed over.
         """
-        return self._writing.remove(ids, where)
+        return self._writing.remove(ids, where, missing, wait)
 
-    def declare_fields(self, names: Iterable[str]) -> DeclareReport:
+    def declare_fields(self, names: Iterable[str], *, wait: float | None = None) -> DeclareReport:
         """Enter metadata fields into an index of their own: filters and counts over them become quick.
 
         names: as a filter writes them: year, author.name. About ten seconds a field and million documents;
         later changes of the documents keep it up.
         """
-        return self._writing.declare_fields(names)
+        return self._writing.declare_fields(names, wait)
 
-    def forget_fields(self, names: Iterable[str]) -> tuple[str, ...]:
+    def forget_fields(self, names: Iterable[str], *, wait: float | None = None) -> tuple[str, ...]:
         """Take declared fields back; their names. Filters over them work on, more slowly."""
-        return self._writing.forget_fields(names)
+        return self._writing.forget_fields(names, wait)
 
-    def delete(self) -> None:
+    def delete(self, *, wait: float | None = None) -> None:
         """Remove the collection itself with everything in it."""
-        self._writing.delete()
+        self._writing.delete(wait)
 
     def tune(
         self,
@@ -165,6 +224,7 @@ class Collection:
         memory: str | int | None = None,
         queries: Sequence[str] | None = None,
         progress: ProgressListener = unheard,
+        wait: float | None = None,
     ) -> Plan:
         """Measure the indexes over the live vectors and take the fastest that keeps the contract; its plan.
 
@@ -175,10 +235,14 @@ class Collection:
 
         BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
         """
-        return self._writing.tune(recall, memory, queries, progress)
+        return self._writing.tune(recall, memory, queries, progress, wait)
 
     def rebuild(
-        self, encoder: str | TextEncoder | None = None, *, progress: ProgressListener = unheard
+        self,
+        encoder: str | TextEncoder | None = None,
+        *,
+        progress: ProgressListener = unheard,
+        wait: float | None = None,
     ) -> "RebuildReport":
         """Embed by another encoder beside the live generation, which goes on answering until `promote`.
 
@@ -186,72 +250,101 @@ class Collection:
         catalogue's text, passages that wait are embedded, the index is built again. The same is done with the
         encoder that the live generation was made by if it is named at a new place, which is remembered.
         """
-        return self._writing.rebuild(encoder, progress)
+        return self._writing.rebuild(encoder, progress, wait)
 
-    def promote(self, generation: int | None = None, *, progress: ProgressListener = unheard) -> int:
+    def promote(
+        self,
+        generation: int | None = None,
+        *,
+        progress: ProgressListener = unheard,
+        wait: float | None = None,
+    ) -> int:
         """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
-        return self._writing.promote(generation, progress)
+        return self._writing.promote(generation, progress, wait)
 
-    def rollback(self, *, progress: ProgressListener = unheard) -> int:
+    def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
-        return self._writing.rollback(progress)
+        return self._writing.rollback(progress, wait)
 
-    def compact(self, *, drop_retired: bool = False, grace: float | None = None) -> "CompactReport":
+    def compact(
+        self, *, drop_retired: bool = False, grace: float | None = None, wait: float | None = None
+    ) -> "CompactReport":
         """Merge small segments, drop removed passages' vectors and files that nothing points to.
 
         grace: seconds that a replaced file stays for other machines that may have it open; None = an hour
             with a PostgreSQL catalogue, 0 with SQLite, whose readers are all on one machine
         """
-        return self._writing.compact(drop_retired=drop_retired, grace=grace)
+        return self._writing.compact(drop_retired=drop_retired, grace=grace, wait=wait)
 
     # Reading
 
+    @overload
+    def search(self, query: str, k: int = ..., **options: Unpack[SearchOptions]) -> Hits: ...
+    @overload
+    def search(self, query: Sequence[str], k: int = ..., **options: Unpack[SearchOptions]) -> list[Hits]: ...
+    @overload
+    def search(
+        self, query: NDArray[np.floating], k: int = ..., **options: Unpack[SearchOptions]
+    ) -> Hits | list[Hits]: ...
     def search(
         self,
-        query: str,
+        query: str | Queries,
         k: int = 10,
         *,
         where: Where | None = None,
-        mode: SearchMode | str = SearchMode.HYBRID,
+        mode: SearchMode | str | None = None,
         by_document: bool = False,
         fusion: Fusion | str = Fusion.WEIGHTED,
         rerank: str | PairJudge | None = None,
         explain: bool = False,
         generation: int | None = None,
-    ) -> Hits:
-        """The k passages that answer the query best, best first; with `by_document` one a document.
+        offset: int = 0,
+        min_score: float | None = None,
+        fields: Sequence[str] | None = None,
+        with_vectors: bool = False,
+    ) -> Hits | list[Hits]:
+        """The k passages that answer the query best, best first; of several queries, the hits of each.
 
+        query:   a text, or a vector (d,) by the collection's encoder; a list of texts or an array (n, d) for
+                 several at once, which are encoded and scored together: the hits are those of each by itself
+        where:   a filter, as text ("year >= 2019 and venue = 'acl'") or as a mapping ({"venue": "acl"})
         mode:    dense, by meaning; lexical, by words, for which no encoder is loaded; hybrid, by both: the
-                 default, since on each judged set measured it ranks at least as well as the better of the two
+                 default for texts, since it ranks about as well as the better of the two on judged sets.
+                 Vectors are searched by meaning alone
+        by_document: one hit a document, its best passage
         fusion:  how hybrid puts the two together: weighted, by their scores, or rrf, by reciprocal ranks
         rerank:  a cross-encoder's name or folder, or anything with `scores(pairs)`: ranks the first 50 anew
         explain: say of each hit why it matched (`Hit.explanation`)
         generation: the number of another than the live one, to compare with; passages that it lacks are said
-        """
-        return self._queries.search(
-            [query], k, SearchOptions(where, mode, by_document, fusion, rerank, explain, generation)
-        )[0]
+        offset:  pass over so many of the best: 10 for the second page of ten; at most 10,000 together with k
+        min_score: leave out hits below this `Hit.score`; in dense mode a cosine, at most 1
+        fields:  the metadata fields that hits carry; None = all
+        with_vectors: give each hit its stored vector (`Hit.vector`), (d,) of length 1
 
-    def search_many(
-        self,
-        queries: Sequence[str],
-        k: int = 10,
-        *,
-        where: Where | None = None,
-        mode: SearchMode | str = SearchMode.HYBRID,
-        by_document: bool = False,
-        fusion: Fusion | str = Fusion.WEIGHTED,
-        rerank: str | PairJudge | None = None,
-        explain: bool = False,
-        generation: int | None = None,
-    ) -> list[Hits]:
-        """Search for several queries at once, encoded together and, without a filter, scored together.
-
-        The hits are those that `search` gives for each.
+        With fewer hits than k, `Hits.notes` says why. BadInputError for a query, a number or a choice that
+        makes no sense, BadFilterError, UnknownCollectionError, EncoderMismatchError, DamagedSegmentError.
         """
-        return self._queries.search(
-            queries, k, SearchOptions(where, mode, by_document, fusion, rerank, explain, generation)
+        one = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
+        if mode is None:
+            mode = SearchMode.DENSE if isinstance(query, np.ndarray) else SearchMode.HYBRID
+        request = SearchRequest(
+            k=k,
+            where=where,
+            by_document=by_document,
+            mode=mode,
+            fusion=fusion,
+            offset=offset,
+            min_score=min_score,
+            fields=fields,
+            with_vectors=with_vectors,
         )
+        queries: Queries
+        if isinstance(query, str):
+            queries = [query]
+        else:
+            queries = query.reshape(1, -1) if isinstance(query, np.ndarray) and one else query
+        found = self._searcher.search(queries, request, rerank=rerank, explain=explain, generation=generation)
+        return found[0] if one else found
 
     def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
         """Why each hit of a search for the query matched: its words' shares of the cosine, its best sentence.
@@ -302,9 +395,51 @@ class Collection:
             raise self._record.no_document(id_)
         return found
 
+    def get(
+        self, ids: Sequence[str], *, missing: Literal["error", "ignore"] = "error"
+    ) -> list[StoredDocument]:
+        """The documents of these ids, in this order, each once.
+
+        UnknownDocumentError if one is not there; with missing="ignore" it is left out.
+        """
+        row = self._record.row()
+        with self._store.database.reading() as connection:
+            there = there_of(connection, row, ids, missing)
+            found = documents.fetch_all(connection, row.id, there)
+        return [found[id_] for id_ in there]
+
     def documents(self, where: Where | None = None) -> Iterator[StoredDocument]:
         """The documents that a filter lets through, in the order they were added."""
         return stored_documents(self._store, self._record.row().id, where)
+
+    def count(self, where: Where | None = None) -> int:
+        """How many documents a filter lets through; without one, how many there are."""
+        row = self._record.row()
+        with self._store.database.reading() as connection:
+            if where is None:
+                return collections.size(connection, row.id)[0]
+            return count_documents(connection, row.id, where, None)
+
+    def __len__(self) -> int:
+        """How many documents there are; 0 before the collection is made."""
+        return self.count() if self.exists() else 0
+
+    def __iter__(self) -> Iterator[StoredDocument]:
+        """Every document, in the order they were added."""
+        return self.documents()
+
+    def __contains__(self, id_: object) -> bool:
+        """Whether a document of that id is there."""
+        return isinstance(id_, str) and self.exists() and bool(self.get([id_], missing="ignore"))
+
+    def __bool__(self) -> bool:
+        """True, also while it is empty: a collection is no list."""
+        return True
+
+    def __repr__(self) -> str:
+        """Name, number of documents and the library's folder."""
+        count = f"{len(self):,} documents" if self.exists() else "not made yet"
+        return f"Collection({self.name!r}, {count}, in {str(self._store.folder)!r})"
 
     @property
     def browser(self) -> "Browser":

@@ -1,13 +1,17 @@
 """What changes a collection: each method holds its writer lock; see the same methods of `Collection`."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from nearsay.data.document import Document
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
@@ -21,14 +25,15 @@ from nearsay.indexer.compaction import CompactReport, compact, delete_collection
 from nearsay.indexer.contract_check import check_contract
 from nearsay.indexer.declaring import DeclareReport, declare_fields, forget_fields
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
+from nearsay.indexer.editing import remove_documents, update_metadata
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.given_vectors import with_vectors
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
 from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.plan import ContractChange, Plan
 from nearsay.indexer.progress import ProgressListener
-from nearsay.indexer.removal import remove_documents
 from nearsay.indexer.rollout import (
     RebuildReport,
     catch_up,
@@ -66,10 +71,11 @@ class CollectionWriting:
         self._promise = promise
 
     @contextlib.contextmanager
-    def locked(self, row: CollectionRow, what: str) -> Iterator[Store]:
-        """Hold the writer lock; the store as its holder may write it."""
+    def locked(self, row: CollectionRow, what: str, wait: float | None = None) -> Iterator[Store]:
+        """Hold the writer lock; the store as its holder may write it. wait: seconds; None = the library's."""
         store = self._record.store
-        with writer_lock(store.locks, self._record.name, row.id, store.database, what) as fenced:
+        wait = store.wait if wait is None else wait
+        with writer_lock(store.locks, self._record.name, row.id, store.database, what, wait) as fenced:
             yield replace(store, database=fenced)
 
     def add(
@@ -81,13 +87,14 @@ class CollectionWriting:
         strict: bool,
         gate: tuple[str | None, float | None],
         progress: ProgressListener,
+        wait: float | None,
     ) -> AddReport:
         """Add or update the documents of files."""
         asked = AskedGate(*gate)
         if strict:
             with checked_files(sources, options, stdin) as again:
-                return self._add(read(sources, options, stdin=again), progress, asked)
-        return self._add(read(sources, options, stdin=stdin), progress, asked)
+                return self._add(read(sources, options, stdin=again), progress, asked, wait)
+        return self._add(read(sources, options, stdin=stdin), progress, asked, wait)
 
     def add_rows(
         self,
@@ -97,42 +104,66 @@ class CollectionWriting:
         strict: bool,
         gate: tuple[str | None, float | None],
         progress: ProgressListener,
+        wait: float | None,
+        vectors: NDArray[np.floating] | None = None,
     ) -> AddReport:
-        """Add or update documents from Python values."""
+        """Add or update documents from Python values, embedded, or with vectors that one has."""
         if isinstance(rows, str | Mapping | Document):
             raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
-        if strict:
+        if strict or vectors is not None:
             rows = list(rows)
             check_strictly(read_rows(rows, options))
-        return self._add(read_rows(rows, options), progress, AskedGate(*gate))
+        reading, asked = read_rows(rows, options), AskedGate(*gate)
+        if vectors is None:
+            return self._add(reading, progress, asked, wait)
+        given = [row for row in reading if isinstance(row, Document)]
+        return self._add(
+            read_rows(given, options), progress, asked, wait, partial(with_vectors, given, vectors)
+        )
 
-    def remove(self, ids: Iterable[str], where: Where | None) -> int:
+    def remove(
+        self, ids: Iterable[str], where: Where | None, missing: str = "error", wait: float | None = None
+    ) -> int:
         """Remove documents by id, and those that a filter lets through; how many."""
         row = self._record.row()
-        if isinstance(ids, str):
-            raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
-        wanted = list(dict.fromkeys(ids))
-        with self.locked(row, "remove") as store:
-            removed = remove_documents(store, row, wanted, where)
+        ids = ids if isinstance(ids, str) else list(ids)
+        with self.locked(row, "remove", wait) as store:
+            removed = remove_documents(store, row, ids, where, missing)
             check_contract(store, row, self._snapshot.take)
         return removed
 
-    def declare_fields(self, names: Iterable[str]) -> DeclareReport:
+    def update(
+        self,
+        ids: Iterable[str],
+        where: Where | None,
+        metadata: Mapping[str, JsonValue],
+        *,
+        replace: bool,
+        missing: str,
+        wait: float | None,
+    ) -> int:
+        """Change the metadata of documents; how many changed."""
+        row = self._record.row()
+        ids = ids if isinstance(ids, str) else list(ids)
+        with self.locked(row, "update", wait) as store:
+            return update_metadata(store, row, ids, where, metadata, replace=replace, missing=missing)
+
+    def declare_fields(self, names: Iterable[str], wait: float | None = None) -> DeclareReport:
         """Enter metadata fields into an index of their own."""
         row = self._record.row()
-        with self.locked(row, "declare fields") as store:
+        with self.locked(row, "declare fields", wait) as store:
             return declare_fields(store, row, names)
 
-    def forget_fields(self, names: Iterable[str]) -> tuple[str, ...]:
+    def forget_fields(self, names: Iterable[str], wait: float | None = None) -> tuple[str, ...]:
         """Take declared fields back; their names."""
         row = self._record.row()
-        with self.locked(row, "forget fields") as store:
+        with self.locked(row, "forget fields", wait) as store:
             return forget_fields(store, row, names)
 
-    def delete(self) -> None:
+    def delete(self, wait: float | None = None) -> None:
         """Remove the collection itself with everything in it."""
         row = self._record.row()
-        with self.locked(row, "delete") as store:
+        with self.locked(row, "delete", wait) as store:
             self._snapshot.forget()
             delete_collection(store, row)
 
@@ -142,10 +173,11 @@ class CollectionWriting:
         memory: str | int | None,
         queries: Sequence[str] | None,
         progress: ProgressListener,
+        wait: float | None = None,
     ) -> Plan:
         """Measure the indexes over the live vectors and take the fastest that keeps the contract."""
         row = self._record.row()
-        with self.locked(row, "tune") as store:
+        with self.locked(row, "tune", wait) as store:
             generation = self._record.live()
             contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
             asked = None
@@ -154,13 +186,15 @@ class CollectionWriting:
                 asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
             return tune_index(store, row, generation, contract, asked, listener=progress)
 
-    def rebuild(self, encoder: str | TextEncoder | None, progress: ProgressListener) -> RebuildReport:
+    def rebuild(
+        self, encoder: str | TextEncoder | None, progress: ProgressListener, wait: float | None = None
+    ) -> RebuildReport:
         """Embed by another encoder beside the live generation, or mend the live one.
 
         Where the encoder that made it is not named anew, it is loaded only if a passage has to be embedded.
         """
         row = self._record.row()
-        with self.locked(row, "rebuild") as store:
+        with self.locked(row, "rebuild", wait) as store:
             generation = self._record.live()
             named = None
             if encoder is not None:
@@ -192,32 +226,40 @@ class CollectionWriting:
                 generation, embedded, truncated, unmeasured(self._record.name, plan, promise)
             )
 
-    def promote(self, generation: int | None, progress: ProgressListener) -> int:
+    def promote(self, generation: int | None, progress: ProgressListener, wait: float | None = None) -> int:
         """Make a ready generation live; its number."""
         row = self._record.row()
-        with self.locked(row, "promote") as store:
+        with self.locked(row, "promote", wait) as store:
             chosen = promotable(store, row, generation)
             return self._go_live(store, row, chosen, progress)
 
-    def rollback(self, progress: ProgressListener) -> int:
+    def rollback(self, progress: ProgressListener, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
         row = self._record.row()
-        with self.locked(row, "rollback") as store:
+        with self.locked(row, "rollback", wait) as store:
             before = last_retired(store, row)
             return self._go_live(store, row, before, progress)
 
-    def compact(self, *, drop_retired: bool, grace: float | None) -> CompactReport:
+    def compact(self, *, drop_retired: bool, grace: float | None, wait: float | None = None) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""
         row = self._record.row()
-        with self.locked(row, "compact") as store:
+        with self.locked(row, "compact", wait) as store:
             return compact(store, row, drop_retired=drop_retired, grace=grace)
 
-    def _add(self, reading: Reading, progress: ProgressListener, gate: AskedGate) -> AddReport:
+    def _add(
+        self,
+        reading: Reading,
+        progress: ProgressListener,
+        gate: AskedGate,
+        wait: float | None,
+        embedding: Callable[[Chunking, TextEncoder], TextEncoder] | None = None,
+    ) -> AddReport:
+        """embedding: what gives the rows' vectors, from the collection's chunking and encoder."""
         encoder = self._encoder.for_writing()
         is_new = not self._record.exists()
         row = self._record.made()
         done = False
-        with self.locked(row, "add") as store:
+        with self.locked(row, "add", wait) as store:
             try:
                 with store.database.writing() as connection:
                     first = Plan(contract=self._promise.of({}))
@@ -225,6 +267,8 @@ class CollectionWriting:
                     check_encoder(self._record.name, generation, encoder)
                     generations.register_encoder(connection, encoder)  # it may have moved
                     gate.settle(connection, row, generation)
+                if embedding is not None:
+                    encoder = embedding(Chunking.parse(row.chunking), encoder)
                 report = add(store, row, generation, encoder, reading, progress)
                 if is_new:
                     check_something_read(reading, report, self._record.name)

@@ -1,11 +1,20 @@
 """What a search gives."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, overload
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, overload
 
-from nearsay.data.document import JsonValue
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.document import JsonValue, beginning
+from nearsay.data.errors import MissingExtraError
 from nearsay.indexer.explain.explanation import Explanation
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["Hit", "HitScores", "Hits", "Lineage"]
 
@@ -54,12 +63,16 @@ class Hit:
     lineage: Lineage
     scores: HitScores = HitScores()
     explanation: Explanation | None = None  # why it matched, if that was asked
+    vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)  # (d,), if asked
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
-        row = asdict(self) | {"metadata": dict(self.metadata)}
+        row = asdict(replace(self, vector=None)) | {"metadata": dict(self.metadata)}
         if self.explanation is None:
             del row["explanation"]
+        del row["vector"]
+        if self.vector is not None:
+            row["vector"] = self.vector.tolist()
         return row
 
 
@@ -84,3 +97,52 @@ class Hits(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+    def __repr__(self) -> str:
+        """One line a hit: rank, score, id and how its text begins."""
+        lines = [f"{hit.rank:4} {hit.score:.3f} {hit.id}: {beginning(hit.text, _SHOWN)}" for hit in self.hits]
+        return "\n".join([f"Hits({len(self.hits)} of {self.asked} asked for)", *lines, *self.notes])
+
+    def to_arrow(self) -> "pa.Table":
+        """As a pyarrow table, a row a hit; metadata as JSON text, vectors as lists of one length.
+
+        MissingExtraError without pyarrow.
+        """
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise MissingExtraError(
+                "an Arrow table needs pyarrow. Install it: pip install pyarrow"
+            ) from error
+        columns = self._columns()
+        vectors = columns.pop("vector", None)
+        columns["metadata"] = [json.dumps(row, ensure_ascii=False) for row in columns["metadata"]]
+        table = pa.table({name: pa.array(values, _TYPES[name]) for name, values in columns.items()})
+        if vectors is not None:
+            held = pa.FixedSizeListArray.from_arrays(np.concatenate(vectors), len(vectors[0]))
+            table = table.append_column("vector", held)
+        return table
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """As a pandas data frame, a row a hit; metadata as mappings. MissingExtraError without pandas."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("a data frame needs pandas. Install it: pip install pandas") from error
+        return pd.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns = {name: [getattr(hit, name) for hit in self.hits] for name in _TYPES if name not in _SCORES}
+        columns |= {name: [getattr(hit.scores, name) for hit in self.hits] for name in _SCORES}
+        if self.hits and all(hit.vector is not None for hit in self.hits):
+            columns["vector"] = [hit.vector for hit in self.hits]
+        return columns
+
+
+_SHOWN = 80  # characters of a text
+_SCORES = ("dense", "lexical", "word_share", "fused", "rerank")
+_TYPES: Mapping[str, str] = {  # of the columns, as pyarrow names them
+    **dict.fromkeys(("rank", "passage", "start", "end"), "int64"),
+    **dict.fromkeys(("id", "title", "text", "metadata", "source"), "string"),
+    **dict.fromkeys(("score", *_SCORES), "float64"),
+}

@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -25,6 +25,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["Library"]
 
+WAIT: Final = 10.0  # seconds
 _IDENTITY = "library.json"
 _KEPT = 8  # collections, with the files that they have opened
 _NAME = re.compile(r"[^\W_][\w.-]{0,99}")
@@ -63,6 +64,7 @@ class Library:
         precision: str = "auto",
         create: bool = True,
         load_encoder: EncoderLoader | None = None,
+        wait: float = WAIT,
     ) -> "Library":
         """Open the library in `folder`; one that is not there is made, unless `create` is false.
 
@@ -72,6 +74,8 @@ class Library:
                       on a GPU is made anew by every process, from all vectors
         precision:    auto, float32, bfloat16 or float16, for the encoders that are loaded
         load_encoder: gives the encoder of a name, instead of `Encoder.load`
+        wait:         seconds that who wants to write a collection waits for another one that does; BusyError
+                      after that, which names it. Each method that writes takes a `wait` of its own
         """
         home = Path(folder)
         try:
@@ -110,10 +114,15 @@ class Library:
         except BaseException:
             catalogue.close()
             raise
-        store = Store(home.resolve(), catalogue, device)
+        store = Store(home.resolve(), catalogue, device, wait)
         if load_encoder is not None:
             return cls(store, load_encoder)
         return cls(store, _loader(device, precision), _fingerprint_on_disk)
+
+    def __repr__(self) -> str:
+        """The folder, and where the catalogue is if it is not in there."""
+        where = "" if self.store.database.dialect == "sqlite" else ", catalogue in PostgreSQL"
+        return f"Library({str(self.store.folder)!r}{where})"
 
     def __enter__(self) -> "Library":
         return self

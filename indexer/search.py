@@ -1,116 +1,265 @@
-"""From a query to hits.
+"""From queries to hits.
 
 What a filter lets through is worked out before the search and checked again in the query that fetches the
 rows, all in one transaction, so a document that was removed or changed in between never comes back.
 """
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, passages
 from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.errors import UnknownCollectionError, UnreadableWordsError
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import Selection, list_all, select
+from nearsay.indexer.filters.selection import Selection, list_again, list_all, select
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.hybrid.fusion import Fusion
 from nearsay.indexer.hybrid.lexical import LexicalCandidates, lexical_candidates
 from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.hybrid.ranking import Ranking, Wanted, candidates
-from nearsay.indexer.hybrid.reranking import RERANKED, PairJudge
+from nearsay.indexer.hybrid.ranking import DEPTH, Ranking, Wanted, candidates
+from nearsay.indexer.hybrid.reranking import RERANKED, PairJudge, PairJudges
+from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.passage import encoded_text
 from nearsay.indexer.search_notes import search_notes
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
-from nearsay.indexer.vector_store import Candidates
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.indexer.vector_store import Candidates, unit_length
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["SearchRequest", "search"]
+__all__ = ["Queries", "SearchRequest", "Searcher", "search"]
 
-_MOST = 10_000
+Queries = Sequence[str] | NDArray[np.floating]
+
+_MOST = 10_000  # results
+_WORTH_LISTING = 16  # queries under one filter: for so many, all that passes is listed once
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What is searched for."""
+    """What is searched for, whatever the query; BadInputError for what makes no sense."""
 
     k: int = 10
     where: Where | None = None
     without: frozenset[int] = frozenset()  # passages that are not to be found
     by_document: bool = False  # only the best passage of each document
-    mode: SearchMode = SearchMode.DENSE
-    fusion: Fusion = Fusion.WEIGHTED  # in hybrid mode
-    text: str = ""  # the query's, where words are looked for, passages judged or explained
+    mode: SearchMode | str = SearchMode.DENSE
+    fusion: Fusion | str = Fusion.WEIGHTED  # in hybrid mode
+    offset: int = 0  # results that are passed over
+    min_score: float | None = None  # hits below are left out
+    fields: Sequence[str] | None = None  # of the metadata, that hits carry; None = all
+    with_vectors: bool = False
     judge: PairJudge | None = None  # ranks the first candidates anew
     explained_by: TextEncoder | None = None  # hits say why they matched
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.k, int | np.integer) and not isinstance(self.k, bool)
-        if not whole or not 1 <= self.k <= _MOST:
+        if not _whole(self.k) or not 1 <= self.k <= _MOST:
             raise BadInputError(f"k is {self.k!r}. Ask for 1 to {_MOST} results")
+        if not _whole(self.offset) or not 0 <= self.offset <= _MOST - self.k:
+            raise BadInputError(f"offset is {self.offset!r}. Give 0 or more, at most {_MOST} together with k")
+        if self.min_score is not None and (
+            isinstance(self.min_score, bool)
+            or not isinstance(self.min_score, int | float | np.number)
+            or not math.isfinite(self.min_score)
+        ):
+            raise BadInputError(f"min_score is {self.min_score!r}. Give a number, as hits have in `score`")
+        if isinstance(self.fields, str):
+            raise BadInputError(
+                f"'{self.fields}' is one field, not a list. Put it in a list: [{self.fields!r}]"
+            )
+        object.__setattr__(self, "mode", _chosen(SearchMode, self.mode, "mode"))
+        object.__setattr__(self, "fusion", _chosen(Fusion, self.fusion, "fusion"))
+
+    @property
+    def last(self) -> int:
+        """How many of the best are needed."""
+        return self.offset + self.k
+
+    @property
+    def drawn(self) -> int:
+        """How many of the nearest a search begins with."""
+        fused = DEPTH if self.mode is SearchMode.HYBRID else 0
+        return max(self.last, fused, RERANKED if self.judge is not None else 0)
+
+
+class Searcher:
+    """Encodes queries as the generation that is searched was encoded, and searches its newest snapshot."""
+
+    def __init__(self, store: Store, encoder: CollectionEncoder, snapshot: LatestSnapshot) -> None:
+        """Nothing is read or loaded yet."""
+        self._store = store
+        self._encoder = encoder
+        self._snapshot = snapshot
+        self._judges = PairJudges(store.device)
+
+    def search(
+        self,
+        queries: Queries,
+        request: SearchRequest,
+        *,
+        rerank: str | PairJudge | None = None,
+        explain: bool = False,
+        generation: int | None = None,
+    ) -> list[Hits]:
+        """The hits of each query; BadInputError for a query that makes no sense.
+
+        queries: texts, or their vectors (n, d), which are scaled to length 1; vectors have no words, so that
+            the mode has to be dense, and nothing is judged or explained
+        """
+        texts: Sequence[str] = [""] * len(queries)
+        if not isinstance(queries, np.ndarray):
+            texts = [
+                _checked(query, f"query {number} of {len(queries)}" if len(queries) > 1 else "the query")
+                for number, query in enumerate(queries, 1)
+            ]
+        elif request.mode is not SearchMode.DENSE or rerank is not None or explain:
+            what = "the words of a query" if request.mode is not SearchMode.DENSE else "its text"
+            raise BadInputError(
+                f"a vector cannot be searched by {what}. Give the text, or mode='dense' alone"
+            )
+        if not len(queries):
+            return []
+        judge = None if rerank is None else self._judges.judge(rerank)
+        snapshot = self._snapshot.take(generation)
+        encoder: TextEncoder | None = None
+        vectors: NDArray[np.float32] | None = None
+        if isinstance(queries, np.ndarray):
+            vectors = query_vectors(queries, snapshot)
+        elif request.mode is not SearchMode.LEXICAL or explain:
+            encoder = self._encoder.of(snapshot.generation)
+            if request.mode is not SearchMode.LEXICAL:
+                vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
+        request = replace(request, judge=judge, explained_by=encoder if explain else None)
+        return search(self._store, snapshot, vectors, request, texts)
+
+
+def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np.float32]:
+    """The vectors (n, d) at length 1; BadInputError if they cannot be compared with those of the snapshot."""
+    encoder = snapshot.generation.encoder
+    if given.ndim != 2 or given.shape[1] != encoder.dimension or given.dtype.kind not in "fiu":
+        raise BadInputError(
+            f"the query is an array {given.shape} of {given.dtype}; the vectors of collection "
+            f"'{snapshot.collection.name}' have {encoder.dimension} numbers. Give ({encoder.dimension},) or "
+            f"(queries, {encoder.dimension}), made by {encoder.name}"
+        )
+    vectors = np.ascontiguousarray(given, dtype=np.float32)
+    bad = ~np.isfinite(vectors).all(axis=1) | ~vectors.any(axis=1)
+    if bad.any():
+        raise BadInputError(
+            f"query vector {int(bad.argmax())} is zero, infinite or not a number, and has no direction"
+        )
+    return unit_length(vectors)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one query came to, before it is judged anew and explained."""
+
+    best: list[tuple[float, PassageRow]]
+    ranking: Ranking
+    notes: tuple[str, ...]
 
 
 def search(
     store: Store,
     snapshot: Snapshot,
-    query: NDArray[np.float32] | None,
+    vectors: NDArray[np.float32] | None,
     request: SearchRequest,
-    nearest: Candidates | None = None,
-    drawn: int = 0,
-) -> Hits:
-    """The k best living passages that the filter lets through.
+    texts: Sequence[str] = ("",),
+) -> list[Hits]:
+    """The k best living passages that the filter lets through, for each query, in one transaction.
 
-    query:   (d,) unit length; None in lexical mode
-    nearest: the query's nearest, if they were found already: `drawn` of them
+    vectors: (n, d) of unit length; None in lexical mode
+    texts:   of the queries, (n), where words are looked for, passages judged or explained
 
     UnknownCollectionError if the collection was deleted meanwhile and its words are looked for.
     """
     try:
-        return _search(store, snapshot, query, request, nearest, drawn)
+        with store.database.reading() as connection:
+            dialect = store.database.dialect
+            selection = select(connection, snapshot, request.where, request.without, dialect)
+            nearest = _nearest(connection, snapshot, vectors, request, selection) or [None] * len(texts)
+            found = [
+                _search(
+                    connection,
+                    snapshot,
+                    None if vectors is None else vectors[at],
+                    text,
+                    request,
+                    selection,
+                    near,
+                )
+                for at, (text, near) in enumerate(zip(texts, nearest, strict=True))
+            ]
     except UnreadableWordsError as error:
         raise _without_words(store, snapshot) from error
+    qualifying = _qualifying(snapshot, selection)
+    return [
+        Hits(_hits(snapshot, request, text, one), request.k, qualifying, one.notes)
+        for text, one in zip(texts, found, strict=True)
+    ]
+
+
+def _nearest(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    vectors: NDArray[np.float32] | None,
+    request: SearchRequest,
+    selection: Selection,
+) -> list[Candidates] | None:
+    """The nearest of several queries, looked for together; None where each is to be looked for by itself."""
+    if vectors is None or len(vectors) < 2:
+        return None
+    if selection.everything:
+        return snapshot.nearest_many(vectors, request.drawn)
+    listed = list_again(connection, snapshot, selection)
+    if listed is None and len(vectors) >= _WORTH_LISTING:
+        listed = list_all(connection, snapshot, selection)
+    return None if listed is None else snapshot.nearest_many(vectors, request.drawn, listed)
 
 
 def _search(
-    store: Store,
+    connection: sa.Connection,
     snapshot: Snapshot,
-    query: NDArray[np.float32] | None,
+    vector: NDArray[np.float32] | None,
+    text: str,
     request: SearchRequest,
+    selection: Selection,
     nearest: Candidates | None,
-    drawn: int,
-) -> Hits:
+) -> _Found:
     lexical: LexicalCandidates | None = None
-    with store.database.reading() as connection:
-        selection = select(connection, snapshot, request.where, request.without, store.database.dialect)
-        if request.mode is not SearchMode.DENSE:
-            lexical = _by_words(connection, snapshot, request.text, selection.numbers)
-        wanted = Wanted(request.mode, request.fusion, query, selection, nearest, drawn)
-        found, ranking = _fetch(connection, snapshot, wanted, request, lexical)
-        unlisted = selection.condition is not None and selection.numbers is None
-        if lexical is not None and not lexical.complete and unlisted and len(found) < request.k:
-            # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
-            numbers = list_all(connection, snapshot, selection)
-            lexical = _by_words(connection, snapshot, request.text, numbers)
-            found, ranking = _fetch(connection, snapshot, wanted, request, lexical)
-        notes = search_notes(
-            connection,
-            snapshot,
-            request.where,
-            lexical,
-            by_words_alone=request.mode is SearchMode.LEXICAL,
-            found=min(len(found), request.k),
-            asked=request.k,
-            by_document=request.by_document,
-        )
-    judged = _judged(request, found)
-    chosen = judged[: request.k]
-    hits = _hits(snapshot, request, chosen, ranking)
-    return Hits(_explained(snapshot, hits, request), request.k, _qualifying(snapshot, selection), notes)
+    if request.mode is not SearchMode.DENSE:
+        lexical = _by_words(connection, snapshot, text, selection.numbers)
+    wanted = Wanted(request.mode, request.fusion, vector, selection, nearest, request.drawn)
+    best, ranking = _fetch(connection, snapshot, wanted, request, lexical)
+    unlisted = selection.condition is not None and selection.numbers is None
+    if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
+        # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
+        numbers = list_all(connection, snapshot, selection)
+        lexical = _by_words(connection, snapshot, text, numbers)
+        best, ranking = _fetch(connection, snapshot, wanted, request, lexical)
+    notes = search_notes(
+        connection,
+        snapshot,
+        request.where,
+        lexical,
+        by_words_alone=request.mode is SearchMode.LEXICAL,
+        found=min(len(best), request.last),
+        asked=request.last,
+        by_document=request.by_document,
+    )
+    return _Found(best, ranking, notes)
 
 
 def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
@@ -159,7 +308,7 @@ def _fetch(
 
     More candidates are drawn until enough are there or no more can come.
     """
-    enough = request.k if request.judge is None else max(request.k, RERANKED)
+    enough = request.last if request.judge is None else max(request.last, RERANKED)
     drawn = enough
     while True:
         ranking = candidates(connection, snapshot, wanted, lexical, drawn)
@@ -182,19 +331,23 @@ def _fetch(
         drawn *= 4
 
 
-def _judged(request: SearchRequest, found: list[tuple[float, PassageRow]]) -> list[tuple[float, PassageRow]]:
+def _judged(
+    request: SearchRequest, text: str, found: list[tuple[float, PassageRow]]
+) -> list[tuple[float, PassageRow]]:
     if request.judge is None or not found:
         return found
-    pairs = [(request.text, encoded_text(row.title, row.text)) for _, row in found]
+    pairs = [(text, encoded_text(row.title, row.text)) for _, row in found]
     scores = request.judge.scores(pairs).tolist()
     judged = [(score, row) for score, (_, row) in zip(scores, found, strict=True)]
     return sorted(judged, key=lambda pair: -pair[0])  # stable: what ties stays in the order it came in
 
 
-def _hits(
-    snapshot: Snapshot, request: SearchRequest, chosen: list[tuple[float, PassageRow]], ranking: Ranking
-) -> tuple[Hit, ...]:
-    encoder = snapshot.generation.encoder
+def _hits(snapshot: Snapshot, request: SearchRequest, text: str, found: _Found) -> tuple[Hit, ...]:
+    chosen = _judged(request, text, found.best)[request.offset : request.last]
+    if request.min_score is not None:
+        chosen = [pair for pair in chosen if pair[0] >= request.min_score]
+    vectors = _vectors(snapshot, [row.number for _, row in chosen]) if request.with_vectors else {}
+    encoder, ranking = snapshot.generation.encoder, found.ranking
     lineage = Lineage(
         encoder=encoder.name,
         fingerprint=encoder.fingerprint,
@@ -204,14 +357,14 @@ def _hits(
         device=snapshot.device,
     )
     fused = dict(zip(ranking.ids, ranking.scores, strict=True)) if request.mode is SearchMode.HYBRID else {}
-    return tuple(
+    hits = tuple(
         Hit(
             rank=rank,
             score=score,
             id=row.document_id,
             title=row.title,
             text=row.text,
-            metadata=row.metadata,
+            metadata=_shown(row.metadata, request.fields),
             source=row.source,
             passage=row.ordinal,
             start=row.start,
@@ -224,9 +377,21 @@ def _hits(
                 fused=fused.get(row.number),
                 rerank=None if request.judge is None else score,
             ),
+            vector=vectors.get(row.number),
         )
-        for rank, (score, row) in enumerate(chosen, 1)
+        for rank, (score, row) in enumerate(chosen, request.offset + 1)
     )
+    return _explained(snapshot, hits, request, text)
+
+
+def _shown(metadata: Mapping[str, JsonValue], fields: Sequence[str] | None) -> Mapping[str, JsonValue]:
+    return metadata if fields is None else {name: metadata[name] for name in fields if name in metadata}
+
+
+def _vectors(snapshot: Snapshot, numbers: list[int]) -> dict[int, NDArray[np.float32]]:
+    """The stored vector of each passage."""
+    rising = np.array(sorted(numbers), dtype=np.int64)
+    return dict(zip(rising.tolist(), snapshot.vectors.rows(snapshot.vectors.positions(rising)), strict=True))
 
 
 def _word_share(ranking: Ranking, number: int) -> float | None:
@@ -234,7 +399,9 @@ def _word_share(ranking: Ranking, number: int) -> float | None:
     return ranking.words[number] / ranking.full_score if known else None
 
 
-def _explained(snapshot: Snapshot, hits: tuple[Hit, ...], request: SearchRequest) -> tuple[Hit, ...]:
+def _explained(
+    snapshot: Snapshot, hits: tuple[Hit, ...], request: SearchRequest, text: str
+) -> tuple[Hit, ...]:
     if request.explained_by is None or not hits:
         return hits
     from nearsay.indexer.explain.explain import explain_passages
@@ -242,5 +409,24 @@ def _explained(snapshot: Snapshot, hits: tuple[Hit, ...], request: SearchRequest
 
     explained = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
     language = Chunking.parse(snapshot.collection.chunking).language
-    explanations = explain_passages(request.explained_by, request.text, explained, language=language)
+    explanations = explain_passages(request.explained_by, text, explained, language=language)
     return tuple(replace(hit, explanation=one) for hit, one in zip(hits, explanations, strict=True))
+
+
+def _checked(query: str, which: str) -> str:
+    if not isinstance(query, str):
+        raise BadInputError(f"{which} is a {type(query).__name__}, not text. Search for one text at a time")
+    if not query.strip():
+        raise BadInputError(f"{which} is empty. Write what you look for")
+    return query
+
+
+def _chosen(choices: type[_Choice], given: str, what: str) -> _Choice:
+    try:
+        return choices(given)
+    except ValueError:
+        raise BadInputError(f"'{given}' is not a {what}. Take one of: {', '.join(choices)}") from None
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

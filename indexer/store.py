@@ -22,6 +22,7 @@ class Store:
     folder: Path
     database: Database
     device: str | None = None  # as the library was opened: cuda or cuda:1 search on GPUs
+    wait: float = 0.0  # seconds that a writer waits for another one, unless told otherwise
 
     def segments(self, collection_id: int) -> Path:
         """The folder of a collection's segment files."""

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,23 +32,30 @@ __all__ = ["writer_lock"]
 
 logger = logging.getLogger("nearsay")
 
+_POLL = 0.02  # seconds between two tries
+_TURNS: dict[str, threading.Lock] = {}  # by lock file, of the threads of this process
+
 
 @contextlib.contextmanager
 def writer_lock(
-    folder: Path, collection: str, collection_id: int, database: Database, what: str
+    folder: Path, collection: str, collection_id: int, database: Database, what: str, wait: float = 0.0
 ) -> Iterator[Database]:
     """Hold the right to write to a collection; the database as its holder may write it.
 
     A lock file covers the processes of this machine; with PostgreSQL an advisory lock covers every machine.
-    `what`: the work, for the message that others get. BusyError at once, naming the holder, if someone else
-    holds the lock; each writing transaction of the database that comes out raises LostLockError, and changes
-    nothing, once another writer took it.
+    `what`: the work, for the message that others get; `wait`: seconds. BusyError, naming the holder, if
+    someone else holds the lock for longer; each writing transaction of the database that comes out raises
+    LostLockError, and changes nothing, once another writer took it.
     """
+    file, until = folder / f"{collection_id}.lock", time.monotonic() + wait
     with contextlib.ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(FileLock(folder / f"{collection_id}.lock", timeout=0.0))
-            held.enter_context(_advisory_lock(database, folder, collection, collection_id))
+            held.enter_context(_turn(str(file.resolve()), wait))
+            held.enter_context(
+                FileLock(file, timeout=max(0.0, until - time.monotonic()), poll_interval=_POLL)
+            )
+            held.enter_context(_advisory_lock(database, folder, collection, collection_id, until))
         except Timeout:
             with database.reading() as connection:
                 holder = _described(collections.last_writer(connection, collection_id))
@@ -72,6 +80,18 @@ def writer_lock(
         yield Database(database.engine, check)
 
 
+@contextlib.contextmanager
+def _turn(file: str, wait: float) -> Iterator[None]:
+    """This thread's turn among those of the process: a lock file would be asked for again and again."""
+    lock = _TURNS.setdefault(file, threading.Lock())
+    if not lock.acquire(timeout=wait) if wait > 0 else not lock.acquire(blocking=False):
+        raise Timeout(file)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _lost(connection: sa.Connection, collection: str, collection_id: int, what: str) -> LostLockError:
     newer = collections.last_writer(connection, collection_id)
     by = "another process, which removed it" if newer is None else _described(newer)
@@ -93,16 +113,21 @@ def _refusal(folder: Path, error: OSError) -> NearsayError:
 
 
 @contextlib.contextmanager
-def _advisory_lock(database: Database, folder: Path, collection: str, collection_id: int) -> Iterator[None]:
+def _advisory_lock(
+    database: Database, folder: Path, collection: str, collection_id: int, until: float
+) -> Iterator[None]:
     if database.dialect != "postgresql":
         yield
         return
     keys = {"space": crc32(b"nearsay") - 2**31, "key": collection_id}
     with database.engine.connect() as connection:
-        taken = connection.execute(sa.text("SELECT pg_try_advisory_lock(:space, :key)"), keys).scalar_one()
+        take = sa.text("SELECT pg_try_advisory_lock(:space, :key)")
+        while not connection.execute(take, keys).scalar_one():
+            connection.commit()
+            if time.monotonic() >= until:
+                raise Timeout(str(folder))
+            time.sleep(_POLL)
         connection.commit()
-        if not taken:
-            raise Timeout(str(folder))
         try:
             yield
         finally:

@@ -110,6 +110,7 @@ def open_library(place: Place, *, create: bool = False) -> "Library":
         device=place["device"],
         precision=place["precision"],
         create=create,
+        wait=0.0,  # who holds a collection is told at once
     )
     kept = _KEPT.get()
     if kept is not None:

@@ -136,7 +136,7 @@ def _answer_all(target: "Collection", source: str, k: int, how: _How) -> None:
         wrong = [item for item in some if isinstance(item, Fault)]
         asked = [item for item in some if not isinstance(item, Fault)]
         print_notes(f"skipped {fault}" for fault in wrong)
-        answers = target.search_many([query.text for query in asked], k, **how)
+        answers = target.search([query.text for query in asked], k, **how)
         for query, hits in zip(asked, answers, strict=True):
             found = [hit.to_json() for hit in hits]
             print_json({"query": query.text, "line": query.line, "hits": found, "notes": hits.notes})

@@ -60,6 +60,7 @@ def _open(settings: Settings, *, create: bool) -> Library:
         device=settings.device,
         precision=settings.precision,
         create=create,
+        wait=0.0,  # who holds a collection is told at once
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "count",
     "count_of_source",
     "fetch",
+    "fetch_all",
     "fields_seen",
     "ids_of",
     "insert",
@@ -239,9 +240,9 @@ def matching(
     collection_id: int,
     condition: ColumnElement[bool] | None,
     after: int = 0,
-    limit: int = 1000,
+    limit: int | None = 1000,
 ) -> Iterator[tuple[int, StoredDocument]]:
-    """The next documents for which the condition holds, by number, after a number."""
+    """The next documents for which the condition holds, by number, after a number; limit: None = all."""
     passage_count = (
         sa.select(sa.func.count())
         .where(
@@ -276,6 +277,15 @@ def fetch(connection: sa.Connection, collection_id: int, id_: str) -> StoredDocu
     for _, document in matching(connection, collection_id, documents.c.id == id_, limit=1):
         return document
     return None
+
+
+def fetch_all(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, StoredDocument]:
+    """Those of the documents that are there, by id."""
+    found: dict[str, StoredDocument] = {}
+    for begin in range(0, len(ids), _SOME):
+        some = documents.c.id.in_(ids[begin : begin + _SOME])
+        found |= {one.id: one for _, one in matching(connection, collection_id, some, limit=None)}
+    return found
 
 
 def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:

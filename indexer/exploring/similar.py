@@ -7,7 +7,7 @@ own (alpha 0): the mean of what is wanted less a share of the mean of what is no
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -78,8 +78,7 @@ def similar(explored: Explored, likeness: Likeness, request: SearchRequest) -> H
         likeness.away,
     )
     without = frozenset(number for numbers in own.values() for number in numbers or ())
-    asked = SearchRequest(k=request.k, where=request.where, by_document=request.by_document, without=without)
-    return search(explored.store, snapshot, query, asked)
+    return search(explored.store, snapshot, query[None, :], replace(request, without=without))[0]
 
 
 def rocchio(

@@ -9,7 +9,7 @@ adapted to the set's documents alone, by `adapt_to_collection` with its defaults
 questions and the other sets' queries are never read before the training has ended. ACL's collections hold
 the abstracts of its papers without their titles, which are the queries.
 
-Measured before and after: nDCG@10 of the set's queries by meaning and by both, as `Collection.search_many`
+Measured before and after: nDCG@10 of the set's queries by meaning and by both, as `Collection.search`
 gives them, with the 95 % interval of the dense difference by paired bootstrap; Spearman on STS-B test; and
 nDCG@10 by meaning on the other sets that --elsewhere names. A kept original counts as no change. FILE.json
 holds a row a set: a run replaces its own, so that the sets can be measured one by one.
@@ -65,7 +65,7 @@ def documents(name: str, data: Path, queries: RetrievalSet) -> list[Document]:
 
 def searched(collection: Collection, queries: RetrievalSet, mode: str) -> np.ndarray:
     """nDCG@10 of each query."""
-    hits = collection.search_many(list(queries.queries.values()), 10, mode=mode, by_document=True)
+    hits = collection.search(list(queries.queries.values()), 10, mode=mode, by_document=True)
     return np.array(
         [
             ndcg([hit.id for hit in found], queries.judgements[id_], depth=10)

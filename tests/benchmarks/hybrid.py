@@ -85,7 +85,7 @@ class Measured:
         return np.array([ndcg(ranking, self.judged.judgements[id_], depth=10) for id_, ranking in pairs])
 
     def mode(self, mode: str) -> np.ndarray:
-        found = self.collection.search_many(self.texts, 10, mode=mode, by_document=True)
+        found = self.collection.search(self.texts, 10, mode=mode, by_document=True)
         return self.scores([[hit.id for hit in hits] for hits in found])
 
     def milliseconds(self) -> dict[str, dict[str, float]]:

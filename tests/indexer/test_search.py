@@ -60,7 +60,7 @@ def unlocked_search(collection: Collection, query: str, **request: object) -> li
     assert callable(behind)
     behind()
     vector = WordsEncoder().encode([query], kind=TextKind.QUERY)
-    found = search(collection._store, snapshot, unit_length(vector)[0], SearchRequest(**request))
+    (found,) = search(collection._store, snapshot, unit_length(vector), SearchRequest(**request))
     return [hit.id for hit in found]
 
 
@@ -347,7 +347,7 @@ def test_an_empty_query_is_refused(compass: Collection, query: str) -> None:
     with pytest.raises(BadInputError, match=r"the query is empty. Write what you look for"):
         compass.search(query)
     with pytest.raises(BadInputError, match="query 2 of 3 is empty"):
-        compass.search_many(["north", query, "south"])
+        compass.search(["north", query, "south"])
 
 
 def test_an_unknown_collection_names_those_there_are(compass: Collection, library: Library) -> None:

@@ -55,7 +55,7 @@ def test_what_it_finds_is_what_it_would_find_live(pets: Collection) -> None:
 
 
 def test_several_queries_are_searched_there_too(pets: Collection) -> None:
-    found = pets.search_many(["a cat sat", "the dog ran far"], 1, generation=2)
+    found = pets.search(["a cat sat", "the dog ran far"], 1, generation=2)
     assert [(hits[0].id, hits[0].lineage.generation) for hits in found] == [("cat", 2), ("dog", 2)]
 
 

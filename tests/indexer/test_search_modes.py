@@ -212,17 +212,12 @@ def test_several_queries_get_what_each_would_alone(yard: Collection) -> None:
     queries = ["hen", "one fox", "mmmmmmm", "zebra"]
     for mode in SearchMode:
         for where in (None, "kind in ('wild', 'tame')"):
-            together = yard.search_many(queries, 3, mode=mode, where=where)
+            together = yard.search(queries, 3, mode=mode, where=where)
             for query, hits in zip(queries, together, strict=True):
                 alone = yard.search(query, 3, mode=mode, where=where)
                 assert (ids(hits), hits.notes) == (ids(alone), alone.notes)
                 assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in alone], abs=1e-6)
-    assert yard.search_many([], 3) == []
-
-
-def test_one_query_is_not_a_list_of_queries(yard: Collection) -> None:
-    with pytest.raises(BadInputError, match="'hen' is one query, not a list of queries"):
-        yard.search_many("hen")
+    assert yard.search([], 3) == []
 
 
 def test_hits_say_why_they_matched_if_asked(yard: Collection) -> None:

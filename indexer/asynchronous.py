@@ -1,0 +1,59 @@
+"""A collection whose methods can be awaited, so that a server's event loop goes on meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from nearsay.indexer.collection import Collection
+
+__all__ = ["AsyncCollection"]
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def _awaited(
+    method: Callable[Concatenate[Collection, _Arguments], _Result],
+) -> Callable[Concatenate["AsyncCollection", _Arguments], Coroutine[Any, Any, _Result]]:
+    @wraps(method)
+    async def in_a_thread(
+        self: "AsyncCollection", *arguments: _Arguments.args, **named: _Arguments.kwargs
+    ) -> _Result:
+        return await asyncio.to_thread(method, self.collection, *arguments, **named)
+
+    return in_a_thread
+
+
+class AsyncCollection:
+    """The methods of a `Collection`, each in a thread of asyncio's own pool.
+
+    papers = AsyncCollection(library.collection("papers"))
+    hits = await papers.search("hungry animals in winter", k=5)
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        """Nothing is read yet; `collection` stays usable beside it."""
+        self.collection = collection
+
+    def __repr__(self) -> str:
+        return f"AsyncCollection({self.collection!r})"
+
+    search = _awaited(Collection.search)
+    similar = _awaited(Collection.similar)
+    explain = _awaited(Collection.explain)
+    get = _awaited(Collection.get)
+    count = _awaited(Collection.count)
+    facets = _awaited(Collection.facets)
+    overview = _awaited(Collection.overview)
+    add = _awaited(Collection.add)
+    add_rows = _awaited(Collection.add_rows)
+    update = _awaited(Collection.update)
+    remove = _awaited(Collection.remove)
+    rebuild = _awaited(Collection.rebuild)
+    promote = _awaited(Collection.promote)
+    rollback = _awaited(Collection.rollback)
+    tune = _awaited(Collection.tune)
+    compact = _awaited(Collection.compact)
+    export = _awaited(Collection.export)
+    delete = _awaited(Collection.delete)

@@ -1,0 +1,332 @@
+"""What an application's own code does with a collection."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from words_encoder import WordsEncoder
+
+import nearsay.indexer
+from nearsay.indexer import (
+    AsyncCollection,
+    BadInputError,
+    BusyError,
+    Collection,
+    Document,
+    Hits,
+    Library,
+    UnknownDocumentError,
+)
+from nearsay.indexer.filters import selection
+from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.writer_lock import writer_lock
+from nearsay.training.sentence.text_encoder import TextKind
+
+ROWS: list[dict[str, object]] = [
+    {"id": "fox", "text": "one fox", "kind": "wild", "legs": 4},
+    {"id": "hen", "text": "one hen", "kind": "tame", "legs": 2},
+    {"id": "ant", "text": "ant ant aa", "kind": "wild", "legs": 6},
+    {"id": "mule", "text": "mmmmmmm nn", "kind": "tame", "legs": 4},
+]
+
+
+@pytest.fixture
+def yard(library: Library) -> Collection:
+    collection = library.collection("yard")
+    collection.add_rows(ROWS)
+    return collection
+
+
+def vector_of(text: str) -> np.ndarray:
+    return WordsEncoder().encode([text], kind=TextKind.QUERY)[0]
+
+
+def test_a_vector_is_searched_like_its_text(yard: Collection) -> None:
+    by_text = yard.search("one hen", 3, mode="dense")
+    by_vector = yard.search(3 * vector_of("one hen"), 3)
+    assert isinstance(by_vector, Hits)
+    assert [(hit.id, hit.score) for hit in by_vector] == [(hit.id, hit.score) for hit in by_text]
+    several = yard.search(np.stack([vector_of("one hen"), vector_of("ant")]), 2)
+    assert isinstance(several, list)
+    assert [[hit.id for hit in hits] for hits in several] == [
+        [hit.id for hit in yard.search(query, 2, mode="dense")] for query in ("one hen", "ant")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vector", "said"),
+    [
+        (np.ones(3), r"array \(1, 3\) of float64; the vectors of collection 'yard' have 8 numbers"),
+        (np.zeros(8), "query vector 0 is zero"),
+        (np.array([[1.0] * 8, [np.nan] * 8]), "query vector 1 is zero, infinite or not a number"),
+        (np.array(["a"] * 8), "array"),
+    ],
+)
+def test_a_vector_that_cannot_be_compared_is_refused(yard: Collection, vector: np.ndarray, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        yard.search(vector)
+
+
+def test_a_vector_has_no_words(yard: Collection) -> None:
+    for options in ({"mode": "hybrid"}, {"mode": "lexical"}, {"explain": True}):
+        with pytest.raises(BadInputError, match="a vector cannot be searched by"):
+            yard.search(vector_of("hen"), **options)
+
+
+def test_pages_follow_each_other(yard: Collection) -> None:
+    whole = yard.search("one hen", 4)
+    pages = [hit for offset in (0, 1, 2, 3) for hit in yard.search("one hen", 1, offset=offset)]
+    assert [(hit.rank, hit.id, hit.score) for hit in pages] == [
+        (hit.rank, hit.id, hit.score) for hit in whole
+    ]
+    beyond = yard.search("one hen", 3, offset=3)
+    assert [hit.rank for hit in beyond] == [4]
+    assert beyond.notes == ("4 of the 6 asked for: there are only 4 passages",)
+
+
+@pytest.mark.parametrize("offset", [-1, 9_998, True, 1.5])
+def test_an_offset_that_makes_no_sense_is_refused(yard: Collection, offset: int) -> None:
+    with pytest.raises(BadInputError, match=f"^offset is {offset}"):
+        yard.search("hen", 3, offset=offset)
+
+
+def test_hits_below_a_score_are_left_out(yard: Collection) -> None:
+    scores = [hit.score for hit in yard.search("one hen", 4, mode="dense")]
+    assert [hit.score for hit in yard.search("one hen", 4, mode="dense", min_score=scores[1])] == scores[:2]
+    assert len(yard.search("one hen", 4, mode="dense", min_score=2)) == 0
+    with pytest.raises(BadInputError, match="min_score is nan"):
+        yard.search("one hen", min_score=float("nan"))
+
+
+def test_hits_carry_the_fields_and_vectors_asked_for(yard: Collection) -> None:
+    plain, chosen = yard.search("hen", 4), yard.search("hen", 4, fields=["legs", "none"], with_vectors=True)
+    assert plain[0].metadata == {"kind": "tame", "legs": 2}
+    assert plain[0].vector is None
+    assert "vector" not in plain[0].to_json()
+    for hit in chosen:
+        assert set(hit.metadata) == {"legs"}
+        stored = unit_length(WordsEncoder().encode([hit.text]))[0]
+        np.testing.assert_allclose(hit.vector, stored, atol=1e-6)
+        assert json.loads(json.dumps(hit.to_json()))["vector"] == pytest.approx(stored.tolist(), abs=1e-6)
+    with pytest.raises(BadInputError, match="'legs' is one field, not a list"):
+        yard.search("hen", fields="legs")
+
+
+def test_many_queries_under_one_filter_list_it_once(
+    yard: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selection, "LISTED", 0)
+    listed = []
+    before = nearsay.indexer.search.list_all
+    monkeypatch.setattr(
+        nearsay.indexer.search, "list_all", lambda *asked: listed.append(asked) or before(*asked)
+    )
+    queries = ["hen", "one fox", "ant"] * 8
+    together = yard.search(queries, 2, where="legs < 6", mode="dense")
+    assert len(listed) == 1
+    for query, hits in zip(queries, together, strict=True):
+        alone = yard.search(query, 2, where="legs < 6", mode="dense")
+        assert [(hit.id, hit.score) for hit in hits] == [(hit.id, hit.score) for hit in alone]
+
+
+def test_documents_are_had_by_id_and_counted(yard: Collection) -> None:
+    assert [one.id for one in yard.get(["ant", "fox", "ant"])] == ["ant", "fox"]
+    with pytest.raises(UnknownDocumentError, match="no document 'cow' \\(nor 1 more"):
+        yard.get(["fox", "cow", "owl"])
+    assert [one.id for one in yard.get(["cow", "fox"], missing="ignore")] == ["fox"]
+    with pytest.raises(BadInputError, match="missing is 'skip'"):
+        yard.get(["fox"], missing="skip")
+    with pytest.raises(BadInputError, match="'fox' is one id"):
+        yard.get("fox")
+    assert (len(yard), yard.count(), yard.count("legs = 4"), yard.count({"kind": "tame"})) == (4, 4, 2, 2)
+    assert [one.id for one in yard] == ["fox", "hen", "ant", "mule"]
+    assert ("fox" in yard, "cow" in yard, 4 in yard) == (True, False, False)
+
+
+def test_a_collection_that_is_not_made_is_empty(library: Library) -> None:
+    none = library.collection("none")
+    assert (len(none), bool(none), "fox" in none) == (0, True, False)
+    assert repr(none).startswith("Collection('none', not made yet, in ")
+
+
+def test_metadata_is_changed_without_embedding(yard: Collection, words: WordsEncoder) -> None:
+    before, encoded = yard.vectors()[1], list(words.encoded)
+    assert yard.update(["hen", "ant"], metadata={"legs": 3, "kind": None, "tags": ["x"]}) == 2
+    assert yard.get(["hen"])[0].metadata == {"legs": 3, "tags": ["x"]}
+    assert words.encoded == encoded
+    np.testing.assert_array_equal(yard.vectors()[1], before)
+    assert {hit.id for hit in yard.search("hen", 4, where="legs = 3")} == {"hen", "ant"}
+    assert yard.update(["hen"], metadata={"legs": 3}) == 0
+    assert yard.update(where="legs >= 4", metadata={"many": True}) == 2
+    assert yard.update(["fox"], metadata={"only": 1}, replace=True) == 1
+    assert yard.get(["fox"])[0].metadata == {"only": 1}
+    assert yard.add_rows(ROWS).relabelled == 4
+    assert yard.get(["fox"])[0].metadata == {"kind": "wild", "legs": 4}
+
+
+def test_an_update_of_what_is_not_there_changes_nothing(yard: Collection) -> None:
+    with pytest.raises(UnknownDocumentError, match="no document 'cow'"):
+        yard.update(["fox", "cow"], metadata={"legs": 0})
+    assert yard.count("legs = 0") == 0
+    assert yard.update(["fox", "cow"], metadata={"legs": 0}, missing="ignore") == 1
+    for metadata in ({"a": float("nan")}, {"a": object()}, {1: "a"}, "a"):
+        with pytest.raises(BadInputError, match="metadata"):
+            yard.update(["fox"], metadata=metadata)
+
+
+def test_an_update_reaches_declared_fields(yard: Collection) -> None:
+    yard.declare_fields(["legs"])
+    yard.update(["fox"], metadata={"legs": 100})
+    assert [hit.id for hit in yard.search("fox", 4, where="legs > 50")] == ["fox"]
+
+
+def test_removing_what_is_gone_can_be_no_error(yard: Collection) -> None:
+    assert yard.remove(["fox", "cow"], missing="ignore") == 1
+    assert yard.remove(["fox"], missing="ignore") == 0
+    with pytest.raises(UnknownDocumentError):
+        yard.remove(["fox"])
+
+
+def test_rows_can_bring_their_vectors(library: Library, words: WordsEncoder) -> None:
+    rows = [Document(text=f"one {word}", title="a") for word in ("fox", "hen", "ant", "mule")]
+    texts = [f"{row.title} {row.text}" for row in rows]
+    vectors = unit_length(WordsEncoder().encode(texts)).astype(np.float64)
+    given = library.collection("given", encoder=words)
+    report = given.add_rows(rows, vectors=vectors)
+    assert (report.added, report.embedded) == (4, 4)
+    assert len(words.encoded) <= 8
+    np.testing.assert_allclose(given.vectors()[1], vectors, atol=1e-6)
+    usual = library.collection("usual")
+    usual.add_rows(rows)
+    assert [hit.text for hit in given.search("one hen", 4)] == [
+        hit.text for hit in usual.search("one hen", 4)
+    ]
+
+
+def test_only_some_rows_are_embedded_to_compare(library: Library, words: WordsEncoder) -> None:
+    texts = [f"{'a' * (1 + number % 7)} {'b' * (1 + number // 7)}" for number in range(40)]
+    vectors = unit_length(WordsEncoder().encode(texts))
+    given = library.collection("given", encoder=words)
+    before = len(words.encoded)
+    given.add_rows([{"id": str(number), "text": text} for number, text in enumerate(texts)], vectors=vectors)
+    assert len(words.encoded) - before == 8
+    assert len(given) == 40
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda vectors: vectors[:-1], r"array \(3, 8\) of float32 for 4 rows. Give floats, \(4, 8\)"),
+        (lambda vectors: vectors[:, :-1], r"array \(4, 7\)"),
+        (lambda vectors: vectors.astype(int), "of int64"),
+        (lambda vectors: 2 * vectors, "vector 0 has length 2, not 1. Divide each by its length"),
+        (lambda vectors: vectors[::-1], "vector 0 is not what words gives for its row"),
+    ],
+)
+def test_vectors_that_are_not_the_encoders_are_refused(yard: Collection, change: object, said: str) -> None:
+    vectors = unit_length(WordsEncoder().encode([str(row["text"]) for row in ROWS]))
+    rows = [row | {"id": f"new {row['id']}"} for row in ROWS]
+    assert callable(change)
+    with pytest.raises(BadInputError, match=said):
+        yard.add_rows(rows, vectors=change(vectors))
+    assert len(yard) == 4
+
+
+def test_a_row_with_a_vector_is_one_passage(library: Library) -> None:
+    cut = library.collection("cut", chunking="sentences")
+    text = "Aa bb. Cc dd."
+    with pytest.raises(BadInputError, match="the text of row 0 is cut into 2 passages, and has one vector"):
+        cut.add_rows([text], vectors=unit_length(WordsEncoder().encode([text])))
+    assert not cut.exists()
+
+
+def test_a_writer_waits_as_long_as_it_was_told(yard: Collection) -> None:
+    store, row = yard.library.store, yard.snapshot().collection
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with writer_lock(store.locks, "yard", row.id, store.database, "hold"):
+            held.set()
+            done.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(30)
+    with pytest.raises(BusyError, match=r"is being written by process \d+ \(hold"):
+        yard.remove(["fox"], wait=0)
+    with pytest.raises(BusyError):
+        yard.update(["fox"], metadata={"legs": 1}, wait=0.05)
+    threading.Timer(0.2, done.set).start()
+    assert yard.remove(["fox"], wait=30) == 1
+    holder.join()
+
+
+def test_threads_that_add_at_once_all_come_to_an_end(library: Library) -> None:
+    pets = library.collection("pets")
+    pets.add_rows(["a cat"])
+    failed: list[BaseException] = []
+
+    def add(thread: int) -> None:
+        try:
+            for batch in range(5):
+                pets.add_rows(
+                    [{"id": f"{thread} {batch} {row}", "text": "a dog"} for row in range(3)], wait=60
+                )
+        except BaseException as error:  # noqa: BLE001 - the test's own thread tells of it
+            failed.append(error)
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len(pets) == 1 + 8 * 5 * 3
+    assert len(pets.vectors()[0]) == 1 + 8 * 5 * 3
+
+
+def test_hits_become_tables(yard: Collection) -> None:
+    pytest.importorskip("pandas")
+    hits = yard.search("one hen", 3, with_vectors=True)
+    table = hits.to_arrow()
+    assert table.column("id").to_pylist() == [hit.id for hit in hits]
+    assert json.loads(table.column("metadata")[0].as_py()) == hits[0].metadata
+    np.testing.assert_array_equal(
+        np.array(table.column("vector").to_pylist(), dtype=np.float32)[0], hits[0].vector
+    )
+    frame = hits.to_pandas()
+    assert frame["score"].tolist() == [hit.score for hit in hits]
+    assert frame["metadata"][0] == hits[0].metadata
+    none = yard.search("one hen", 3, where="legs = 99")
+    assert (none.to_arrow().num_rows, len(none.to_pandas())) == (0, 0)
+    assert none.to_arrow().schema == yard.search("one hen").to_arrow().schema
+
+
+def test_what_is_shown_in_a_console_is_short(yard: Collection, tmp_path: Path) -> None:
+    assert repr(yard) == f"Collection('yard', 4 documents, in {str(yard.library.store.folder)!r})"
+    assert repr(yard.library) == f"Library({str(yard.library.store.folder)!r})"
+    first, *lines = repr(yard.search("one hen", 2)).splitlines()
+    assert first == "Hits(2 of 2 asked for)"
+    assert [line.split()[0] for line in lines] == ["1", "2"]
+    assert lines[0].endswith("hen: one hen")
+
+
+def test_everything_can_be_awaited(yard: Collection) -> None:
+    async def work() -> tuple[Hits, int, int]:
+        yards = AsyncCollection(yard)
+        hits, count = await asyncio.gather(yards.search("one hen", k=2), yards.count())
+        assert isinstance(hits, Hits)
+        return hits, count, await yards.remove(["fox"])
+
+    hits, count, removed = asyncio.run(work())
+    assert ([hit.id for hit in hits], count, removed) == (["hen", "fox"], 4, 1)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in nearsay.indexer.__all__:
+        assert getattr(nearsay.indexer, name).__doc__
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = nearsay.indexer.Nothing
