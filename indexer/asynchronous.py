@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from nearsay.indexer.collection import Collection
@@ -16,12 +16,12 @@ _Result = TypeVar("_Result")
 def _awaited(
     method: Callable[Concatenate[Collection, _Arguments], _Result],
 ) -> Callable[Concatenate["AsyncCollection", _Arguments], Coroutine[Any, Any, _Result]]:
-    @wraps(method)
     async def in_a_thread(
-        self: "AsyncCollection", *arguments: _Arguments.args, **named: _Arguments.kwargs
+        self: "AsyncCollection", /, *arguments: _Arguments.args, **named: _Arguments.kwargs
     ) -> _Result:
         return await asyncio.to_thread(method, self.collection, *arguments, **named)
 
+    update_wrapper(in_a_thread, method)
     return in_a_thread
 
 

@@ -281,7 +281,9 @@ class Collection:
     @overload
     def search(self, query: str, k: int = ..., **options: Unpack[SearchOptions]) -> Hits: ...
     @overload
-    def search(self, query: Sequence[str], k: int = ..., **options: Unpack[SearchOptions]) -> list[Hits]: ...
+    def search(
+        self, query: list[str] | tuple[str, ...], k: int = ..., **options: Unpack[SearchOptions]
+    ) -> list[Hits]: ...
     @overload
     def search(
         self, query: NDArray[np.floating], k: int = ..., **options: Unpack[SearchOptions]

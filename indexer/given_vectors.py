@@ -44,7 +44,7 @@ def with_vectors(
             "vectors / np.linalg.norm(vectors, axis=1, keepdims=True)"
         )
     embedding = _GivenVectors(encoder, {})
-    texts = []
+    texts: list[str] = []
     for document, spans in zip(documents, cut(documents, chunking, embedding), strict=True):
         if len(spans) != 1:
             raise BadInputError(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue, beginning
-from nearsay.data.errors import MissingExtraError
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.explain.explanation import Explanation
 
 if TYPE_CHECKING:
@@ -106,14 +106,12 @@ class Hits(Sequence[Hit]):
     def to_arrow(self) -> "pa.Table":
         """As a pyarrow table, a row a hit; metadata as JSON text, vectors as lists of one length.
 
-        MissingExtraError without pyarrow.
+        NearsayError without pyarrow.
         """
         try:
             import pyarrow as pa
         except ImportError as error:
-            raise MissingExtraError(
-                "an Arrow table needs pyarrow. Install it: pip install pyarrow"
-            ) from error
+            raise NearsayError("an Arrow table needs pyarrow. Install it: pip install pyarrow") from error
         columns = self._columns()
         vectors = columns.pop("vector", None)
         columns["metadata"] = [json.dumps(row, ensure_ascii=False) for row in columns["metadata"]]
@@ -124,11 +122,11 @@ class Hits(Sequence[Hit]):
         return table
 
     def to_pandas(self) -> "pd.DataFrame":
-        """As a pandas data frame, a row a hit; metadata as mappings. MissingExtraError without pandas."""
+        """As a pandas data frame, a row a hit; metadata as mappings. NearsayError without pandas."""
         try:
             import pandas as pd
         except ImportError as error:
-            raise MissingExtraError("a data frame needs pandas. Install it: pip install pandas") from error
+            raise NearsayError("a data frame needs pandas. Install it: pip install pandas") from error
         return pd.DataFrame(self._columns())
 
     def _columns(self) -> dict[str, list[Any]]:

@@ -189,7 +189,9 @@ def search(
         with store.database.reading() as connection:
             dialect = store.database.dialect
             selection = select(connection, snapshot, request.where, request.without, dialect)
-            nearest = _nearest(connection, snapshot, vectors, request, selection) or [None] * len(texts)
+            nearest: Sequence[Candidates | None] = _nearest(
+                connection, snapshot, vectors, request, selection
+            ) or [None] * len(texts)
             found = [
                 _search(
                     connection,
@@ -241,7 +243,8 @@ def _search(
     lexical: LexicalCandidates | None = None
     if request.mode is not SearchMode.DENSE:
         lexical = _by_words(connection, snapshot, text, selection.numbers)
-    wanted = Wanted(request.mode, request.fusion, vector, selection, nearest, request.drawn)
+    mode, fusion = SearchMode(request.mode), Fusion(request.fusion)
+    wanted = Wanted(mode, fusion, vector, selection, nearest, request.drawn)
     best, ranking = _fetch(connection, snapshot, wanted, request, lexical)
     unlisted = selection.condition is not None and selection.numbers is None
     if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
