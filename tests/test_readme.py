@@ -188,3 +188,12 @@ def test_a_figure_that_was_changed_by_hand_is_found() -> None:
     row = "| STS Benchmark test, Spearman |"
     assert README.count(row) == 1
     assert tables.filled(README.replace(row, row + " 99.99 |")) == README
+
+
+def test_the_reference_of_the_python_api_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("api_reference", ROOT / "tests" / "api_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PLACE.read_text("utf-8") == made.reference(), "run: python tests/api_reference.py"

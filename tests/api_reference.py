@@ -1,0 +1,140 @@
+"""Writes docs/api.md, the reference of the Python API, from signatures and docstrings.
+
+python tests/api_reference.py
+"""
+
+import dataclasses
+import enum
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nearsay.indexer
+
+PLACE = Path(__file__).parent.parent / "docs" / "api.md"
+_CLASSES = ("Library", "Collection", "AsyncCollection", "Hits", "Hit", "HitScores", "Lineage")
+_EXPLORED = ("Explorer", "Judgements")
+_NAMED = re.compile(r"^(\w+(?:, \w+)*): +(.*)$")
+
+
+def reference() -> str:
+    """The whole page as Markdown."""
+    from nearsay.indexer.exploring.explorer import Explorer
+    from nearsay.indexer.judgements.judgements import Judgements
+
+    first = [getattr(nearsay.indexer, name) for name in _CLASSES] + [Explorer, Judgements]
+    rest = [
+        getattr(nearsay.indexer, name)
+        for name in nearsay.indexer.__all__
+        if name not in (*_CLASSES, "SearchOptions")
+    ]
+    errors = [one for one in rest if issubclass(one, Exception)]
+    lines = [
+        "# The Python API",
+        "",
+        "Everything below is imported from `nearsay.indexer`. This page is made from the docstrings by",
+        "`tests/api_reference.py`.",
+        "",
+    ]
+    for one in first + [one for one in rest if one not in errors]:
+        lines += [f"## {one.__name__}", "", *_text(one), *_members(one)]
+    lines += ["## Errors", ""]
+    lines += [f"- `{one.__name__}`({one.__base__.__name__}): {inspect.getdoc(one)}" for one in errors]
+    return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
+
+
+def _text(of: object) -> list[str]:
+    """A docstring as Markdown: paragraphs, and a list item for each `name: what it is`; code stays code."""
+    found: list[str] = []
+    for line in (inspect.getdoc(of) or "").splitlines():
+        named = _NAMED.match(line)
+        if named:
+            names = ", ".join(f"`{name}`" for name in named[1].split(", "))
+            found.append(f"- {names}: {named[2]}")
+        elif found and found[-1].startswith(("- ", "  ")) and line.startswith(" "):
+            found.append(f"  {line.strip()}")
+        elif " = " in line or line.startswith(("from ", "    print", "for ", "await ")):
+            found.append(f"    {line}")
+        else:
+            found.append(line)
+    return [*found, ""]
+
+
+def _members(one: type) -> Iterator[str]:
+    if issubclass(one, enum.Enum):
+        yield from (f"- `{member.value}`" for member in one)
+        yield ""
+        return
+    if dataclasses.is_dataclass(one):
+        yield from (f"- `{field.name}`: {_short(field.type)}" for field in dataclasses.fields(one))
+        yield ""
+    for name, member in vars(one).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield from (f"### {one.__name__}.{name}", "", *_text(member))
+        elif callable(member) or isinstance(member, classmethod | staticmethod):
+            function = inspect.unwrap(getattr(one, name))
+            await_it = "await " if one is nearsay.indexer.AsyncCollection else ""
+            yield from (
+                f"### {one.__name__}.{name}",
+                "",
+                f"```python\n{await_it}{name}{_signature(function)}\n```",
+                "",
+            )
+            if not await_it:
+                yield from _text(function)
+
+
+def _signature(function: object) -> str:
+    assert callable(function)
+    signature = inspect.signature(function)
+    parameters = [
+        each.replace(annotation=_short(each.annotation)) if each.annotation is not each.empty else each
+        for each in signature.parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    shown = ["*" if each == "*" else each for each in _each(parameters)]
+    result = (
+        "" if signature.return_annotation is signature.empty else f" -> {_short(signature.return_annotation)}"
+    )
+    line = f"({', '.join(shown)}){result}"
+    return line if len(line) < 80 else "(\n    " + ",\n    ".join(shown) + f",\n){result}"
+
+
+def _each(parameters: list[inspect.Parameter]) -> Iterator[str]:
+    star = False
+    for each in parameters:
+        if each.kind is each.VAR_POSITIONAL:
+            star = True
+        if each.kind is each.KEYWORD_ONLY and not star:
+            star = True
+            yield "*"
+        mark = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        kind = "" if each.annotation is each.empty else f": {each.annotation}"
+        default = "" if each.default is each.empty else f" = {_default(each.default)}"
+        yield f"{mark}{each.name}{kind}{default}"
+
+
+def _default(value: object) -> str:
+    if isinstance(value, enum.Enum):
+        return repr(value.value)
+    if callable(value) or dataclasses.is_dataclass(value):
+        return "…"
+    return repr(value)
+
+
+def _short(annotation: object) -> str:
+    """A type without the modules that it comes from."""
+    said = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    said = re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", said).replace("'", "").replace('"', "")
+    said = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"NDArray[\1]", said)
+    where = "str | Mapping[str, object]"
+    return re.sub(r"NDArray\[~?\w+\]", lambda found: found[0].replace("~", ""), said).replace(where, "Where")
+
+
+if __name__ == "__main__":
+    PLACE.write_text(reference(), "utf-8")
+    sys.stdout.write(f"{PLACE}\n")
