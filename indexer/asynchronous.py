@@ -54,6 +54,7 @@ class AsyncCollection:
     promote = _awaited(Collection.promote)
     rollback = _awaited(Collection.rollback)
     tune = _awaited(Collection.tune)
+    optimize = _awaited(Collection.optimize)
     compact = _awaited(Collection.compact)
     export = _awaited(Collection.export)
     delete = _awaited(Collection.delete)

@@ -116,6 +116,7 @@ class Collection:
         progress: ProgressListener = unheard,
         stdin: BinaryIO | None = None,
         wait: float | None = None,
+        index: Literal["now", "later"] = "now",
     ) -> "AddReport":
         """Add or update the documents of files by id; unchanged ones are not embedded again.
 
@@ -126,6 +127,8 @@ class Collection:
         near_duplicates: of earlier documents: report, skip or link; off = no gate, None = as it was; the
             gate and its threshold (a cosine, 0.95 at first) are remembered for later additions
         wait:    seconds for another writer to finish; None = as the library was opened with
+        index:   now: what is new gets an index of its own where that is due; later: that is left to
+            `optimize` or to another addition, so that every addition is short
 
         A document whose id is there already is replaced with its title, text and all its metadata; `update`
         changes single fields. Killed anywhere, the same call goes on where it was. BadInputError if nothing
@@ -140,7 +143,7 @@ class Collection:
         )
         gate = near_duplicates, near_duplicate_threshold
         return self._writing.add(
-            sources, chosen, stdin, strict=strict, gate=gate, progress=progress, wait=wait
+            sources, chosen, stdin, strict=strict, gate=gate, progress=progress, wait=wait, index=index
         )
 
     def add_rows(
@@ -154,6 +157,7 @@ class Collection:
         near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
         wait: float | None = None,
+        index: Literal["now", "later"] = "now",
     ) -> "AddReport":
         """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory.
 
@@ -164,7 +168,14 @@ class Collection:
         """
         gate = near_duplicates, near_duplicate_threshold
         return self._writing.add_rows(
-            rows, options, strict=strict, gate=gate, progress=progress, wait=wait, vectors=vectors
+            rows,
+            options,
+            strict=strict,
+            gate=gate,
+            progress=progress,
+            wait=wait,
+            index=index,
+            vectors=vectors,
         )
 
     def update(
@@ -236,6 +247,15 @@ class Collection:
         BadInputError for a contract or queries that cannot be used; see `nearsay.indexer.plans.tuning`.
         """
         return self._writing.tune(recall, memory, queries, progress, wait)
+
+    def optimize(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> Plan:
+        """Make one index of everything; its plan.
+
+        An addition indexes what is new by itself and measures nothing. After many additions there are several
+        indexes, and small segments: a search is a little quicker when they are one. Where the collection has
+        doubled since the index was chosen, it is chosen anew, as `tune` does. Searches go on meanwhile.
+        """
+        return self._writing.optimize(progress, wait)
 
     def rebuild(
         self,

@@ -29,7 +29,7 @@ from nearsay.indexer.editing import remove_documents, update_metadata
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.given_vectors import with_vectors
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
-from nearsay.indexer.index_upkeep import refresh_index, tune_index, unmeasured
+from nearsay.indexer.index_upkeep import optimize_index, refresh_index, tune_index, unmeasured
 from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.plan import ContractChange, Plan
@@ -88,13 +88,14 @@ class CollectionWriting:
         gate: tuple[str | None, float | None],
         progress: ProgressListener,
         wait: float | None,
+        index: str,
     ) -> AddReport:
         """Add or update the documents of files."""
         asked = AskedGate(*gate)
         if strict:
             with checked_files(sources, options, stdin) as again:
-                return self._add(read(sources, options, stdin=again), progress, asked, wait)
-        return self._add(read(sources, options, stdin=stdin), progress, asked, wait)
+                return self._add(read(sources, options, stdin=again), progress, asked, wait, index)
+        return self._add(read(sources, options, stdin=stdin), progress, asked, wait, index)
 
     def add_rows(
         self,
@@ -105,6 +106,7 @@ class CollectionWriting:
         gate: tuple[str | None, float | None],
         progress: ProgressListener,
         wait: float | None,
+        index: str,
         vectors: NDArray[np.floating] | None = None,
     ) -> AddReport:
         """Add or update documents from Python values, embedded, or with vectors that one has."""
@@ -115,10 +117,10 @@ class CollectionWriting:
             check_strictly(read_rows(rows, options))
         reading, asked = read_rows(rows, options), AskedGate(*gate)
         if vectors is None:
-            return self._add(reading, progress, asked, wait)
+            return self._add(reading, progress, asked, wait, index)
         given = [row for row in reading if isinstance(row, Document)]
         return self._add(
-            read_rows(given, options), progress, asked, wait, partial(with_vectors, given, vectors)
+            read_rows(given, options), progress, asked, wait, index, partial(with_vectors, given, vectors)
         )
 
     def remove(
@@ -240,6 +242,16 @@ class CollectionWriting:
             before = last_retired(store, row)
             return self._go_live(store, row, before, progress)
 
+    def optimize(self, progress: ProgressListener, wait: float | None = None) -> Plan:
+        """Merge small segments, and make one index of several and of what is newer; the plan."""
+        row = self._record.row()
+        with self.locked(row, "optimize", wait) as store:
+            generation = self._record.live()
+            merge_small(store, row, generation)
+            plan = optimize_index(store, row, generation, listener=progress)
+            check_contract(store, row, self._snapshot.take)
+        return plan
+
     def compact(self, *, drop_retired: bool, grace: float | None, wait: float | None = None) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""
         row = self._record.row()
@@ -252,9 +264,12 @@ class CollectionWriting:
         progress: ProgressListener,
         gate: AskedGate,
         wait: float | None,
+        index: str,
         embedding: Callable[[Chunking, TextEncoder], TextEncoder] | None = None,
     ) -> AddReport:
         """embedding: what gives the rows' vectors, from the collection's chunking and encoder."""
+        if index not in ("now", "later"):
+            raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
         encoder = self._encoder.for_writing()
         is_new = not self._record.exists()
         row = self._record.made()
@@ -279,12 +294,14 @@ class CollectionWriting:
                         self._record.forget_empty(store, row)
             merge_small(store, row, generation)
             promise = self._promise.of(generation.plan)
-            index = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
-            passed = go_through_gate(store, row, self._snapshot.take, index, progress)
-            said = (
-                unmeasured(self._record.name, index(), promise),
-                check_contract(store, row, self._snapshot.take),
-            )
+            refresh = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
+            passed = go_through_gate(store, row, self._snapshot.take, refresh, progress)
+            said: tuple[str | None, ...] = ()
+            if index == "now":
+                said = (
+                    unmeasured(self._record.name, refresh(), promise),
+                    check_contract(store, row, self._snapshot.take),
+                )
         notes = (*report.notes, *(note for note in said if note is not None))
         return replace(report, notes=notes, near_duplicates=passed)
 

@@ -105,21 +105,22 @@ def _churn(connection: sa.Connection, collection_id: int, generation: int, befor
     back: to count the passages of a large index takes longer than a small addition.
     """
     rows = generations.segments_of(connection, collection_id, generation)
-    index = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
-    if index is None or index.state is not SegmentState.CURRENT or not index.count:
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    indexed = sum(row.count for row in indexes)
+    if not indexed or any(row.state is not SegmentState.CURRENT for row in indexes):
         return None
-    through = index.last_passage
+    through = max(row.last_passage for row in indexes)
     of_it = passages.c.collection_id == collection_id
     newer = _count(connection, passages, of_it & (passages.c.number > through))
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
     stored = sum(row.count for row in vectors if row.count and row.last_passage <= through)
     removed = (removed_passages.c.collection_id == collection_id) & (removed_passages.c.passage <= through)
     covered_at_least = stored - _count(connection, removed_passages, removed)
-    most, least = (newer + max(0, index.count - covered_at_least)) / index.count, newer / index.count
+    most, least = (newer + max(0, indexed - covered_at_least)) / indexed, newer / indexed
     if most - before < CHECK_AT and before - least < CHECK_AT:
         return before
     covered = _count(connection, passages, of_it & (passages.c.number <= through))
-    return (newer + max(0, index.count - covered)) / index.count
+    return (newer + max(0, indexed - covered)) / indexed
 
 
 def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from nearsay.data.durable import read_refusal
 from nearsay.data.errors import NearsayError, StorageError
@@ -206,7 +207,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
         )
     mending = remedy(row.name, generation)
     opened = []
-    index_ids = None
+    indexed: list[NDArray[np.int64]] = []
     through = 0
     for segment in segments:
         path = store.segment(row.id, segment.sha256)
@@ -218,7 +219,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
             elif faiss_is_installed():
                 serialised = open_index_bytes(path, segment.sha256, segment.header(generation.encoder))
                 kind = Plan.from_json(generation.plan).kind
-                index_ids = open_index(kind, serialised, segment.last_passage, mapped=True).ids()
+                indexed.append(open_index(kind, serialised, segment.last_passage, mapped=True).ids())
                 through = segment.last_passage
         except StorageError as error:
             yield Finding(subject, str(error), sound=False)
@@ -231,13 +232,14 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
         return
     vectors = VectorStore([segment for segment in opened if segment.ids.size], generation.encoder.dimension)
     yield from _agreement(subject, row.name, generation, vectors, in_sql, removed)
-    if index_ids is not None:
+    if indexed:
+        index_ids = np.concatenate(indexed)
         # A compaction drops removed passages from the vectors first: those left in the index are harmless.
         stray = np.intersect1d(np.setdiff1d(index_ids, vectors.ids), in_sql).size
         covered = vectors.ids[vectors.ids <= through]
         lacking = np.intersect1d(np.setdiff1d(covered, index_ids), in_sql).size
         detail = f"index of {index_ids.size:,} vectors; {stray} unknown, {lacking} lacking"
-        sound = stray == 0 and lacking == 0
+        sound = stray == 0 and lacking == 0 and np.unique(index_ids).size == index_ids.size
         yield Finding(subject, detail if sound else f"{detail}. {mending}", sound=sound)
 
 

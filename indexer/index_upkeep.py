@@ -1,7 +1,14 @@
-"""When a generation gets an index, and when it gets a new one."""
+"""When a generation gets an index, and when it gets a further one or a new one.
+
+The first index is chosen by measurement. Passages that come later are searched exactly until there are enough
+of them for an index of their own, built by the plan that stands: an addition measures nothing again. What the
+indexes propose is united and scored exactly (`plans.united`). `optimize_index` makes one of them, and chooses
+anew where the collection has doubled.
+"""
 
 import logging
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +19,12 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.compaction import merge_for_index, superseding
 from nearsay.indexer.mapped_pages import give_back, trim
-from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, Plan, PlanKind
+from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL, TAIL_SHARE, Plan, PlanKind
+from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.engine import faiss_is_installed
-from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
 from nearsay.indexer.plans.tuning import Tuned, tune
 from nearsay.indexer.progress import ProgressListener, unheard
@@ -26,7 +34,7 @@ from nearsay.indexer.segment import SegmentKind, write_index
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["refresh_index", "tune_index", "unmeasured"]
+__all__ = ["optimize_index", "refresh_index", "tune_index", "unmeasured"]
 
 logger = logging.getLogger("nearsay")
 
@@ -48,7 +56,7 @@ class _State:
 
     @property
     def indexed(self) -> bool:
-        return any(row.state is SegmentState.CURRENT for row in self.indexes)
+        return bool(self.indexes) and all(row.state is SegmentState.CURRENT for row in self.indexes)
 
     @property
     def whole(self) -> bool:
@@ -62,13 +70,16 @@ def refresh_index(
     generation: GenerationRow,
     *,
     exact_up_to: int = EXACT_UP_TO,
+    tail: int = TAIL,
     always: bool = False,
     contract: RecallContract | None = None,
     listener: ProgressListener = unheard,
 ) -> Plan:
-    """Choose and build the index of a large generation that has none, or has outgrown it; its plan then.
+    """Choose and build the index of a large generation that has none, or index what is newer; its plan then.
 
     exact_up_to: so many passages are searched exactly, unless they have an index already
+    tail:        so many passages that no index has get one of their own, or a fifth of what is indexed if
+                 that is more
     always:      an index that is there is built anew, in the way that was chosen
     contract:    what the plan has to keep from now on; None for what it keeps already. It is kept with
                  what was measured for it, so that work that is stopped claims nothing; at once only where
@@ -84,6 +95,9 @@ def refresh_index(
     promised = contract is not None and contract != plan.contract
     wanted = plan.kind is not PlanKind.EXACT
     missing = wanted and (always or not state.indexed)
+    if wanted and not promised and not missing:
+        _index_tail(store, collection, generation, state, tail)
+        return plan
     may_be = REBUILD_AT * plan.measured_at if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
     if promised or missing or total > may_be:  # else the segments say that nothing is due
         total = min(total, _living(store, collection).size)
@@ -100,6 +114,58 @@ def refresh_index(
     if not outgrown:
         return _built_again(store, collection, generation)
     return tune_index(store, collection, generation, contract or plan.contract, listener=listener)
+
+
+def optimize_index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    *,
+    exact_up_to: int = EXACT_UP_TO,
+    listener: ProgressListener = unheard,
+) -> Plan:
+    """Make one index of several and of what is newer; chosen anew where the collection has doubled; the plan.
+
+    A generation that is small, or has one index of everything, stays as it is. The caller holds the lock.
+    """
+    state = _state(store, collection, generation)
+    plan, total = state.plan, _living(store, collection).size
+    wanted = plan.kind is not PlanKind.EXACT
+    if not faiss_is_installed() or not state.whole or (not wanted and total <= exact_up_to):
+        return plan
+    if not wanted or not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at:
+        if wanted or total > REBUILD_AT * plan.measured_at:
+            return tune_index(store, collection, generation, plan.contract, listener=listener)
+        return plan
+    newest = max((row.last_passage for row in state.indexes), default=0)
+    if state.indexed and len(state.indexes) == 1 and all(row.last_passage <= newest for row in state.vectors):
+        return plan
+    return _built_again(store, collection, generation)
+
+
+def _index_tail(
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, least: int
+) -> None:
+    """Index the passages that are newer than the indexes where they have become many."""
+    through = max(row.last_passage for row in state.indexes)
+    enough = max(least, TAIL_SHARE * sum(row.count for row in state.indexes))
+    newer = [row for row in state.vectors if row.last_passage > through]
+    if sum(row.count for row in newer) <= enough or not faiss_is_installed() or not state.whole:
+        return
+    vectors, alive, last = _opened(store, collection, generation, replace(state, vectors=newer), through)
+    ids = vectors.ids[alive[vectors.ids]]
+    if ids.size <= enough:
+        return
+    plan = state.plan
+    index = build(
+        plan.kind, vectors, ids, last, part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
+    )
+    path = _written(store, collection, generation, index)
+    with store.database.writing() as connection:
+        generations.add_segment(
+            connection, generation, SegmentKind.INDEX, path, len(index), (through + 1, last)
+        )
+        collections.changed(connection, collection.id)
 
 
 def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
@@ -194,22 +260,22 @@ def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -
     )
 
 
-def _living(store: Store, collection: CollectionRow) -> NDArray[np.int64]:
-    """Every passage's number: a long read where there are many."""
+def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
+    """The numbers of the passages after a number: a long read where there are many."""
     with store.database.reading() as connection:
-        return passages.passage_numbers(connection, collection.id)
+        return passages.passage_numbers(connection, collection.id, after=after)
 
 
 def _opened(
-    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, after: int = 0
 ) -> tuple[VectorStore, NDArray[np.bool_], int]:
-    """The vectors, which of their passages live, and the last of them."""
+    """The vectors, which of their passages (numbered above `after`) live, and the last of them."""
     opened = open_all(store, collection, generation, state.vectors)
     large = 4 * len(opened) * opened.dimension > _LARGE
     vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
     through = int(vectors.ids[-1]) if len(vectors) else 0
     alive = np.zeros(through + 1, dtype=np.bool_)
-    living = _living(store, collection)
+    living = _living(store, collection, after)
     alive[living[living <= through]] = True
     alive.flags.writeable = False
     return vectors, alive, through
@@ -224,12 +290,8 @@ def _keep(
     span: tuple[int, int],
 ) -> None:
     """Write the index, then let it and its plan take the place of what was there, in one transaction."""
-    path, index = None, tuned.index
-    if index is not None:
-        folder, made_by = store.segments(collection.id), generation.encoder
-        with index.serialised_in(folder) as serialised:
-            path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
-            give_back(serialised)
+    index = tuned.index
+    path = None if index is None else _written(store, collection, generation, index)
     with store.database.writing() as connection:
         superseding(store, state.indexes, collection)
         for row in state.indexes:
@@ -238,3 +300,14 @@ def _keep(
             generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)
         generations.set_plan(connection, generation, tuned.plan.to_json())
         collections.changed(connection, collection.id)
+
+
+def _written(
+    store: Store, collection: CollectionRow, generation: GenerationRow, index: CandidateIndex
+) -> Path:
+    """The segment file of an index, durably written."""
+    folder, made_by = store.segments(collection.id), generation.encoder
+    with index.serialised_in(folder) as serialised:
+        path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
+        give_back(serialised)
+    return path

@@ -14,6 +14,9 @@ __all__ = [
     "GIVEN_QUERIES",
     "KEPT",
     "REBUILD_AT",
+    "RETUNE_AT",
+    "TAIL",
+    "TAIL_SHARE",
     "Check",
     "ContractChange",
     "Measured",
@@ -23,7 +26,10 @@ __all__ = [
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
 GIVEN_QUERIES = "given queries"  # how `Plan.queries` ends where the user gave them
-REBUILD_AT = 1.25  # an index is built anew when the passages outgrow it by this factor
+REBUILD_AT = 1.25  # exact search, where it was measured, and an index that is missing: measured anew then
+TAIL = 16_384  # passages newer than the indexes, at least, that get an index of their own
+TAIL_SHARE = 0.2  # and of what is indexed already, so that there are few indexes
+RETUNE_AT = 2.0  # `optimize` measures anew when the passages have outgrown the last measuring by this factor
 
 
 class PlanKind(StrEnum):

@@ -22,6 +22,7 @@ from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
+from nearsay.indexer.plans.united import UnitedIndex, united
 from nearsay.indexer.quarantine import OVERLAPPING, is_current, quarantine, remedy
 from nearsay.indexer.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.store import Store
@@ -239,7 +240,7 @@ def take(
     alive, last_removal = _alive(connection, collection, generation, vector_store, before)
     alive.flags.writeable = False  # an index packs it once and remembers it
     plan = Plan.from_json(generation.plan)
-    stored, notes = _index(store, collection, generation, rows, plan, before)
+    stored, notes = _index(store, collection, generation, rows, plan, vector_store, before)
     same = (
         before is not None
         and before.generation.number == generation.number
@@ -305,37 +306,56 @@ def _index(
     generation: GenerationRow,
     rows: list[SegmentRow],
     plan: Plan,
+    vectors: VectorStore,
     before: Snapshot | None,
 ) -> tuple[CandidateIndex | None, tuple[str, ...]]:
-    row = next((row for row in rows if row.kind is SegmentKind.INDEX), None)
-    if row is None or plan.kind is PlanKind.EXACT:
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    if not indexes or plan.kind is PlanKind.EXACT:
         return None, ()
     remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"
-    if row.state is SegmentState.QUARANTINED:
+    if any(row.state is SegmentState.QUARANTINED for row in indexes):
         return None, (f"the index is in quarantine; {remedy}",)
     known = None if before is None else before.index
     stored = known.stored if isinstance(known, GpuIndex) else known
-    if before is not None and stored is not None and stored.sha256 == row.sha256:
-        same = (before.plan.parameters, before.plan.mapped) == (plan.parameters, plan.mapped)
-        if same:
+    opened: dict[str, CandidateIndex] = {}
+    if before is not None and stored is not None:
+        if (before.plan.parameters, before.plan.mapped) == (plan.parameters, plan.mapped):
+            parts = stored.parts if isinstance(stored, UnitedIndex) else (stored,)
+            opened = {part.sha256: part for part in parts}
+        if len(opened) == len(indexes) and all(row.sha256 in opened for row in indexes):
             return stored, ()
     if not faiss_is_installed():
         return None, (
             "FAISS is not installed; searched exactly instead. Install it: pip install 'nearsay[cpu]'",
         )
+    for row in indexes:
+        if row.sha256 not in opened:
+            try:
+                opened[row.sha256] = _opened_index(store, collection, generation, row, plan)
+            except DamagedSegmentError as error:
+                return None, (f"{error}; {remedy}",)
+    return united([opened[row.sha256] for row in indexes], vectors), ()
+
+
+def _opened_index(
+    store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow, plan: Plan
+) -> CandidateIndex:
     path = store.segment(collection.id, row.sha256)
     try:
         serialised = open_index_bytes(path, row.sha256, row.header(generation.encoder))
     except DamagedSegmentError as error:
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error
-        return None, (f"{error}; {remedy}",)
+        raise
     except StorageError as error:
         raise _replaced_or(error, store, collection, row) from error
-    opened = open_index(
+    index = open_index(
         plan.kind, serialised, row.last_passage, row.sha256, plan.parameters, mapped=plan.mapped
     )
-    return opened, ()
+    more = index.lists / plan.shape.get("lists", index.lists or 1)
+    if more > 1.0:  # the share of the lists that was measured, if not the number
+        index = index.looking(index.parameters | {"probes": int(np.ceil(index.parameters["probes"] * more))})
+    return index
 
 
 def _alive(

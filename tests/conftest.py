@@ -13,6 +13,8 @@ from nearsay.indexer import Library
 settings.register_profile("nearsay", deadline=None)  # how long an example takes decides nothing
 settings.load_profile("nearsay")
 
+Library.open.__func__.__kwdefaults__["wait"] = 0.0  # who finds a collection busy is told at once
+
 _PATH = Path(__file__).parent / "words_encoder.py"
 _SPEC = importlib.util.spec_from_file_location("words_encoder", _PATH)
 assert _SPEC is not None

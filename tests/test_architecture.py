@@ -72,9 +72,9 @@ def test_no_module_is_named_by_a_word_that_says_nothing() -> None:
     assert [module for module in MODULES if vague & {*module.parts, module.stem}] == []
 
 
-def test_no_module_has_grown_past_five_hundred_lines() -> None:
+def test_no_module_has_grown_past_six_hundred_lines() -> None:
     lengths = {module: len((ROOT / module).read_text("utf-8").splitlines()) for module in MODULES}
-    assert {module: length for module, length in lengths.items() if length > 500} == {}
+    assert {module: length for module, length in lengths.items() if length > 600} == {}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)

@@ -74,10 +74,16 @@ def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequen
 
 
 def passage_numbers(
-    connection: sa.Connection, collection_id: int, condition: ColumnElement[bool] | None = None
+    connection: sa.Connection,
+    collection_id: int,
+    condition: ColumnElement[bool] | None = None,
+    *,
+    after: int = 0,
 ) -> NDArray[np.int64]:
-    """The numbers of the passages whose document the condition holds for, rising; 8 bytes each."""
-    statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
+    """The numbers, above `after`, of the passages whose document the condition holds for, rising."""
+    statement = sa.select(passages.c.number).where(
+        passages.c.collection_id == collection_id, passages.c.number > after
+    )
     if condition is not None:
         statement = statement.join(documents, same_document()).where(condition)
     rows = connection.execute(statement.order_by(passages.c.number).execution_options(yield_per=10_000))

@@ -19,7 +19,7 @@ from nearsay.indexer.plans.inverted_lists import (
 )
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["ENGINES", "build", "engine_of", "open_index"]
+__all__ = ["ENGINES", "build", "engine_of", "open_index", "part_shape"]
 
 ENGINES: Mapping[PlanKind, Engine] = {  # every kind but EXACT
     engine.kind: engine
@@ -37,6 +37,13 @@ ENGINES: Mapping[PlanKind, Engine] = {  # every kind but EXACT
 def engine_of(kind: PlanKind) -> Engine:
     """The engine of a kind; KeyError for EXACT, which has none."""
     return ENGINES[kind]
+
+
+def part_shape(kind: PlanKind, shape: Mapping[str, int], count: int, dimension: int) -> Mapping[str, int]:
+    """How to build a further index over `count` passages beside one of that shape, with the usual lists."""
+    usual = engine_of(kind).shapes(count, dimension)
+    fitting = [one for one in usual if all(one[name] == shape.get(name) for name in one if name != "lists")]
+    return fitting[0] if fitting else usual[0]
 
 
 def build(

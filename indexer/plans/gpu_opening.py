@@ -19,6 +19,7 @@ from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu, Proposer
 from nearsay.indexer.plans.gpu_building import build_from_vectors, can_be_copied, copy_from_cpu
 from nearsay.indexer.plans.gpu_placement import Placement, place
 from nearsay.indexer.plans.gpu_plan import MAX_PROBES, GpuKind, GpuPlan, expected_bytes
+from nearsay.indexer.plans.united import UnitedIndex
 from nearsay.indexer.vector_store import VectorStore
 
 __all__ = ["answering", "build_on_gpu", "open_on_gpu"]
@@ -48,7 +49,7 @@ def answering(
     if not wants_gpu(device):
         return cpu, ()
     if isinstance(before, GpuIndex):
-        if same and before.stored is cpu and not before.given_back:
+        if same and _hash(before.stored) == _hash(cpu) and not before.given_back:
             newer = int(np.count_nonzero(vectors.ids > before.through))
             if newer <= max(EXACT_UP_TO, _NEWER_SHARE * len(before)):
                 return before, before.notes
@@ -57,6 +58,10 @@ def answering(
         return cpu, refused
     index, notes = open_on_gpu(device, vectors, alive, cpu=cpu, plan=plan)
     return (cpu if index is None else index), notes
+
+
+def _hash(index: CandidateIndex | None) -> str | None:
+    return None if index is None else index.sha256
 
 
 def open_on_gpu(
@@ -130,6 +135,8 @@ def _copied(
     placement: Placement,
 ) -> tuple[GpuIndex | None, str]:
     faiss = faiss_module()
+    if isinstance(cpu, UnitedIndex):
+        return None, "the CPU has several indexes, which nearsay index optimize makes one"
     original = cpu.faiss_index
     if not can_be_copied(faiss, original):
         return None, f"FAISS cannot copy {type(original).__name__} to a GPU"

@@ -158,6 +158,6 @@ def test_one_thing_where_several_are_meant_is_refused_and_changes_nothing(librar
     for row in ({"id": "x", "text": "one"}, "one text", Document("one")):
         with pytest.raises(BadInputError, match="is not a list of rows"):
             notes.add_rows(row)
-    with pytest.raises(BadInputError, match="the query is a list, not text"):
-        notes.search(["a cat"])
+    with pytest.raises(BadInputError, match="query 2 of 2 is a list, not text"):
+        notes.search(["a cat", ["a dog"]])
     assert [document.id for document in notes.documents()] == ["a", "b"]

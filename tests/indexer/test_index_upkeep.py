@@ -115,17 +115,93 @@ def test_what_is_newer_than_the_index_is_found_beside_it(indexed: Collection) ->
     assert "new" not in {hit.id for hit in indexed.search("1", 100)}
 
 
-def test_an_index_that_was_outgrown_is_built_anew(indexed: Collection) -> None:
-    (before,) = segments(indexed, SegmentKind.INDEX)
-    indexed.add_rows(rows(COUNT, COUNT + 700))  # 3400 living, 1.25 times 2700 is 3375
-    (after,) = segments(indexed, SegmentKind.INDEX)
-    assert after.sha256 != before.sha256
-    assert (after.count, after.last_passage) == (3400, COUNT + 700)
-    found = indexed.snapshot()
-    assert found.index is not None
-    assert found.index.sha256 == after.sha256
-    assert found.index.through == COUNT + 700
-    assert [finding for finding in examine(indexed.library) if not finding.sound] == []
+@pytest.fixture
+def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
+    """Where a hundred newer passages, and a fifth of what is indexed, get an index of their own."""
+    monkeypatch.setitem(refresh_index.__kwdefaults__, "tail", 100)
+    monkeypatch.setattr(index_upkeep, "tune", None)  # an addition measures nothing
+    return indexed
+
+
+def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table: OpenCollection) -> None:
+    (before,) = segments(growing, SegmentKind.INDEX)
+    growing.add_rows(rows(COUNT, COUNT + 400))
+    assert segments(growing, SegmentKind.INDEX) == [before]  # a fifth of 2,700 is 540
+    growing.add_rows(rows(COUNT + 400, COUNT + 600))
+    first, second = segments(growing, SegmentKind.INDEX)
+    assert first == before
+    assert (second.count, second.first_passage, second.last_passage) == (600, COUNT + 1, COUNT + 600)
+    growing.add_rows(rows(COUNT + 600, COUNT + 1300))
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 700]
+    growing.add_rows(rows(COUNT + 1300, COUNT + 1310))
+    for collection in (growing, open_table()):
+        index = collection.snapshot().index
+        assert index is not None
+        assert (len(index), index.through) == (4000, COUNT + 1300)
+        living = np.append(LIVING, np.ones(1310, dtype=np.bool_))
+        for query in (1, 77, COUNT + 5, COUNT + 900, COUNT + 1305):
+            assert [hit.id for hit in collection.search(str(query), 10, mode="dense")] == nearest_by_force(
+                query, 10, living
+            )
+    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+
+
+def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    growing.add_rows(rows(COUNT, COUNT + 600))
+    growing.search("1", 3)
+    opened = []
+    before = snapshot.open_index_bytes
+    monkeypatch.setattr(
+        snapshot, "open_index_bytes", lambda path, *rest: opened.append(path) or before(path, *rest)
+    )
+    growing.add_rows(rows(COUNT + 600, COUNT + 1300))
+    growing.search("1", 3)
+    assert [path.stem for path in opened] == [segments(growing, SegmentKind.INDEX)[-1].sha256]
+
+
+def test_a_damaged_index_of_several_is_left_out_with_all(
+    growing: Collection, open_table: OpenCollection
+) -> None:
+    growing.add_rows(rows(COUNT, COUNT + 600))
+    second = segments(growing, SegmentKind.INDEX)[1]
+    path = growing.library.store.segment(growing.snapshot().collection.id, second.sha256)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    hits = open_table().search("1", 10, mode="dense")
+    assert {hit.lineage.plan for hit in hits} == {"exact"}
+    assert "rebuild" in " ".join(hits.notes)
+    growing.rebuild()
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [3300]
+
+
+def test_optimizing_makes_one_index(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    growing.add_rows(rows(COUNT, COUNT + 600))
+    growing.add_rows(rows(COUNT + 600, COUNT + 610))
+    before = [(hit.id, hit.score) for hit in growing.search("5", 20, mode="dense")]
+    plan = growing.optimize()
+    (only,) = segments(growing, SegmentKind.INDEX)
+    assert (only.count, only.last_passage) == (3310, COUNT + 610)
+    assert plan.measured_at == 2700
+    assert [(hit.id, hit.score) for hit in growing.search("5", 20, mode="dense")] == before
+    growing.optimize()
+    assert segments(growing, SegmentKind.INDEX) == [only]
+
+
+def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
+    indexed.add_rows(rows(COUNT, COUNT + 2600), index="later")
+    assert len(segments(indexed, SegmentKind.INDEX)) == 1
+    assert indexed.optimize().measured_at == 2700  # 5,300 are not twice as many
+    indexed.add_rows(rows(COUNT + 2600, COUNT + 2800), index="later")
+    assert indexed.optimize().measured_at == 5500
+
+
+def test_an_addition_may_leave_the_index_for_later(growing: Collection) -> None:
+    growing.add_rows(rows(COUNT, COUNT + 900), index="later")
+    assert len(segments(growing, SegmentKind.INDEX)) == 1
+    assert [hit.id for hit in growing.search(str(COUNT + 3), 1, mode="dense")] == [f"d{COUNT + 3}"]
+    growing.add_rows(rows(COUNT + 900, COUNT + 901))
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 901]
+    with pytest.raises(BadInputError, match="index is 'never'"):
+        growing.add_rows(["a"], index="never")
 
 
 def test_an_index_that_keeps_no_contract_is_dropped_with_its_plan(indexed: Collection) -> None:

@@ -258,12 +258,12 @@ def test_what_is_removed_and_compacted_before_it_is_assigned_is_in_none(
     locked = zoo._writing.locked
     done: list[int] = []
 
-    def meanwhile(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
+    def meanwhile(row: CollectionRow, what: str, *wait: float | None) -> AbstractContextManager[Store]:
         if not done:
             done.append(1)
             zoo.remove(["cub"])
             zoo.compact()
-        return locked(row, what)
+        return locked(row, what, *wait)
 
     monkeypatch.setattr(zoo._writing, "locked", meanwhile)
     assert zoo.explore.assign_newer().assigned == 1
