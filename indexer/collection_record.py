@@ -83,6 +83,11 @@ class CollectionRecord:
                 return generation
         raise self.empty()
 
+    def require_live(self, generation: GenerationRow) -> None:
+        """BusyError if another generation went live, or the collection was removed."""
+        if self.live().number != generation.number or self.row().id != generation.collection_id:
+            raise BusyError(f"'{self.name}' has another live generation now. Run the command again")
+
     def empty(self) -> BadInputError:
         """The error of asking a collection that nothing was added to."""
         return BadInputError(

@@ -21,7 +21,13 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.collection_encoder import CollectionEncoder, EncoderSource, check_encoder
 from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.compaction import CompactReport, compact, delete_collection, merge_small
+from nearsay.indexer.compaction import (
+    CompactReport,
+    compact,
+    delete_collection,
+    merge_for_index,
+    merge_small,
+)
 from nearsay.indexer.contract_check import check_contract
 from nearsay.indexer.declaring import DeclareReport, declare_fields, forget_fields
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
@@ -29,10 +35,11 @@ from nearsay.indexer.editing import remove_documents, update_metadata
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.given_vectors import with_vectors
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
-from nearsay.indexer.index_upkeep import optimize_index, refresh_index, tune_index, unmeasured
+from nearsay.indexer.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
 from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.plan import ContractChange, Plan
+from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.progress import ProgressListener
 from nearsay.indexer.rollout import (
     RebuildReport,
@@ -179,14 +186,15 @@ class CollectionWriting:
     ) -> Plan:
         """Measure the indexes over the live vectors and take the fastest that keeps the contract."""
         row = self._record.row()
+        generation = self._record.live()
+        contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
+        asked = None
+        if queries is not None:
+            encoder = self._encoder.of(generation)
+            asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
         with self.locked(row, "tune", wait) as store:
-            generation = self._record.live()
-            contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
-            asked = None
-            if queries is not None:
-                encoder = self._encoder.of(generation)
-                asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
-            return tune_index(store, row, generation, contract, asked, listener=progress)
+            merge_for_index(store, row, generation)
+        return self._replaced_index(row, generation, wait, progress, contract, asked)
 
     def rebuild(
         self, encoder: str | TextEncoder | None, progress: ProgressListener, wait: float | None = None
@@ -243,14 +251,38 @@ class CollectionWriting:
             return self._go_live(store, row, before, progress)
 
     def optimize(self, progress: ProgressListener, wait: float | None = None) -> Plan:
-        """Merge small segments, and make one index of several and of what is newer; the plan."""
+        """Merge small segments, and make one index of several and of what is newer; the plan.
+
+        The lock is held only before and after the work: others add meanwhile.
+        """
         row = self._record.row()
         with self.locked(row, "optimize", wait) as store:
             generation = self._record.live()
             merge_small(store, row, generation)
-            plan = optimize_index(store, row, generation, listener=progress)
-            check_contract(store, row, self._snapshot.take)
-        return plan
+        return self._replaced_index(row, generation, wait, progress)
+
+    def _replaced_index(
+        self,
+        row: CollectionRow,
+        generation: GenerationRow,
+        wait: float | None,
+        progress: ProgressListener,
+        contract: RecallContract | None = None,
+        queries: NDArray[np.float32] | None = None,
+    ) -> Plan:
+        """Build an index while others write, and let it take its place under the lock; the plan."""
+        prepared = prepare_index(
+            self._record.store, row, generation, contract=contract, queries=queries, listener=progress
+        )
+        if prepared is None:
+            return Plan.from_json(generation.plan)
+        try:
+            with self.locked(row, "index", wait) as store:
+                self._record.require_live(generation)
+                return keep_prepared(store, row, generation, prepared)
+        finally:
+            if prepared.path is not None:
+                prepared.path.unlink(missing_ok=True)
 
     def compact(self, *, drop_retired: bool, grace: float | None, wait: float | None = None) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""

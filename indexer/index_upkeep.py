@@ -2,22 +2,26 @@
 
 The first index is chosen by measurement. Passages that come later are searched exactly until there are enough
 of them for an index of their own, built by the plan that stands: an addition measures nothing again. What the
-indexes propose is united and scored exactly (`plans.united`). `optimize_index` makes one of them, and chooses
-anew where the collection has doubled.
+indexes propose is united and scored exactly (`plans.united`). `prepare_index` makes one of them while others
+add, and chooses anew where the collection has doubled.
 """
 
+import contextlib
 import logging
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.durable import make_folder, synchronise
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.compaction import merge_for_index, superseding
+from nearsay.indexer.errors import BusyError
 from nearsay.indexer.mapped_pages import give_back, trim
 from nearsay.indexer.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL, TAIL_SHARE, Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
@@ -34,10 +38,11 @@ from nearsay.indexer.segment import SegmentKind, write_index
 from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import VectorStore
 
-__all__ = ["optimize_index", "refresh_index", "tune_index", "unmeasured"]
+__all__ = ["Prepared", "keep_prepared", "prepare_index", "refresh_index", "unmeasured"]
 
 logger = logging.getLogger("nearsay")
 
+_DAY = 86_400  # seconds
 _LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
 
 
@@ -57,6 +62,12 @@ class _State:
     @property
     def indexed(self) -> bool:
         return bool(self.indexes) and all(row.state is SegmentState.CURRENT for row in self.indexes)
+
+    @property
+    def one_of_all(self) -> bool:
+        """One index covers everything."""
+        newest = max((row.last_passage for row in self.vectors), default=0)
+        return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
 
     @property
     def whole(self) -> bool:
@@ -113,34 +124,98 @@ def refresh_index(
         return plan
     if not outgrown:
         return _built_again(store, collection, generation)
-    return tune_index(store, collection, generation, contract or plan.contract, listener=listener)
+    return _tune(store, collection, generation, contract or plan.contract, listener=listener)
 
 
-def optimize_index(
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A new index, written beside the segments and not in the catalogue yet."""
+
+    plan: Plan
+    path: Path | None  # None: exact search was chosen
+    count: int
+    span: tuple[int, int]
+    replaces: tuple[SegmentRow, ...]  # the indexes that there were
+    chosen: bool = False  # the plan was measured anew
+
+
+def prepare_index(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
     *,
+    contract: RecallContract | None = None,
+    queries: NDArray[np.float32] | None = None,
     exact_up_to: int = EXACT_UP_TO,
     listener: ProgressListener = unheard,
-) -> Plan:
-    """Make one index of several and of what is newer; chosen anew where the collection has doubled; the plan.
+) -> Prepared | None:
+    """Build one index of everything without holding the writer lock; None where none is due.
 
-    A generation that is small, or has one index of everything, stays as it is. The caller holds the lock.
+    contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = stored vectors
+
+    Without a contract the kind is chosen anew only where the collection has doubled, unless it was measured
+    with queries that were given: those are not there any more, and stored vectors are a poor stand-in. It
+    then keeps its kind and the share of its lists that is looked into. `keep_prepared` puts it into the
+    catalogue.
     """
     state = _state(store, collection, generation)
     plan, total = state.plan, _living(store, collection).size
     wanted = plan.kind is not PlanKind.EXACT
-    if not faiss_is_installed() or not state.whole or (not wanted and total <= exact_up_to):
-        return plan
-    if not wanted or not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at:
-        if wanted or total > REBUILD_AT * plan.measured_at:
-            return tune_index(store, collection, generation, plan.contract, listener=listener)
-        return plan
-    newest = max((row.last_passage for row in state.indexes), default=0)
-    if state.indexed and len(state.indexes) == 1 and all(row.last_passage <= newest for row in state.vectors):
-        return plan
-    return _built_again(store, collection, generation)
+    choose, doubled = contract is not None, False
+    if contract is None:
+        if not faiss_is_installed() or not state.whole or (not wanted and total <= exact_up_to):
+            return None
+        doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
+        choose = doubled and plan.estimated if wanted else total > REBUILD_AT * plan.measured_at
+        if not choose and (not wanted or state.one_of_all):
+            return None
+    elif not total:
+        raise BadInputError(
+            f"collection '{collection.name}' has no passages to measure with. "
+            f"Add to it: nearsay index add {collection.name} FILE"
+        )
+    vectors, alive, through = _opened(store, collection, generation, state)
+    span = int(vectors.ids[0]), through
+    if choose:
+        plan = replace(plan, contract=contract or plan.contract)
+        tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    else:
+        shape = part_shape(plan.kind, plan.shape, total, vectors.dimension) if doubled else plan.shape
+        ids = vectors.ids[alive[vectors.ids]]
+        tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
+    _clear(store.building)
+    prepared = _prepared(store.building, generation, tuned, state.indexes, span)
+    return replace(prepared, chosen=choose)
+
+
+def keep_prepared(
+    store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared
+) -> Plan:
+    """Let a prepared index take the place of what was there; its plan. The caller holds the writer lock.
+
+    BusyError if another index was made meanwhile.
+    """
+    state = _state(store, collection, generation)
+    if [row.id for row in state.indexes] != [row.id for row in prepared.replaces]:
+        raise BusyError(
+            f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
+        )
+    if prepared.path is not None:
+        kept = store.segment(collection.id, prepared.path.stem)
+        prepared.path.replace(kept)
+        synchronise(kept.parent)
+        prepared = replace(prepared, path=kept)
+    _keep(store, collection, generation, state.indexes, prepared)
+    trim()
+    return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a process that was killed left behind: nothing is built for a day."""
+    for path in folder.glob("*") if folder.is_dir() else ():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _DAY:
+                path.unlink()
 
 
 def _index_tail(
@@ -160,7 +235,7 @@ def _index_tail(
     index = build(
         plan.kind, vectors, ids, last, part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
     )
-    path = _written(store, collection, generation, index)
+    path = _written(store.segments(collection.id), generation, index)
     with store.database.writing() as connection:
         generations.add_segment(
             connection, generation, SegmentKind.INDEX, path, len(index), (through + 1, last)
@@ -181,7 +256,7 @@ def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | N
     )
 
 
-def tune_index(
+def _tune(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
@@ -218,14 +293,35 @@ def _measured(
             f"Add to it: nearsay index add {collection.name} FILE"
         )
     plan = replace(state.plan, contract=contract)
-    tuned = tune(vectors, alive, through, plan, queries, listener=listener)
-    if wants_gpu(store.device):
-        there = find_gpus()
-        gpus, reason = requested_gpus(store.device, there)
-        report = tune_on_gpu(vectors, alive, contract, FaissGpus(gpus, reason, there.cagra), queries)
-        tuned = replace(tuned, plan=replace(tuned.plan, gpu=report))
-    _keep(store, collection, generation, state, tuned, (int(vectors.ids[0]), through))
+    tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
+    _keep(
+        store,
+        collection,
+        generation,
+        state.indexes,
+        _prepared(folder, generation, tuned, state.indexes, span),
+    )
     return tuned.plan
+
+
+def _chosen(
+    store: Store,
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    through: int,
+    plan: Plan,
+    queries: NDArray[np.float32] | None,
+    listener: ProgressListener,
+) -> Tuned:
+    """The plan and index that measuring takes, and what GPUs do, where the library is opened on some."""
+    tuned = tune(vectors, alive, through, plan, queries, listener=listener)
+    if not wants_gpu(store.device):
+        return tuned
+    there = find_gpus()
+    gpus, reason = requested_gpus(store.device, there)
+    report = tune_on_gpu(vectors, alive, plan.contract, FaissGpus(gpus, reason, there.cagra), queries)
+    return replace(tuned, plan=replace(tuned.plan, gpu=report))
 
 
 def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan) -> Plan:
@@ -245,7 +341,15 @@ def _built_again(store: Store, collection: CollectionRow, generation: Generation
     vectors, alive, through = _opened(store, collection, generation, state)
     plan = replace(state.plan, check=None)
     index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
-    _keep(store, collection, generation, state, Tuned(plan, index), (int(vectors.ids[0]), through))
+    folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
+    tuned = Tuned(plan, index)
+    _keep(
+        store,
+        collection,
+        generation,
+        state.indexes,
+        _prepared(folder, generation, tuned, state.indexes, span),
+    )
     return plan
 
 
@@ -285,28 +389,34 @@ def _keep(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    state: _State,
-    tuned: Tuned,
-    span: tuple[int, int],
+    indexes: list[SegmentRow],
+    prepared: Prepared,
 ) -> None:
-    """Write the index, then let it and its plan take the place of what was there, in one transaction."""
-    index = tuned.index
-    path = None if index is None else _written(store, collection, generation, index)
+    """Let a written index and its plan take the place of the indexes, in one transaction."""
     with store.database.writing() as connection:
-        superseding(store, state.indexes, collection)
-        for row in state.indexes:
+        superseding(store, indexes, collection)
+        for row in indexes:
             generations.remove_segment(connection, row)
-        if path is not None and index is not None:
-            generations.add_segment(connection, generation, SegmentKind.INDEX, path, len(index), span)
-        generations.set_plan(connection, generation, tuned.plan.to_json())
+        if prepared.path is not None:
+            count, span = prepared.count, prepared.span
+            generations.add_segment(connection, generation, SegmentKind.INDEX, prepared.path, count, span)
+        generations.set_plan(connection, generation, prepared.plan.to_json())
         collections.changed(connection, collection.id)
 
 
-def _written(
-    store: Store, collection: CollectionRow, generation: GenerationRow, index: CandidateIndex
-) -> Path:
+def _prepared(
+    folder: Path, generation: GenerationRow, tuned: Tuned, indexes: list[SegmentRow], span: tuple[int, int]
+) -> Prepared:
+    """What was chosen and built, with the index written into a folder."""
+    index = tuned.index
+    path = None if index is None else _written(folder, generation, index)
+    return Prepared(tuned.plan, path, 0 if index is None else len(index), span, tuple(indexes))
+
+
+def _written(folder: Path, generation: GenerationRow, index: CandidateIndex) -> Path:
     """The segment file of an index, durably written."""
-    folder, made_by = store.segments(collection.id), generation.encoder
+    make_folder(folder)
+    made_by = generation.encoder
     with index.serialised_in(folder) as serialised:
         path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
         give_back(serialised)

@@ -42,6 +42,11 @@ class Store:
         return self.folder / "locks"
 
     @property
+    def building(self) -> Path:
+        """The folder of indexes that are being made while others write; on the segments' file system."""
+        return self.folder / "segments" / "building"
+
+    @property
     def quarantine(self) -> Path:
         """The folder that damaged segment files are moved to."""
         return self.folder / "quarantine"

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Unpack
+from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
 import click
 
@@ -11,7 +11,7 @@ from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.contract_options import contract_options
 from nearsay.app.cli.index_fields import fields
 from nearsay.app.cli.index_show import list_, show
-from nearsay.app.cli.index_tune import tune
+from nearsay.app.cli.index_tune import optimize, tune
 from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
@@ -82,6 +82,14 @@ def index() -> None:
 @click.option(
     "--near-duplicate-threshold", type=float, metavar="COSINE", help="From where they do; 0.95 at first."
 )
+@click.option(
+    "--index",
+    "index_",
+    type=click.Choice(["now", "later"]),
+    default="now",
+    show_default=True,
+    help="When many new passages get an index: with this addition, or by `nearsay index optimize`.",
+)
 @json_option
 @library_options
 def add(
@@ -106,6 +114,7 @@ def add(
     strict: bool,
     near_duplicates: str | None,
     near_duplicate_threshold: float | None,
+    index_: Literal["now", "later"],
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
@@ -158,6 +167,7 @@ def add(
             near_duplicate_threshold=near_duplicate_threshold,
             progress=bar,
             stdin=stdin,
+            index=index_,
         )
     print_report(collection, report, as_json=as_json)
 
@@ -396,5 +406,6 @@ def export(
 
 index.add_command(fields)
 index.add_command(list_)
+index.add_command(optimize)
 index.add_command(show)
 index.add_command(tune)

@@ -11,7 +11,7 @@ from nearsay.app.cli.plan_table import print_plan
 from nearsay.app.cli.printing import print_json
 from nearsay.app.cli.progress_bar import ProgressBar
 
-__all__ = ["tune"]
+__all__ = ["optimize", "tune"]
 
 
 @click.command()
@@ -56,6 +56,28 @@ def tune(
         plan = library.collection(collection).tune(recall=recall, memory=memory, queries=asked, progress=bar)
     if plot is not None:
         plot_report(collection, plan, plot)
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        print_plan(plan)
+
+
+@click.command()
+@click.argument("collection")
+@json_option
+@library_options
+def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
+    """Make one index of everything in COLLECTION after many additions.
+
+    Additions index what is new by themselves and measure nothing. Where the collection has doubled since its
+    index was chosen, it is chosen anew, as `nearsay index tune` does. Searches go on meanwhile.
+
+    \b
+    Example:
+        nearsay index optimize papers
+    """
+    with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
+        plan = library.collection(collection).optimize(progress=bar)
     if as_json:
         print_json(plan.to_json())
     else:

@@ -26,7 +26,7 @@ from nearsay.indexer import Collection, compaction, index_upkeep, snapshot
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import UnknownCollectionError
+from nearsay.indexer.errors import BusyError, UnknownCollectionError
 from nearsay.indexer.index_upkeep import refresh_index
 from nearsay.indexer.plan import Plan, PlanKind
 from nearsay.indexer.plans import engine
@@ -192,6 +192,62 @@ def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
     assert indexed.optimize().measured_at == 2700  # 5,300 are not twice as many
     indexed.add_rows(rows(COUNT + 2600, COUNT + 2800), index="later")
     assert indexed.optimize().measured_at == 5500
+
+
+def test_others_add_while_an_index_is_made_one(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    growing.add_rows(rows(COUNT, COUNT + 600))
+    built = index_upkeep.build
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        growing.add_rows(rows(COUNT + 600, COUNT + 650))
+        growing.remove(["d1"])
+        growing.compact()
+        return built(*given, **named)
+
+    monkeypatch.setattr(index_upkeep, "build", meanwhile)
+    growing.optimize()
+    (only,) = segments(growing, SegmentKind.INDEX)
+    assert (only.count, only.last_passage) == (3300, COUNT + 600)
+    living = np.append(LIVING, np.ones(650, dtype=np.bool_))
+    living[1] = False
+    for query in (2, COUNT + 610):
+        found = [hit.id for hit in growing.search(str(query), 10, mode="dense")]
+        assert found == nearest_by_force(query, 10, living)
+    assert [finding for finding in examine(growing.library, prove=True) if not finding.sound] == []
+    assert list(growing.library.store.building.iterdir()) == []
+
+
+def test_an_index_that_was_made_for_nothing_takes_no_place(
+    growing: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.add_rows(rows(COUNT, COUNT + 600))
+    built, once = index_upkeep.build, []
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        if not once:
+            once.append(1)
+            growing.add_rows(rows(COUNT + 600, COUNT + 1400))
+        return built(*given, **named)
+
+    monkeypatch.setattr(index_upkeep, "build", meanwhile)
+    with pytest.raises(BusyError, match="was indexed by another process meanwhile"):
+        growing.optimize()
+    assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 800]
+    assert list(growing.library.store.building.iterdir()) == []
+
+
+def test_a_plan_of_given_queries_is_kept_when_the_collection_doubles(indexed: Collection) -> None:
+    plan = indexed.tune(queries=[str(number) for number in range(200)])
+    assert not plan.estimated
+    indexed.add_rows(rows(COUNT, 2 * COUNT), index="later")
+    after = indexed.optimize()
+    (only,) = segments(indexed, SegmentKind.INDEX)
+    assert only.count == 5700
+    assert (after.measured_at, after.queries, after.parameters) == (2700, plan.queries, plan.parameters)
+    index = indexed.snapshot().index
+    assert index is not None
+    assert index.lists > plan.shape["lists"]
+    assert index.parameters["probes"] == round(plan.parameters["probes"] * index.lists / plan.shape["lists"])
 
 
 def test_an_addition_may_leave_the_index_for_later(growing: Collection) -> None:

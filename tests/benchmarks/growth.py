@@ -1,0 +1,164 @@
+"""What does a collection cost while it grows: additions, searches between them, and the recall throughout?
+
+    python tests/benchmarks/growth.py --vectors FILE.npy [--count 1000000] [--batch 1000] [--out FILE.json]
+
+Passages arrive in batches with vectors that they bring, grown from real ones (`made_vectors`). Two ways:
+
+  now    every addition indexes what is due, as by default
+  later  additions leave it; another thread chooses an index at 50,000 passages, with 300 other queries of the
+         same kind, and calls `optimize` whenever a fifth more has come, as a page or a nightly job would
+
+After every batch one search by vector, the snapshot being opened anew; every 50 batches the recall@10 of 100
+queries that are in no collection, against exact search, and 200 searches one by one for their median and 99th
+percentile. Beside it: the same passages in one addition, indexed once ("at once").
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from machine import commit, machine
+from made_vectors import HOW_MADE, grown, held_out, real_vectors, sha256
+from stand_in_encoder import NumberedEncoder
+
+from nearsay.indexer import Collection, Library
+
+SEED = 3
+QUERIES, GIVEN = 100, 300
+
+
+def rows(begin: int, end: int) -> list[dict[str, str]]:
+    return [{"id": f"d{number}", "text": str(number)} for number in range(begin, end)]
+
+
+def recall(collection: Collection, queries: np.ndarray) -> float:
+    snapshot = collection.snapshot()
+    exact = snapshot.vectors.nearest_many(queries, 10, snapshot.alive)
+    found = snapshot.nearest_many(queries, 10)
+    shared = [np.intersect1d(one.ids, other.ids).size for one, other in zip(exact, found, strict=True)]
+    return float(np.mean(shared)) / 10
+
+
+def timed(collection: Collection, queries: np.ndarray, count: int) -> list[float]:
+    seconds = []
+    for number in range(count):
+        began = time.perf_counter()
+        collection.search(queries[number % len(queries)], 10)
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+def grow(
+    folder: Path, vectors: np.ndarray, queries: np.ndarray, given: np.ndarray, batch: int, index: str
+) -> dict[str, object]:
+    library = Library.open(folder)
+    encoder = NumberedEncoder(np.concatenate([vectors, given]))
+    asked = [str(number) for number in range(len(vectors), len(vectors) + len(given))]
+    collection = library.collection("made", encoder=encoder, chunking="none")
+    adds: list[float] = []
+    first: list[float] = []  # the search right after an addition
+    looks: list[dict[str, float]] = []
+    optimized, wanted, done = [], threading.Event(), threading.Event()
+
+    def optimize() -> None:
+        while wanted.wait() and not done.is_set():
+            wanted.clear()
+            began = time.perf_counter()
+            if optimized:
+                collection.optimize(wait=600)
+            else:
+                collection.tune(queries=asked, wait=600)
+            optimized.append(time.perf_counter() - began)
+
+    beside = threading.Thread(target=optimize, daemon=True)
+    beside.start()
+    covered, began = 0, time.perf_counter()
+    for begin in range(0, len(vectors), batch):
+        end = min(begin + batch, len(vectors))
+        started = time.perf_counter()
+        collection.add_rows(rows(begin, end), index=index, wait=600)
+        adds.append(time.perf_counter() - started)
+        first += timed(collection, queries, 1)
+        if index == "later" and end > 50_000 and end > 1.2 * covered:
+            covered = end
+            wanted.set()
+        if (begin // batch) % 50 == 49 or end == len(vectors):
+            several = timed(collection, queries, 200)
+            looks.append(
+                {
+                    "passages": end,
+                    "recall_at_10": recall(collection, queries),
+                    "milliseconds_median": 1e3 * statistics.median(several),
+                    "milliseconds_p99": 1e3 * float(np.quantile(several, 0.99)),
+                    "indexes": sum(row.kind == "index" for row in collection.overview().segments),
+                }
+            )
+            sys.stderr.write(f"{index}: {json.dumps(looks[-1])}\n")
+    seconds = time.perf_counter() - began
+    done.set()
+    wanted.set()
+    beside.join()
+    library.close()
+    return {
+        "seconds": seconds,
+        "add_seconds": quantiles(adds),
+        "adds_over_three_medians": sum(one > 3 * statistics.median(adds) for one in adds),
+        "first_search_seconds": quantiles(first),
+        "optimize_seconds": optimized,
+        "looks": looks,
+        "least_recall_at_10": min(look["recall_at_10"] for look in looks),
+        "most_p99_over_median": max(look["milliseconds_p99"] / look["milliseconds_median"] for look in looks),
+    }
+
+
+def quantiles(values: list[float]) -> dict[str, float]:
+    return {
+        "median": statistics.median(values),
+        "p99": float(np.quantile(values, 0.99)),
+        "most": max(values),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--vectors", type=Path, required=True, help="real ones, float32 (n, d), .npy")
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=1_000)
+    parser.add_argument("--way", choices=("now", "later", "both"), default="both")
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    real = real_vectors(chosen.vectors, None, None)
+    held, rest = held_out(real, QUERIES + GIVEN, SEED)
+    queries, given = held[:QUERIES], held[QUERIES:]
+    vectors = grown(rest, chosen.count, SEED)
+    result: dict[str, object] = {
+        "question": "additions, searches and recall while a collection grows",
+        "commit": commit(),
+        "machine": machine(),
+        "made": HOW_MADE,
+        "sha256": sha256(vectors),
+        "count": chosen.count,
+        "batch": chosen.batch,
+    }
+    with tempfile.TemporaryDirectory() as home:
+        for index in ("now", "later") if chosen.way == "both" else (chosen.way,):
+            result[index] = grow(Path(home) / index, vectors, queries, given, chosen.batch, index)
+            shutil.rmtree(Path(home) / index)
+        result["at once"] = grow(Path(home) / "once", vectors, queries, given, chosen.count, "now")
+    written = json.dumps(result, indent=2)
+    if chosen.out:
+        chosen.out.write_text(written + "\n", "utf-8")
+    sys.stdout.write(written + "\n")
+
+
+if __name__ == "__main__":
+    main()
