@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.durable import file_sha256, read_refusal, write_by_hash
 from nearsay.data.errors import StorageError
+from nearsay.data.known_hashes import known_sha256
 from nearsay.indexer.errors import DamagedSegmentError
 
 __all__ = [
@@ -101,16 +102,18 @@ def write_tokens(folder: Path, arrays: Mapping[str, NDArray[Any]], header: Segme
 
 def open_tokens(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:
     """The arrays of a tokens segment, mapped, after the same checks as `open_vectors` makes."""
-    return _open(path, sha256, expected)
+    return _open(path, sha256, expected, seen=True)
 
 
-def open_vectors(path: Path, sha256: str, expected: SegmentHeader) -> VectorSegment:
+def open_vectors(path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False) -> VectorSegment:
     """Map a vectors segment after checking its hash, count, dimension, metric and encoder.
+
+    seen: a file that this machine has hashed before, and that is unchanged since, is not read through again
 
     DamagedSegmentError names the file and what does not agree, or that its folder lacks it. StorageError: it
     cannot be opened or read just now, which says nothing of what it holds.
     """
-    arrays = _open(path, sha256, expected)
+    arrays = _open(path, sha256, expected, seen=seen)
     ids, vectors = arrays["ids"], arrays["vectors"]
     if ids.shape != (expected.count,) or vectors.shape != (expected.count, expected.dimension):
         raise DamagedSegmentError(
@@ -119,14 +122,16 @@ def open_vectors(path: Path, sha256: str, expected: SegmentHeader) -> VectorSegm
     return VectorSegment(sha256, ids, vectors)
 
 
-def open_index_bytes(path: Path, sha256: str, expected: SegmentHeader) -> NDArray[np.uint8]:
+def open_index_bytes(
+    path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False
+) -> NDArray[np.uint8]:
     """The serialised index in an index segment, mapped, after the same checks."""
-    return _open(path, sha256, expected)["index"]
+    return _open(path, sha256, expected, seen=seen)["index"]
 
 
-def _open(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:
+def _open(path: Path, sha256: str, expected: SegmentHeader, *, seen: bool) -> dict[str, NDArray[Any]]:
     try:
-        found = file_sha256(path)
+        found = known_sha256(path) if seen else file_sha256(path)
         described, arrays = _map(path) if found == sha256 else ({}, {})
     except (FileNotFoundError, IsADirectoryError) as error:
         if not os.path.isdir(path.parent):  # noqa: PTH112 - Path.is_dir() raises where a share is away

@@ -281,7 +281,7 @@ def _open(
 ) -> VectorSegment:
     path = store.segment(collection.id, row.sha256)
     try:
-        return open_vectors(path, row.sha256, row.header(generation.encoder))
+        return open_vectors(path, row.sha256, row.header(generation.encoder), seen=True)
     except DamagedSegmentError as error:
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error
@@ -342,7 +342,7 @@ def _opened_index(
 ) -> CandidateIndex:
     path = store.segment(collection.id, row.sha256)
     try:
-        serialised = open_index_bytes(path, row.sha256, row.header(generation.encoder))
+        serialised = open_index_bytes(path, row.sha256, row.header(generation.encoder), seen=True)
     except DamagedSegmentError as error:
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error

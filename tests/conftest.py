@@ -25,6 +25,14 @@ _SPEC.loader.exec_module(sys.modules["words_encoder"])
 from words_encoder import WordsEncoder  # noqa: E402 - importable only after the lines above
 
 
+@pytest.fixture(autouse=True)
+def cache_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where hashes of files are remembered, apart from the user's."""
+    file = tmp_path_factory.mktemp("cache") / "nearsay" / "hashes.sqlite"
+    monkeypatch.setattr("nearsay.data.known_hashes._cache_file", lambda: file)
+    return file
+
+
 @pytest.fixture
 def words() -> WordsEncoder:
     """An encoder whose vectors can be worked out by hand."""

@@ -136,14 +136,6 @@ def make_folder_of(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-@pytest.fixture(autouse=True)
-def cache_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where weight files' hashes are remembered, apart from the user's."""
-    file = tmp_path_factory.mktemp("cache") / "nearsay" / "weights.json"
-    monkeypatch.setattr("nearsay.training.sentence.weights._cache_file", lambda: file)
-    return file
-
-
 class TableEncoder:
     """Gives each text the vector that a table holds for it."""
 

@@ -1,11 +1,8 @@
 """An encoder's weight files: their hashes, their tensors, and whether they are complete."""
 
-import contextlib
 import hashlib
 import json
 import math
-import os
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,65 +10,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import replacing
 from nearsay.data.errors import NearsayError
+from nearsay.data.known_hashes import known_sha256
 from nearsay.training.sentence.folder import EncoderFolder, UnsupportedEncoderError
 
 __all__ = [
     "StoredTensor",
     "combined_sha256",
-    "file_sha256",
     "modern_name",
     "require_complete",
     "stored_tensors",
     "weight_hashes",
 ]
 
-_KEPT = 200  # weight files whose hashes are remembered
-_SETTLED = 2.0  # seconds after which a file that is written again has another time of change for sure
-
 
 def weight_hashes(folder: EncoderFolder) -> dict[str, str]:
-    """Give the hex sha256 of each weight file, by its path inside the folder.
-
-    A file is hashed once on a machine and again after it changed: hashes are remembered in the user's cache
-    folder ($XDG_CACHE_HOME/nearsay, ~/.cache/nearsay) with the file's device, inode, size and times.
-    """
-    memory = _cache_file()
-    known = _remembered(memory)
-    hashes, news = {}, {}
-    for file in folder.weight_files():
-        path, state = str(file.resolve()), file.stat()
-        identity = [state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
-        match known.get(path):
-            case {"identity": found, "sha256": str(digest)} if found == identity:
-                pass
-            case _:
-                digest = file_sha256(file)
-                if time.time() - max(state.st_mtime, state.st_ctime) > _SETTLED:
-                    news[path] = {"identity": identity, "sha256": digest}
-        hashes[file.relative_to(folder.path).as_posix()] = digest
-    if news:
-        # Who writes last wins: what another process remembered meanwhile is hashed once more.
-        kept = {**{path: entry for path, entry in known.items() if path not in news}, **news}
-        with contextlib.suppress(OSError, NearsayError):  # a home that cannot be written costs the time alone
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(memory) as stream:
-                stream.write(json.dumps(dict(list(kept.items())[-_KEPT:])).encode())
-    return hashes
-
-
-def _cache_file() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "nearsay" / "weights.json"
-
-
-def _remembered(memory: Path) -> dict[str, object]:
-    try:
-        content = json.loads(memory.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    """Give the hex sha256 of each weight file, by its path inside the folder (see `known_sha256`)."""
+    return {file.relative_to(folder.path).as_posix(): known_sha256(file) for file in folder.weight_files()}
 
 
 def combined_sha256(hashes: Mapping[str, str]) -> str:
@@ -160,9 +115,3 @@ def _endings(name: str) -> list[str]:
     """The name, and the name without its first parts, while more than its last two are left."""
     parts = name.split(".")
     return [".".join(parts[start:]) for start in range(max(len(parts) - 1, 1))]
-
-
-def file_sha256(file: Path) -> str:
-    """Give the hex sha256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

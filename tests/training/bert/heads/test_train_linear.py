@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification, BertModel
 
+from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
@@ -28,7 +29,6 @@ from nearsay.training.bert.pooling import Pooling
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.precision import Precision
-from nearsay.training.sentence.weights import file_sha256
 
 SINGLE = [
     (label, f"{a} {label} {b}")
