@@ -18,7 +18,7 @@ from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["EncoderEntry", "EncoderFacts", "entries", "facts_of", "figures_of", "stamp"]
+__all__ = ["EncoderEntry", "EncoderFacts", "entries", "facts_of", "figures_of", "layer_scores", "stamp"]
 
 _NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _MAKE_ENCODERS = (RunKind.SENTENCE, RunKind.DISTIL, RunKind.TRAIN)
@@ -112,6 +112,24 @@ def figures_of(source: str, runs: Sequence[Run]) -> list[Row]:
             kept = {name: value for name, value in row.items() if name != "encoder"}
             newest.setdefault(str(kept["set"]), kept)
     return list(newest.values())
+
+
+def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
+    """What the newest `evaluate layers` of an encoder found: a row a layer, a column a pooling."""
+    for run in runs:
+        layers = run.arguments[:2] == ("evaluate", "layers") and run.state is RunState.DONE
+        if not layers or _encoder_of(run) != source:
+            continue
+        found: dict[str, Row] = {}
+        for row in read_results(run.output(200)).rows:
+            figures = [value for name, value in row.items() if name in ("Spearman", "nDCG@10")]
+            if figures and "pooling" in row:
+                found.setdefault(str(row["layers"]), {"layer": row["layers"]})[str(row["pooling"])] = figures[
+                    0
+                ]
+        if found:
+            return list(found.values())
+    return []
 
 
 def _product(run: Run) -> str | None:

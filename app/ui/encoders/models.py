@@ -13,11 +13,12 @@ from nearsay.indexer.catalogue.encoder_uses import known_encoders
 from nearsay.indexer.catalogue.generations import GenerationState
 
 if TYPE_CHECKING:
+    from nearsay.training.bert.attention import AttentionReader
     from nearsay.training.bert.fill import Filler
     from nearsay.training.bert.next_sentence import NextSentence
     from nearsay.training.sentence.encoder import Encoder
 
-__all__ = ["encoder", "filler", "next_sentence"]
+__all__ = ["encoder", "filler", "next_sentence", "reader"]
 
 _KEPT = 3  # of each kind: a model may take gigabytes
 # transformers fails where two threads import it at once, as at the page's start.
@@ -42,6 +43,12 @@ def next_sentence(visit: Visit, bert: str, changed: int) -> "NextSentence":
     """A BERT with its next-sentence head."""
     _wait_for_the_first_search(visit)
     return _next_sentence(bert, visit.settings.device, changed)
+
+
+def reader(visit: Visit, source: str) -> "AttentionReader":
+    """An encoder, or a BERT, whose inside is looked into."""
+    _wait_for_the_first_search(visit)
+    return _reader(source, visit.settings.device, stamp(source))
 
 
 def _live_sources(visit: Visit) -> list[str]:
@@ -83,3 +90,12 @@ def _next_sentence(bert: str, device: str | None, changed: int) -> "NextSentence
         from nearsay.training.bert.next_sentence import NextSentence
 
         return NextSentence.load(bert, device=device)
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner="Loading the encoder …")
+def _reader(source: str, device: str | None, changed: int) -> "AttentionReader":
+    del changed
+    with _LOADING:
+        from nearsay.training.bert.attention import AttentionReader
+
+        return AttentionReader.load(source, device=device)

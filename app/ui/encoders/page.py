@@ -12,7 +12,7 @@ from nearsay.indexer.catalogue.encoder_uses import known_encoders
 
 __all__ = ["show"]
 
-_LIST, _TRY, _BERT = "List", "Try an encoder", "Try a BERT"
+_LIST, _TRY, _INSIDE, _BERT = "List", "Try an encoder", "Inside", "Try a BERT"
 _STARTED = "encoders_run"
 _NEEDS_MORE = "classification:"  # a file to learn from, which is no choice here
 
@@ -22,7 +22,7 @@ def show(visit: Visit) -> None:
     st.title("Encoders", anchor=False)
     part = st.segmented_control(
         "Part of the page",
-        [_LIST, _TRY, _BERT],
+        [_LIST, _TRY, _INSIDE, _BERT],
         default=_LIST,
         key="part",
         bind="query-params",
@@ -30,6 +30,8 @@ def show(visit: Visit) -> None:
     )
     if part == _TRY:
         importlib.import_module("nearsay.app.ui.encoders.trying").try_encoder(visit)
+    elif part == _INSIDE:
+        importlib.import_module("nearsay.app.ui.encoders.inside").look_inside(visit)
     elif part == _BERT:
         importlib.import_module("nearsay.app.ui.encoders.trying_bert").try_bert(visit)
     else:
