@@ -237,6 +237,7 @@ def sample(
 )
 @_HEADS
 @click.option("-k", default=20, show_default=True, type=click.IntRange(1), help="How many matches.")
+@click.option("--no-special", is_flag=True, help="Leave [CLS] and [SEP] out of what is attended to most.")
 @json_option
 @library_options
 def search(
@@ -249,6 +250,7 @@ def search(
     by: str,
     heads: tuple[int, ...],
     k: int,
+    no_special: bool,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
@@ -280,7 +282,13 @@ def search(
         vectors = read.states[layer] if by == "embedding" else read.contexts[layer - 1]
         chosen = _chosen(heads, reader.heads, "head")
         found = explore.search_tokens(
-            explore.open_sample(kept[0]), reader, vectors[at], by=SearchBy(by), heads=chosen, k=k
+            explore.open_sample(kept[0]),
+            reader,
+            vectors[at],
+            by=SearchBy(by),
+            heads=chosen,
+            k=k,
+            special=not no_special,
         )
     _print_matches(found, as_json=as_json)
     print_notes([*read.notes, *found.notes])

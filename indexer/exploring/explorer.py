@@ -322,14 +322,18 @@ class Explorer:
         by: SearchBy = SearchBy.EMBEDDING,
         heads: Sequence[int] = (),
         k: int = 50,
+        special: bool = True,
     ) -> TokenMatches:
         """The tokens of a sample that are nearest to a token's vector, by cosine over all of it.
 
-        vector: (width,), of the sample's encoder and layer: a state, or the heads' outputs
-        by:     embedding, or context: the outputs of the chosen heads alone
-        heads:  from 0; none = all. Which token a match attends to most is averaged over them, too
+        vector:  (width,), of the sample's encoder and layer: a state, or the heads' outputs
+        by:      embedding, or context: the outputs of the chosen heads alone
+        heads:   from 0; none = all. Which token a match attends to most is averaged over them, too
+        special: whether [CLS] and [SEP] may be that token
         """
-        return search_tokens(self._explored, sample, vector, by=by, heads=heads, k=k, name=reader.token)
+        return search_tokens(
+            self._explored, sample, vector, by=by, heads=heads, k=k, special=special, name=reader.token
+        )
 
     def drawn_texts(self, count: int, seed: int = 0) -> list[str]:
         """So many passages at random, with their titles, as an encoder reads them."""

@@ -123,13 +123,15 @@ def search_tokens(
     by: SearchBy = SearchBy.EMBEDDING,
     heads: Sequence[int] = (),
     k: int = 50,
+    special: bool = True,
     name: Callable[[int], str],
 ) -> TokenMatches:
     """Find the tokens nearest to a vector, by cosine over the whole sample; special tokens are no matches.
 
-    vector: (width,), a token's of the sample's encoder and layer: its state, or its heads' outputs
-    heads:  from 0; none = all. The context is of them, and the attention averaged over them
-    name:   gives a token by its number in the vocabulary
+    vector:  (width,), a token's of the sample's encoder and layer: its state, or its heads' outputs
+    heads:   from 0; none = all. The context is of them, and the attention averaged over them
+    special: whether [CLS] and [SEP] may be what a match attends to most; in many layers they mostly are
+    name:    gives a token by its number in the vocabulary
     """
     by = SearchBy(by)
     chosen = sorted({*heads}) or list(range(sample.heads))
@@ -149,7 +151,8 @@ def search_tokens(
     scores[~(own & there)] = -np.inf
     best = np.argpartition(-scores, min(k, scores.size - 1))[:k]
     best = best[np.lexsort((best, -scores[best]))]
-    found = tuple(_matches(explored, sample, best[np.isfinite(scores[best])], scores, chosen, name))
+    best = best[np.isfinite(scores[best])]
+    found = tuple(_matches(explored, sample, best, scores, chosen, name, special=special))
     gone = int(np.count_nonzero(own & ~there))
     notes = (f"{counted(gone, 'token')} of passages that were removed since are left out",) if gone else ()
     return TokenMatches(found, tuple(_summaries(found)), int(np.count_nonzero(own & there)), notes)
@@ -177,6 +180,8 @@ def _matches(
     scores: NDArray[np.float32],
     heads: Sequence[int],
     name: Callable[[int], str],
+    *,
+    special: bool,
 ) -> Iterator[TokenMatch]:
     numbers = sorted({int(number) for number in sample.tokens[best, 0]})
     collection = sample.row.collection_id
@@ -192,10 +197,10 @@ def _matches(
         rank += 1
         text = texts[number]
         weights = sample.attention(token, heads)
-        there = int(weights.argmax())
-        _, other_start, other_end, other_id, _, other_tag = (
-            int(value) for value in sample.tokens[token - place + there]
-        )
+        own_text = sample.tokens[token - place : token - place + weights.size]
+        counted_in = (own_text[:, 2] > own_text[:, 1]) | special
+        there = int(np.where(counted_in, weights, -1.0).argmax())
+        _, other_start, other_end, other_id, _, other_tag = (int(value) for value in own_text[there])
         yield TokenMatch(
             rank=rank,
             score=float(scores[token]),

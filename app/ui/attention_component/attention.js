@@ -37,7 +37,7 @@ function begun(root, board, key) {
       choice = { ...choice, layers: kept ? kept.layers : [data.start], heads: kept ? kept.heads : range(data.heads),
         place: kept && kept.of === data.of ? kept.place : null, side: kept ? kept.side : "from" };
     }
-    if (data.follow) choice = { ...choice, ...data.follow };
+    if (data.follow) { choice = { ...choice, ...data.follow }; $("special").checked = choice.special; }
     if (changed) { buttons(); tokens(); words(); }
     if (changed || data.follow || was !== dark) refresh();
     board.dataset.version = data.version;
@@ -51,7 +51,7 @@ function begun(root, board, key) {
     remember();
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      const said = { of: data.of, layers: choice.layers, heads: choice.heads, place: choice.place };
+      const said = { of: data.of, layers: choice.layers, heads: choice.heads, place: choice.place, special: choice.special };
       if (JSON.stringify(said) !== told) { told = JSON.stringify(said); own.tell("choice", said); }
     }, 250);
   }
@@ -126,12 +126,12 @@ function begun(root, board, key) {
       const line = document.createElement("p"), gone = document.createElement("b");
       gone.textContent = token;
       line.append("In the place of ", gone, ":");
-      for (const [word, probability] of likely) {
+      likely.forEach(([word, probability], k) => {
         const one = document.createElement("span"), share = document.createElement("small");
         share.textContent = " " + (100 * probability).toFixed(probability < 0.1 ? 1 : 0) + " %";
         one.append(word, share);
-        line.append(one);
-      }
+        line.append(k ? ", " : " ", one);
+      });
       return line;
     }));
   }
@@ -218,13 +218,15 @@ function begun(root, board, key) {
     pen.clearRect(0, 0, at.wide, at.tall);
     const begin = at.from + at.names + 3, end = at.to - 3;
     let drawn = 0;
-    for (const [i, j, weight] of edges) {
+    const strongest = edges.reduce((most, each) => Math.max(most, each[2]), 1e-6);
+    for (const [i, j, absolute] of edges) {
+      const weight = absolute / strongest;
       const mine = !focus || (focus.side === "from" ? i : j) === focus.place;
       if (!mine) continue;
       drawn++;
       pen.strokeStyle = accent;
-      pen.globalAlpha = Math.min(1, (focus ? 0.25 : 0.06) + weight * (focus ? 0.9 : 0.75));
-      pen.lineWidth = 0.6 + 4 * weight;
+      pen.globalAlpha = Math.min(1, (focus ? 0.25 : 0.08) + weight * (focus ? 0.9 : 0.75));
+      pen.lineWidth = 0.6 + 3.5 * weight;
       pen.beginPath();
       pen.moveTo(begin, y.get(i));
       const middle = (begin + end) / 2;
@@ -279,7 +281,7 @@ function begun(root, board, key) {
   }
 
   $("threshold").addEventListener("input", () => { choice.threshold = Number($("threshold").value); refresh(); });
-  $("special").addEventListener("change", () => { choice.special = $("special").checked; refresh(); });
+  $("special").addEventListener("change", () => { choice.special = $("special").checked; tell(); refresh(); });
   $("release").addEventListener("click", release);
   const watch = new ResizeObserver(() => { if (data && mixed && Math.abs(board.clientWidth - 2 - at.wide) > 1) { layout(); paint(); } });
   watch.observe(board);

@@ -32,6 +32,7 @@ class AttentionChoice:
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     place: int | None  # of the frozen token
+    special: bool = True  # [CLS] and [SEP] are shown
 
 
 def text_key(source: str, text: str, pair: str | None) -> str:
@@ -54,7 +55,8 @@ def choice_of(key: str, of: str, layers: int, heads: int) -> AttentionChoice | N
     chosen = _numbers(taken, layers), _numbers(some, heads)
     if not all(chosen) or max(chosen[0]) >= layers or max(chosen[1]) >= heads:
         return None
-    return AttentionChoice(*chosen, place if type(place) is int and place >= 0 else None)
+    frozen = place if type(place) is int and place >= 0 else None
+    return AttentionChoice(*chosen, frozen, said.get("special") is not False)
 
 
 def packed_attention(
@@ -101,7 +103,7 @@ def packed_attention(
     follow = None
     if follows and choice is not None:
         place = choice.place if choice.place is not None and choice.place < n else None
-        follow = {"layers": choice.layers, "heads": choice.heads, "place": place}
+        follow = {"layers": choice.layers, "heads": choice.heads, "place": place, "special": choice.special}
     return content | {"follow": follow}
 
 

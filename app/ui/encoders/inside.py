@@ -145,7 +145,7 @@ def _side_by_side(
 def _say(inside: "AttentionReader", read: "TextAttention", told: "TokenRelevance") -> None:
     st.caption(_HELP)
     for note in (*read.notes, *told.notes):
-        st.caption(as_markdown(note[:1].upper() + note[1:] + "."))
+        st.caption(as_markdown(f"{note}."))  # it may begin with a name
     if any(token.masked for token in read.tokens) and not inside.has_words:
         st.caption(as_markdown(f"{inside.name} has no head for masked words, so no words are proposed."))
     if told.cosine is not None:
@@ -214,7 +214,7 @@ def _found(
     vectors = read.states[row.layer] if by is SearchBy.EMBEDDING else read.contexts[row.layer - 1]
     sample = _opened(row.sha256, visit, row)
     return visit.collection.explore.search_tokens(
-        sample, inside, vectors[place], by=by, heads=choice.heads, k=50
+        sample, inside, vectors[place], by=by, heads=choice.heads, k=50, special=choice.special
     )
 
 

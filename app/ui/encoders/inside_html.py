@@ -9,9 +9,10 @@ __all__ = ["STYLE", "layers_html", "lines_html", "summaries_html"]
 
 STYLE = """<style>
 .ns-kwic { display: grid; gap: .1rem; max-height: 26rem; overflow-y: auto; font-size: .875rem; }
-.ns-kwic div { display: grid; grid-template-columns: 3.2rem minmax(0, 1fr) 7rem; gap: .5rem;
+.ns-kwic div { display: grid; grid-template-columns: 3.2rem minmax(0, 1fr) minmax(0, 1.2fr) 7rem; gap: .5rem;
   align-items: baseline; }
 .ns-kwic p { margin: 0; overflow-wrap: anywhere; }
+.ns-kwic p:first-of-type { text-align: right; }
 .ns-kwic small { opacity: .65; font-variant-numeric: tabular-nums; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; }
 .ns-kwic mark { background: rgba(31, 95, 191, .25); color: inherit; border-radius: .2rem; padding: 0 .15rem; }
@@ -41,10 +42,15 @@ def _line(match: TokenMatch) -> str:
         KwicPart.ATTENDED: "<u>{}</u>",
         KwicPart.BOTH: "<mark><u>{}</u></mark>",
     }
-    text = "".join(signs[part].format(as_html(piece)) for part, piece in match.line())
+    pieces = match.line()
+    own = next(at for at, (part, _) in enumerate(pieces) if part in (KwicPart.MATCH, KwicPart.BOTH))
+    before, after = (
+        "".join(signs[part].format(as_html(piece)) for part, piece in some)
+        for some in (pieces[:own], pieces[own:])
+    )
     called = as_html(match.title or match.id)
     return (
-        f'<div role="listitem" title="{called}"><small>{match.score:.3f}</small><p>{text}</p>'
+        f'<div role="listitem" title="{called}"><small>{match.score:.3f}</small><p>{before}</p><p>{after}</p>'
         f"<small>→ {as_html(match.attended)} {match.attended_weight:.2f}</small></div>"
     )
 

@@ -130,6 +130,18 @@ def test_the_context_is_of_the_chosen_heads_alone(weather: Collection, reader: A
         assert match.attended_weight == pytest.approx(float(weights.max()))
 
 
+def test_what_is_attended_to_most_can_be_a_word_of_the_text_alone(
+    weather: Collection, reader: AttentionReader
+) -> None:
+    sample = weather.explore.open_sample(weather.explore.sample_tokens(reader, 2))
+    vector = reader.read("the snow fell").states[2][2]
+    with_all = weather.explore.search_tokens(sample, reader, vector).matches
+    own = weather.explore.search_tokens(sample, reader, vector, special=False).matches
+    assert any(match.attended in ("[CLS]", "[SEP]") for match in with_all)
+    assert all(match.text[match.attended_start : match.attended_end] == match.attended for match in own)
+    assert all(match.attended for match in own)
+
+
 def test_summaries_count_matches_and_what_they_attend_to(
     weather: Collection, reader: AttentionReader
 ) -> None:
