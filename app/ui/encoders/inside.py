@@ -132,7 +132,7 @@ def _side_by_side(
     read, told = _looked(other, beside, *given, ())
     if masked and [token.text for token in read.tokens] == [token["text"] for token in content["tokens"]]:
         read, told = _looked(other, beside, *given, masked)
-    if choice is not None and max(*choice.layers, *choice.heads) >= min(other.layers, other.heads):
+    if choice is not None and (choice.layers[-1] >= other.layers or choice.heads[-1] >= other.heads):
         choice = None  # it has fewer
     columns = st.columns(2)
     with columns[0]:

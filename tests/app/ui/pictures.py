@@ -19,7 +19,7 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,46 @@ class Picture:
     size: tuple[int, int] = WIDE
     dark: bool = False
     scroll: int = 0  # pixels
+    acts: Callable[[webdriver.Chrome], None] | None = None  # what somebody does there first
+
+
+_IN_VIEW = """
+const root = [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]
+    .map(each => each.shadowRoot).find(each => each?.getElementById('inside')?.dataset.edges);
+return Boolean(root) && (() => { %s; return true })()
+"""
+
+
+def _soon(browser: webdriver.Chrome, script: str) -> None:
+    """Run it once what it needs is there."""
+    WebDriverWait(browser, 90).until(lambda at: at.execute_script(script))
+
+
+def look_inside(browser: webdriver.Chrome) -> None:
+    """Press the button, leave [CLS] and [SEP] out, take one head, and freeze the word 'bank'."""
+    _soon(
+        browser,
+        "const found = [...document.querySelectorAll('button')].find(e => e.innerText === 'Look inside')\n"
+        "found?.click(); return Boolean(found)",
+    )
+    _soon(browser, _IN_VIEW % "root.getElementById('special').click()")
+    _soon(browser, _IN_VIEW % "root.getElementById('from').children[5].firstChild.click()")
+    _soon(browser, "return document.querySelectorAll('.ns-kwic u').length > 0")
+
+
+def look_beside(browser: webdriver.Chrome) -> None:
+    """The same with the trained encoder beside it, and the heads that changed."""
+    field = WebDriverWait(browser, 90).until(
+        lambda at: at.find_element("css selector", "[data-testid=stSelectbox] input[aria-label*='Beside']")
+    )
+    field.send_keys("paraphrases")
+    time.sleep(0.5)
+    field.send_keys("\ue007")
+    time.sleep(2)
+    look_inside(browser)
+    label = "[...document.querySelectorAll('label')].find(e => e.innerText.startsWith('Compare over'))"
+    _soon(browser, f"const found = {label}; found?.click(); return Boolean(found)")
+    _soon(browser, "return Boolean(document.querySelector('.ns-heads'))")
 
 
 PICTURES = (
@@ -67,6 +107,8 @@ PICTURES = (
     Picture("health", "collections", {"see": "Health"}),
     Picture("encoders", "encoders", {"part": "List"}),
     Picture("try-encoder", "encoders", {"part": "Try an encoder"}),
+    Picture("inside", "encoders", {"part": "Inside"}, size=(1280, 1240), acts=look_inside),
+    Picture("inside-beside", "encoders", {"part": "Inside"}, size=(1280, 2360), acts=look_beside, dark=True),
     Picture("training", "training", {"train": "Sentence encoder"}),
     Picture("runs", "runs"),
     Picture("run", "runs", {"run": "1"}),
@@ -83,6 +125,7 @@ def make_library(library: Path) -> None:
     """What the pictures show."""
     nearsay("demo", library=library)
     nearsay("explore", "map", "samples", "--no-file", library=library)
+    nearsay("encoders", "inside", "sample", "samples", "--layer", "4", library=library)
     with Library.open(library) as opened:
         samples = opened.collection("samples")
         for hit in samples.search(QUERY, k=4):
@@ -149,6 +192,8 @@ def take(browser: webdriver.Chrome, address: str, picture: Picture, out: Path) -
         WebDriverWait(browser, 90).until(lambda at: at.execute_script(still, picture.waits_for))
     except TimeoutException as error:
         raise SystemExit(f"{picture.name}: no {picture.waits_for} at {browser.current_url}") from error
+    if picture.acts is not None:
+        picture.acts(browser)
     settled, before = 0, b""
     while settled < 3:  # several looks in a row are alike
         time.sleep(0.4)
