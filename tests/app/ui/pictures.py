@@ -85,8 +85,9 @@ def look_beside(browser: webdriver.Chrome) -> None:
     time.sleep(2)
     look_inside(browser)
     label = "[...document.querySelectorAll('label')].find(e => e.innerText.startsWith('Compare over'))"
-    _soon(browser, f"const found = {label}; found?.click(); return Boolean(found)")
+    _soon(browser, f"const found = {label}; found?.querySelector('input').click(); return Boolean(found)")
     _soon(browser, "return Boolean(document.querySelector('.ns-heads'))")
+    browser.execute_script("document.activeElement.blur()")  # a caret that blinks is never still
 
 
 PICTURES = (
@@ -108,7 +109,7 @@ PICTURES = (
     Picture("encoders", "encoders", {"part": "List"}),
     Picture("try-encoder", "encoders", {"part": "Try an encoder"}),
     Picture("inside", "encoders", {"part": "Inside"}, size=(1280, 1240), acts=look_inside),
-    Picture("inside-beside", "encoders", {"part": "Inside"}, size=(1280, 2360), acts=look_beside, dark=True),
+    Picture("inside-beside", "encoders", {"part": "Inside"}, size=(1280, 2720), acts=look_beside, dark=True),
     Picture("training", "training", {"train": "Sentence encoder"}),
     Picture("runs", "runs"),
     Picture("run", "runs", {"run": "1"}),

@@ -113,7 +113,7 @@ def test_one_layer_of_many_texts_is_what_each_alone_gives(make_folder: MakeFolde
         next(whole.layer(ids, 4))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "electra"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_mask_in_the_view_is_the_mask_of_fill(kind: str, tmp_path: Path) -> None:
     folder = with_words(kind, tmp_path / kind)
     found = AttentionReader.load(folder, device="cpu").read(TEXT, masked=[2, 6], words=4)
@@ -122,7 +122,7 @@ def test_a_mask_in_the_view_is_the_mask_of_fill(kind: str, tmp_path: Path) -> No
     np.testing.assert_allclose(
         [each.probability for place in found.words for each in place],
         [each.probability for each in wanted],
-        atol=1e-6,
+        atol=1e-5,
     )
     assert [token.text for token in found.tokens if token.masked] == ["cat", "mat"]
 

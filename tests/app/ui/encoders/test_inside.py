@@ -1,6 +1,7 @@
 """Inside an encoder: the page by itself, and in Chromium."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -151,8 +152,6 @@ def test_too_long_a_text_is_not_read(page: Callable[..., AppTest], monkeypatch: 
 def test_heads_are_compared_over_the_collection(page: Callable[..., AppTest], made_bert: Path) -> None:
     app = page("encoders", part="Inside", state={"in_source": str(made_bert)})
     other = made_bert.parent / "other"
-    import shutil
-
     shutil.copytree(made_bert, other)
     app = page("encoders", part="Inside")
     app.selectbox(key="in_source").select(str(made_bert))
@@ -278,6 +277,27 @@ def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
 
 
 @pytest.mark.slow
+def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(
+    library_folder: Path, made_bert: Path, inside: Inside
+) -> None:
+    shutil.copytree(made_bert, made_bert.parent / "same")
+    inside.visitor.goes_to("encoders?part=Inside&collection=samples")
+    inside.visitor.is_still()
+    _choose(inside, "tiny")
+    _choose(inside, "same", choice="Beside")
+    _type_text(inside, "the cat sat")
+    inside.visitor.presses(OPEN)
+    for view in (0, 1):
+        inside.soon("return board && root.getElementById('from').children.length === 5", view=view)
+    inside.run("root.getElementById('heads').children[1].click()")
+    inside.token(3).click()
+    inside.soon("return board.dataset.frozen === '3' && board.dataset.columns === '1'", view=1)
+    inside.actions().double_click(inside.token(2)).perform()
+    words = "return root.getElementById('words').innerText"
+    assert inside.soon(words) == inside.soon(words, view=1)
+
+
+@pytest.mark.slow
 def test_thirty_tokens_are_drawn_within_a_third_of_a_second(inside: Inside) -> None:
     inside.opens()
     texts = [
@@ -337,12 +357,12 @@ def _type_text(inside: Inside, text: str) -> None:
     inside.visitor.until(typed, "there is no field Text")
 
 
-def _choose(inside: Inside, name: str) -> None:
+def _choose(inside: Inside, name: str, *, choice: str = "Encoder") -> None:
     """The encoder whose name begins so."""
     from selenium.webdriver.common.keys import Keys
 
     def chosen(at: Any) -> bool:
-        field = at.find_element("css selector", "[data-testid=stSelectbox] input[aria-label*=Encoder]")
+        field = at.find_element("css selector", f"[data-testid=stSelectbox] input[aria-label*='{choice}']")
         field.send_keys(name)
         time.sleep(0.3)
         field.send_keys(Keys.ENTER)
