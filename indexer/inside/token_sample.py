@@ -3,6 +3,7 @@
 import hashlib
 import importlib.metadata
 import re
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from nearsay.indexer.vector_store import unit_length
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from nearsay.training.bert.attention import AttentionReader
+    from nearsay.training.bert.attention import AttentionReader, LayerStates
     from nearsay.training.bert.heads.tagger import Tagger
 
 __all__ = ["TOKENS", "TokenSample", "drawn_texts", "make_sample", "opened_sample", "sample_rows"]
@@ -228,14 +229,19 @@ def _arrays(
     contexts = np.empty((total, width), np.float32)
     states = np.empty((total, width), np.float32)
     weights = np.empty(int(sizes.sum()), np.float16)
-    done = 0
-    for text, found in reader.layer([encoding.ids for encoding in encodings], layer):
+    done, telling = 0, threading.Lock()
+
+    def take(text: int, found: "LayerStates") -> None:
+        nonlocal done
         place = slice(firsts[text], firsts[text] + counts[text])
         states[place] = unit_length(found.states)
         contexts[place] = found.contexts
         weights[begins[text] : begins[text] + sizes[text]] = found.attention.reshape(-1)
-        done += int(counts[text])
-        listener(Progress(done, total))
+        with telling:
+            done += int(counts[text])
+            listener(Progress(done, total))
+
+    reader.layer([encoding.ids for encoding in encodings], layer, take)
     texts = np.stack([firsts, counts, begins], axis=1)
     return {"tokens": tokens, "texts": texts, "states": states, "contexts": contexts, "weights": weights}
 

@@ -8,7 +8,8 @@ After exBERT: Hoover, Strobelt & Gehrmann 2019, https://arxiv.org/abs/1910.05276
 
 import inspect
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -30,12 +31,14 @@ from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.runtime.workers import Workers
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = ["AttentionReader", "InnerToken", "LayerStates", "TextAttention"]
 
 MOST_TOKENS = 512
+_SHORT = 128  # tokens
 _BATCH_TOKENS = 2048  # more leaves the cache, and every layer's weights of attention are held at once
 # What mixes a layer's heads; its input is their outputs side by side.
 _MIXERS = ("attention.output.dense", "attention.out_lin", "attention.attn.o")
@@ -98,9 +101,9 @@ class AttentionReader:
         mixers = [module for name, module in self._body.named_modules() if name.endswith(_MIXERS)]
         self.layers, self.heads = len(mixers), int(bert.config.num_attention_heads)
         self.head_width = int(bert.config.hidden_size) // self.heads
-        self._mixed: list[torch.Tensor] = []  # what the mixers got in the pass under way, by layer
+        self._passing = threading.local()  # what the mixers got in this thread's pass under way, by layer
         for mixer in mixers:
-            mixer.register_forward_pre_hook(lambda _, given: self._mixed.append(given[0].detach()))
+            mixer.register_forward_pre_hook(lambda _, given: self._passing.mixed.append(given[0].detach()))
         self._whole = Tokenizer.from_str(bert.tokenizer.to_str())
         self._cutting = Tokenizer.from_str(bert.tokenizer.to_str())
         self._cutting.enable_truncation(self.most_tokens)
@@ -138,7 +141,7 @@ class AttentionReader:
         """
         encoding, tokens, notes = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
-        with self._turn, torch.inference_mode():
+        with self._turn, torch.inference_mode(), _few_threads(len(ids)):
             output, mixed = self._run([ids], [encoding.type_ids], words=bool(masked) and self.has_words)
             found: tuple[tuple[Candidate, ...], ...] = ()
             if masked and self.has_words:
@@ -163,13 +166,19 @@ class AttentionReader:
         encoding, tokens, _ = self._tokenized(text, pair)
         ids = self._masked_ids(encoding, tokens, masked)
         prompt_length = 0 if pair is not None else self._prompt_length(TextKind.PASSAGE)
+        with _few_threads(len(ids)):
+            return self._relevance(ids, encoding.type_ids, prompt_length, query)
+
+    def _relevance(
+        self, ids: list[int], segments: list[int], prompt_length: int, query: str | None
+    ) -> TokenRelevance:
         aim, wanted = (None, None) if query is None else self._query(query)
         with self._turn, torch.enable_grad():
             inputs: list[torch.Tensor] = []
             table = self._body.get_input_embeddings()
             hook = table.register_forward_hook(lambda *given: _leaf(given[2], inputs))
             try:
-                output, _ = self._run([ids], [encoding.type_ids])
+                output, _ = self._run([ids], [segments])
             finally:
                 hook.remove()
             last = output.hidden_states[-1][0]
@@ -215,27 +224,44 @@ class AttentionReader:
         except TypeError as error:
             raise _broken(error) from error
 
-    def layer(self, token_ids: Sequence[list[int]], number: int) -> Iterator[tuple[int, LayerStates]]:
-        """Give one layer's view of many tokenized texts, with their places, those of like length together.
+    def layer(
+        self, token_ids: Sequence[list[int]], number: int, take: Callable[[int, LayerStates], None]
+    ) -> None:
+        """Give `take` one layer's view of many tokenized texts, each with its place, in any order.
 
         number: the layer, from 1
+        take:   is called by several threads at once
         """
         self.check_layer(number)
         lengths = [len(ids) for ids in token_ids]
-        for batch in token_batches(lengths, token_budget=_BATCH_TOKENS, max_texts=512):
-            with self._turn, torch.inference_mode():
+
+        def work(batch: NDArray[np.int64]) -> None:
+            with torch.inference_mode():
                 output, mixed = self._run([token_ids[place] for place in batch])
                 states, attention = output.hidden_states[number], output.attentions[number - 1]
-                for row, place in enumerate(batch):
-                    n = lengths[place]
-                    yield (
-                        int(place),
-                        LayerStates(
-                            _array(states[row, :n]),
-                            _array(mixed[number - 1][row, :n]),
-                            _array(attention[row, :, :n, :n]),
-                        ),
-                    )
+            for row, place in enumerate(batch):
+                n = lengths[place]
+                take(
+                    int(place),
+                    LayerStates(
+                        _array(states[row, :n]),
+                        _array(mixed[number - 1][row, :n]),
+                        _array(attention[row, :, :n, :n]),
+                    ),
+                )
+
+        batches = token_batches(lengths, token_budget=_BATCH_TOKENS, max_texts=512)
+        workers = Workers() if self._device == "cpu" else None
+        with self._turn:
+            try:
+                if workers is not None:
+                    workers.run(work, batches)
+                else:
+                    for batch in batches:
+                        work(batch)
+            finally:
+                if workers is not None:
+                    workers.close()
 
     def token(self, number: int) -> str:
         """Give a token by its number in the vocabulary."""
@@ -282,12 +308,12 @@ class AttentionReader:
         if segments is not None and self._takes_segments and self._bert.config.type_vocab_size > 1:
             given["token_type_ids"] = torch.tensor(segments)
         given = {name: tensor.to(self._device) for name, tensor in given.items()}
-        self._mixed.clear()
+        self._passing.mixed = []
         model = self._model if words else self._body
         output = model(**given, output_attentions=True, output_hidden_states=True)
-        mixed = [tensor.reshape(*tensor.shape[:2], -1) for tensor in self._mixed]
-        self._mixed.clear()
-        return output, mixed
+        return output, [
+            tensor.reshape(*tensor.shape[:2], -1) for tensor in self._passing.__dict__.pop("mixed")
+        ]
 
     def _tokenized(self, text: str, pair: str | None) -> tuple[Encoding, list[InnerToken], list[str]]:
         prompt = "" if pair is not None else self._prompts[TextKind.PASSAGE]
@@ -379,6 +405,20 @@ def _loaded(bert: BertFolder, deepest: int | None) -> tuple[PreTrainedModel, boo
         raise BadInputError(f"there is no layer {deepest}: {bert.name} has {layers}. Take 1 to {layers}")
     fewer = {} if deepest is None else {"num_hidden_layers": deepest}
     return load_model(bert, alone, fresh=("pooler",), attn_implementation="eager", **fewer), False
+
+
+@contextmanager
+def _few_threads(tokens: int) -> Iterator[None]:
+    """Let one processor compute a short text: divided, its small products wait for whatever else runs."""
+    before = torch.get_num_threads()
+    if tokens > _SHORT:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _leaf(states: torch.Tensor, kept: list[torch.Tensor]) -> torch.Tensor:

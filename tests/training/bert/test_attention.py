@@ -102,7 +102,8 @@ def test_one_layer_of_many_texts_is_what_each_alone_gives(make_folder: MakeFolde
         AttentionReader.load(folder, device="cpu", deepest=2),
     )
     ids = [encoding.ids for encoding in cut.tokenized(texts, 64)]
-    found = dict(cut.layer(ids, 2))
+    found = {}
+    cut.layer(ids, 2, found.__setitem__)
     assert sorted(found) == [0, 1, 2]
     for place, text in enumerate(texts):
         alone = whole.read(text)
@@ -110,7 +111,7 @@ def test_one_layer_of_many_texts_is_what_each_alone_gives(make_folder: MakeFolde
         np.testing.assert_allclose(found[place].contexts, alone.contexts[1], atol=1e-5)
         np.testing.assert_allclose(found[place].attention, alone.attentions[1], atol=1e-5)
     with pytest.raises(BadInputError, match="no layer 4"):
-        next(whole.layer(ids, 4))
+        whole.layer(ids, 4, found.__setitem__)
 
 
 @pytest.mark.parametrize("kind", KINDS)
