@@ -165,6 +165,9 @@ class Collection:
             space and text; they are stored instead of embedding the rows, each of which is one passage.
             BadInputError for another number, dimension or length, and where some rows that are embedded to
             compare come out otherwise
+
+        Lists of up to 1,000 rows that several threads add at once are gathered: one of the threads enters and
+        embeds everything in one go, and each gets the report of its own rows.
         """
         gate = near_duplicates, near_duplicate_threshold
         return self._writing.add_rows(

@@ -16,7 +16,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
-from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue import generations, near_duplicates
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.collection_encoder import CollectionEncoder, EncoderSource, check_encoder
@@ -33,6 +33,7 @@ from nearsay.indexer.declaring import DeclareReport, declare_fields, forget_fiel
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.editing import remove_documents, update_metadata
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.gathering import FewRows, add_few, few_rows, gathering
 from nearsay.indexer.given_vectors import with_vectors
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
@@ -40,7 +41,7 @@ from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.plan import ContractChange, Plan
 from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.progress import ProgressListener
+from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.rollout import (
     RebuildReport,
     catch_up,
@@ -98,7 +99,7 @@ class CollectionWriting:
         index: str,
     ) -> AddReport:
         """Add or update the documents of files."""
-        asked = AskedGate(*gate)
+        asked = _checked(index, gate)
         if strict:
             with checked_files(sources, options, stdin) as again:
                 return self._add(read(sources, options, stdin=again), progress, asked, wait, index)
@@ -117,14 +118,18 @@ class CollectionWriting:
         vectors: NDArray[np.floating] | None = None,
     ) -> AddReport:
         """Add or update documents from Python values, embedded, or with vectors that one has."""
+        asked = _checked(index, gate)
         if isinstance(rows, str | Mapping | Document):
             raise BadInputError(f"one {type(rows).__name__} is not a list of rows. Put it in a list: [row]")
         if strict or vectors is not None:
             rows = list(rows)
             check_strictly(read_rows(rows, options))
-        reading, asked = read_rows(rows, options), AskedGate(*gate)
         if vectors is None:
-            return self._add(reading, progress, asked, wait, index)
+            few = few_rows(rows, options) if progress is unheard else None
+            if few is not None:
+                return self._add_few(few, asked, wait, index)
+            return self._add(read_rows(rows, options), progress, asked, wait, index)
+        reading = read_rows(rows, options)
         given = [row for row in reading if isinstance(row, Document)]
         return self._add(
             read_rows(given, options), progress, asked, wait, index, partial(with_vectors, given, vectors)
@@ -300,10 +305,61 @@ class CollectionWriting:
         embedding: Callable[[Chunking, TextEncoder], TextEncoder] | None = None,
     ) -> AddReport:
         """embedding: what gives the rows' vectors, from the collection's chunking and encoder."""
-        if index not in ("now", "later"):
-            raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
-        encoder = self._encoder.for_writing()
+
         is_new = not self._record.exists()
+
+        def entered(
+            store: Store, row: CollectionRow, generation: GenerationRow, encoder: TextEncoder
+        ) -> list[AddReport]:
+            if embedding is not None:
+                encoder = embedding(Chunking.parse(row.chunking), encoder)
+            report = add(store, row, generation, encoder, reading, progress)
+            if is_new:
+                check_something_read(reading, report, self._record.name)
+            return [report]
+
+        encoder = self._encoder.for_writing()
+        (report,) = self._entered(entered, encoder, progress, gate, wait, index, is_new=is_new)
+        return report
+
+    def _add_few(self, few: FewRows, gate: AskedGate, wait: float | None, index: str) -> AddReport:
+        """Add a few rows with those of other threads that are waiting to add some."""
+        encoder, store, is_new = self._encoder.for_writing(), self._record.store, not self._record.exists()
+        lock_file = store.locks.resolve() / f"{self._record.made().id}.lock"
+        few.key = (encoder.fingerprint, self._promise, gate, index)
+
+        def lead(take: Callable[[], list[FewRows]], left: float) -> None:
+            gathered = [few]
+
+            def entered(
+                store: Store, row: CollectionRow, generation: GenerationRow, encoder: TextEncoder
+            ) -> list[AddReport]:
+                with store.database.reading() as connection:
+                    alone = near_duplicates.gate_of(connection, row.id) is not None  # one report a gate
+                gathered[:] = gathered if alone else take()
+                return add_few(store, row, generation, encoder, gathered)
+
+            reports = self._entered(entered, encoder, unheard, gate, left, index, is_new=is_new)
+            for each, report in zip(gathered, reports, strict=True):
+                each.report = report
+
+        return gathering(lock_file).add(few, store.wait if wait is None else wait, lead)
+
+    def _entered(
+        self,
+        enter: Callable[[Store, CollectionRow, GenerationRow, TextEncoder], list[AddReport]],
+        encoder: TextEncoder,
+        progress: ProgressListener,
+        gate: AskedGate,
+        wait: float | None,
+        index: str,
+        *,
+        is_new: bool,
+    ) -> list[AddReport]:
+        """What `enter` reports when it was called under the lock, with notes; index and gate are kept up.
+
+        is_new: the collection was not there when the caller asked for it
+        """
         row = self._record.made()
         done = False
         with self.locked(row, "add", wait) as store:
@@ -314,11 +370,7 @@ class CollectionWriting:
                     check_encoder(self._record.name, generation, encoder)
                     generations.register_encoder(connection, encoder)  # it may have moved
                     gate.settle(connection, row, generation)
-                if embedding is not None:
-                    encoder = embedding(Chunking.parse(row.chunking), encoder)
-                report = add(store, row, generation, encoder, reading, progress)
-                if is_new:
-                    check_something_read(reading, report, self._record.name)
+                reports = enter(store, row, generation, encoder)
                 done = True
             finally:
                 if is_new and not done:  # a first try that failed settles neither encoder nor chunking
@@ -334,8 +386,8 @@ class CollectionWriting:
                     unmeasured(self._record.name, refresh(), promise),
                     check_contract(store, row, self._snapshot.take),
                 )
-        notes = (*report.notes, *(note for note in said if note is not None))
-        return replace(report, notes=notes, near_duplicates=passed)
+        notes = [note for note in said if note is not None]
+        return [replace(report, notes=(*report.notes, *notes), near_duplicates=passed) for report in reports]
 
     def _go_live(
         self, store: Store, row: CollectionRow, generation: GenerationRow, progress: ProgressListener
@@ -349,3 +401,10 @@ class CollectionWriting:
         number = promote(store, row, generation.number).number
         check_contract(store, row, self._snapshot.take)
         return number
+
+
+def _checked(index: str, gate: tuple[str | None, float | None]) -> AskedGate:
+    """The gate that is asked for; BadInputError for a choice that there is not."""
+    if index not in ("now", "later"):
+        raise BadInputError(f"index is '{index}'. Give 'now' or 'later'")
+    return AskedGate(*gate)

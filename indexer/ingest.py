@@ -33,7 +33,17 @@ from nearsay.indexer.segment_writer import SegmentWriter, embed
 from nearsay.indexer.store import Store, now
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["AddReport", "Tally", "add", "awaiting_windows", "check_something_read", "live_or_begin"]
+__all__ = [
+    "AddReport",
+    "Batch",
+    "Entering",
+    "Tally",
+    "add",
+    "awaiting_windows",
+    "check_something_read",
+    "live_or_begin",
+    "pieces",
+]
 
 _ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
@@ -82,6 +92,46 @@ class Tally:
         self.counts["faults"] += 1
         self.faults.take(fault)
 
+    def enter(self, entry: "Entry", passages: int) -> None:
+        """Count a batch that was entered, and its new passages."""
+        new, changed, relabelled = len(entry.new.ids), len(entry.changed), len(entry.relabelled)
+        self.counts["passages"] += passages
+        self.counts["added"] += new
+        self.counts["updated"] += changed
+        self.counts["relabelled"] += relabelled
+        self.counts["unchanged"] += len(entry.batch.documents) - new - changed - relabelled
+
+    def refuse_faults_alone(self, *, used: bool) -> None:
+        """BadInputError if there were faults and nothing else; used: whether any row could be used."""
+        if used or not self.counts["faults"]:
+            return
+        many = self.counts["faults"] > 1
+        unusable = (
+            f"none of the {self.counts['faults']:,} rows could be used"
+            if many
+            else "the one row cannot be used"
+        )
+        named = spread(self.faults.kept, min(len(self.faults.counts), _FAULTS_NAMED))  # one of a file
+        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Mend the input")
+
+    def report(self, notes: Iterable[str], *, embedded: int, truncated: int, removed: int = 0) -> AddReport:
+        """What it comes to."""
+        counts = self.counts
+        return AddReport(
+            added=counts["added"],
+            updated=counts["updated"],
+            relabelled=counts["relabelled"],
+            unchanged=counts["unchanged"],
+            removed=removed,
+            embedded=embedded,
+            resumed=counts["resumed"],
+            truncated=truncated,
+            fault_count=counts["faults"],
+            faults=tuple(self.faults.kept),
+            notes=tuple(notes),
+            faults_of_files=self.faults.kept_counts,
+        )
+
     def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
         """Give the windows on, counting their passages."""
         for window in windows:
@@ -117,27 +167,9 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
         embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
     removed = source.remove_vanished()
     counts = tally.counts
-    if counts["faults"] and not any(counts[name] for name in ("added", "updated", "relabelled", "unchanged")):
-        many = counts["faults"] > 1
-        unusable = (
-            f"none of the {counts['faults']:,} rows could be used" if many else "the one row cannot be used"
-        )
-        named = spread(tally.faults.kept, min(len(tally.faults.counts), _FAULTS_NAMED))  # one of a file
-        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Mend the input")
-    return AddReport(
-        added=counts["added"],
-        updated=counts["updated"],
-        relabelled=counts["relabelled"],
-        unchanged=counts["unchanged"],
-        removed=removed,
-        embedded=embedded,
-        resumed=counts["resumed"],
-        truncated=truncated,
-        fault_count=counts["faults"],
-        faults=tuple(tally.faults.kept),
-        notes=tuple(reading.notes),
-        faults_of_files=tally.faults.kept_counts,
-    )
+    used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))
+    tally.refuse_faults_alone(used=used)
+    return tally.report(reading.notes, embedded=embedded, truncated=truncated, removed=removed)
 
 
 def check_something_read(reading: Reading, report: AddReport, collection: str) -> None:
@@ -161,10 +193,10 @@ def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[Passag
         if not window.numbers:
             return
         after = window.numbers[-1]
-        yield from _pieces(window)
+        yield from pieces(window)
 
 
-def _pieces(window: PassageWindow) -> Iterator[PassageWindow]:
+def pieces(window: PassageWindow) -> Iterator[PassageWindow]:
     """The window in pieces so small that each is encoded within seconds: a kill loses no more."""
     begin = characters = 0
     for i, text in enumerate(window.texts):
@@ -176,7 +208,7 @@ def _pieces(window: PassageWindow) -> Iterator[PassageWindow]:
 
 
 @dataclass(slots=True)
-class _Batch:
+class Batch:
     """What is looked up, cut and entered together, and what could not be used on the way to it."""
 
     documents: list[PreparedDocument] = field(default_factory=list)
@@ -186,35 +218,94 @@ class _Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """A batch beside what the catalogue holds of it: what there is to write, cut and hashed."""
 
-    batch: _Batch
+    batch: Batch
     new: NewDocuments
     changed: list[tuple[int, PreparedDocument, list[Piece]]]  # by the numbers of the documents
     relabelled: list[tuple[int, PreparedDocument]]
     unnamed: list[str | None]  # the sources of those, new or there before, that have no name of their own
 
+    @property
+    def writes(self) -> int:
+        """Rows that are written one by one, or 1 where all are new; 0: the catalogue has everything."""
+        return max(min(len(self.new.ids), 1), len(self.changed), len(self.relabelled))
 
-class _Source:
+
+class Entering:
+    """Looks documents up in a collection, cuts them and writes them; the caller holds the writer lock."""
+
+    def __init__(self, store: Store, collection: CollectionRow, encoder: TextEncoder) -> None:
+        self.store = store
+        self.encoder = encoder
+        self._collection = collection
+        self._chunking = Chunking.parse(collection.chunking)
+        with store.database.reading() as connection:
+            # Nobody else writes while the lock is held, and no id comes twice in a run: in a collection that
+            # begins empty every document is new.
+            self._begins_empty = not documents.are_there(connection, collection.id)
+
+    def entry(self, batch: Batch) -> Entry:
+        """A batch beside what the catalogue holds of it, cut."""
+        # What is being written meanwhile changes nothing here: no id comes twice in a run.
+        known = {} if self._begins_empty else self._known(batch.documents)
+        new = [item for item in batch.documents if item.id not in known]
+        old = [(known[item.id], item) for item in batch.documents if item.id in known]
+        changed = [(row.number, item) for row, item in old if row.content_hash != item.content_hash]
+        relabelled = [
+            (row.number, item)
+            for row, item in old
+            if row.content_hash == item.content_hash and row.row_hash != item.row_hash
+        ]
+        spans = cut(
+            [item.document for item in chain(new, (item for _, item in changed))],
+            self._chunking,
+            self.encoder,
+        )
+        of_changed = zip(changed, spans[len(new) :], strict=True)
+        unnamed = chain(
+            (item.document.source for item in new if item.named_by_content),
+            (item.document.source for row, item in old if row.named_by_content),
+        )
+        return Entry(
+            batch=batch,
+            new=NewDocuments.of(new, spans[: len(new)]),
+            changed=[(number, item, pieces_of(item.document, own)) for (number, item), own in of_changed],
+            relabelled=relabelled,
+            unnamed=list(unnamed),
+        )
+
+    def write(self, connection: sa.Connection, entry: Entry, begin: int = 0) -> PassageWindow:
+        """Write the new documents, and up to _CHANGES changed ones from a place on; what is to be embedded.
+
+        The new ones go with the first of the changed.
+        """
+        collection_id, moment, some = self._collection.id, now(), slice(begin, begin + _CHANGES)
+        new = entry.new if begin == 0 else NewDocuments()
+        first = documents.insert(connection, collection_id, new, moment)
+        second = documents.replace_text(connection, collection_id, entry.changed[some], moment)
+        documents.relabel(connection, collection_id, entry.relabelled[some], moment)
+        collections.changed(connection, collection_id)
+        return PassageWindow(first.numbers + second.numbers, first.texts + second.texts)
+
+    def _known(self, batch: Sequence[PreparedDocument]) -> dict[str, KnownDocument]:
+        with self.store.database.reading() as connection:
+            return documents.known(connection, self._collection.id, [item.id for item in batch])
+
+
+class _Source(Entering):
     """Enters the rows of a reading and gives out the passages that need vectors."""
 
     def __init__(
         self, store: Store, collection: CollectionRow, encoder: TextEncoder, reading: Reading, names: Names
     ) -> None:
-        self.store = store
-        self._collection = collection
-        self.encoder = encoder
+        super().__init__(store, collection, encoder)
         self.reading = reading
         self.tally = Tally()
         self.expected: int | None = None  # new passages of the whole input, by the share that is entered
-        self._chunking = Chunking.parse(collection.chunking)
         self._names = names
         self._unnamed: Counter[str | None] = Counter()  # stored without a name of their own, by source
-        with store.database.reading() as connection:
-            # Nobody else writes while the lock is held, and no id comes twice in a run: in a collection that
-            # begins empty every document is new.
-            self._begins_empty = not documents.are_there(connection, collection.id)
 
     def windows(self) -> Iterator[PassageWindow]:
         """Windows of new passages, rising in number, each entered in the catalogue already.
@@ -233,13 +324,13 @@ class _Source:
                 self._expect(entry.batch.bytes_read)
                 waiting += entry.batch.characters
                 if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
-                    yield from _pieces(window)
+                    yield from pieces(window)
                     waiting = 0
                     window = PassageWindow([], [])
-        yield from _pieces(window)
+        yield from pieces(window)
 
-    def _batches(self) -> Iterator[_Batch]:
-        batch = _Batch()
+    def _batches(self) -> Iterator[Batch]:
+        batch = Batch()
         most = min(_FIRST_ROWS, _ROWS)
         for item in with_ids(self.reading, self._names):
             if isinstance(item, Fault):
@@ -250,7 +341,7 @@ class _Source:
             if len(batch.documents) + len(batch.faults) >= most or batch.characters >= _BATCH_CHARACTERS:
                 batch.bytes_read = self.reading.bytes_read
                 yield batch
-                batch = _Batch()
+                batch = Batch()
                 most = min(2 * most, _ROWS)
         batch.bytes_read = self.reading.bytes_read
         yield batch
@@ -287,66 +378,20 @@ class _Source:
             stored = documents.of_source(connection, self._collection.id, source)
             return [id_ for id_ in stored if id_ not in self._names]
 
-    def _entries(self, batches: Generator[_Batch]) -> Iterator[_Entry]:
+    def _entries(self, batches: Generator[Batch]) -> Iterator[Entry]:
         with contextlib.closing(batches):
             for batch in batches:
-                yield self._entry(batch)
+                yield self.entry(batch)
 
-    def _entry(self, batch: _Batch) -> _Entry:
-        # What is being written meanwhile changes nothing here: no id comes twice in a run.
-        known = {} if self._begins_empty else self._known(batch.documents)
-        new = [item for item in batch.documents if item.id not in known]
-        old = [(known[item.id], item) for item in batch.documents if item.id in known]
-        changed = [(row.number, item) for row, item in old if row.content_hash != item.content_hash]
-        relabelled = [
-            (row.number, item)
-            for row, item in old
-            if row.content_hash == item.content_hash and row.row_hash != item.row_hash
-        ]
-        spans = cut(
-            [item.document for item in chain(new, (item for _, item in changed))],
-            self._chunking,
-            self.encoder,
-        )
-        of_changed = zip(changed, spans[len(new) :], strict=True)
-        unnamed = chain(
-            (item.document.source for item in new if item.named_by_content),
-            (item.document.source for row, item in old if row.named_by_content),
-        )
-        return _Entry(
-            batch=batch,
-            new=NewDocuments.of(new, spans[: len(new)]),
-            changed=[(number, item, pieces_of(item.document, own)) for (number, item), own in of_changed],
-            relabelled=relabelled,
-            unnamed=list(unnamed),
-        )
-
-    def _enter(self, entry: _Entry, window: PassageWindow) -> None:
-        new, changed, relabelled = len(entry.new.ids), entry.changed, entry.relabelled
-        collection_id, counts = self._collection.id, self.tally.counts
+    def _enter(self, entry: Entry, window: PassageWindow) -> None:
         before = len(window.numbers)
-        for begin in range(0, max(min(new, 1), len(changed), len(relabelled)), _CHANGES):
-            moment, some = now(), slice(begin, begin + _CHANGES)
-            first = entry.new if begin == 0 else NewDocuments()
+        for begin in range(0, entry.writes, _CHANGES):
             with self.store.database.writing() as connection:
-                for found in (
-                    documents.insert(connection, collection_id, first, moment),
-                    documents.replace_text(connection, collection_id, changed[some], moment),
-                ):
-                    window.numbers.extend(found.numbers)
-                    window.texts.extend(found.texts)
-                documents.relabel(connection, collection_id, relabelled[some], moment)
-                collections.changed(connection, collection_id)
-        counts["passages"] += len(window.numbers) - before
-        counts["added"] += new
-        counts["updated"] += len(changed)
-        counts["relabelled"] += len(relabelled)
-        counts["unchanged"] += len(entry.batch.documents) - new - len(changed) - len(relabelled)
+                found = self.write(connection, entry, begin)
+            window.numbers.extend(found.numbers)
+            window.texts.extend(found.texts)
+        self.tally.enter(entry, len(window.numbers) - before)
         self._unnamed.update(entry.unnamed)
-
-    def _known(self, batch: Sequence[PreparedDocument]) -> dict[str, KnownDocument]:
-        with self.store.database.reading() as connection:
-            return documents.known(connection, self._collection.id, [item.id for item in batch])
 
 
 def live_or_begin(

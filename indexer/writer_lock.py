@@ -33,7 +33,7 @@ __all__ = ["writer_lock"]
 logger = logging.getLogger("nearsay")
 
 _POLL = 0.02  # seconds between two tries
-_TURNS: dict[str, threading.Lock] = {}  # by lock file, of the threads of this process
+_TURNS: dict[str, "_Turns"] = {}  # by lock file, of the threads of this process
 
 
 @contextlib.contextmanager
@@ -51,7 +51,7 @@ def writer_lock(
     with contextlib.ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(_turn(str(file.resolve()), wait))
+            held.enter_context(_TURNS.setdefault(str(file.resolve()), _Turns()).turn(wait))
             held.enter_context(
                 FileLock(file, timeout=max(0.0, until - time.monotonic()), poll_interval=_POLL)
             )
@@ -80,16 +80,36 @@ def writer_lock(
         yield Database(database.engine, check)
 
 
-@contextlib.contextmanager
-def _turn(file: str, wait: float) -> Iterator[None]:
-    """This thread's turn among those of the process: a lock file would be asked for again and again."""
-    lock = _TURNS.setdefault(file, threading.Lock())
-    if not lock.acquire(timeout=wait) if wait > 0 else not lock.acquire(blocking=False):
-        raise Timeout(file)
-    try:
-        yield
-    finally:
-        lock.release()
+class _Turns:
+    """Whose turn it is among this process's threads: in the order in which they came.
+
+    The lock file would be asked for again and again, and who asks at the right moment would have it.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queue: list[object] = []  # the first has its turn
+
+    @contextlib.contextmanager
+    def turn(self, wait: float) -> Iterator[None]:
+        """The thread's turn; Timeout if it does not come within so many seconds."""
+        mine = object()
+        with self._changed:
+            self._queue.append(mine)
+            came = False
+            try:
+                came = self._changed.wait_for(lambda: self._queue[0] is mine, max(0.0, wait))
+                if not came:
+                    raise Timeout("another thread's turn")
+            finally:
+                if not came:
+                    self._queue.remove(mine)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._queue.remove(mine)
+                self._changed.notify_all()
 
 
 def _lost(connection: sa.Connection, collection: str, collection_id: int, what: str) -> LostLockError:

@@ -87,9 +87,11 @@ def test_a_first_addition_that_fails_in_any_way_settles_nothing(
         raise MissingExtraError("Reading Parquet files", "parquet")
 
     with monkeypatch.context() as patch:
-        patch.setattr(collection_writing, "add", missing)
-        with pytest.raises(MissingExtraError):
-            library.collection("notes", chunking="none").add_rows(["a cat"])
+        for name, rows in (("add", iter(["a cat"])), ("add_few", ["a cat"])):
+            patch.setattr(collection_writing, name, missing)
+            with pytest.raises(MissingExtraError):
+                library.collection("notes", chunking="none").add_rows(rows)
+            assert library.names() == []
     assert library.names() == []
     assert library.collection("notes", chunking="sentences").add_rows(["a cat"]).added == 1
 

@@ -118,7 +118,7 @@ def test_a_transaction_holds_no_more_changed_rows_than_others_can_wait_for(
         monkeypatch.setattr(documents, name, _noting(getattr(documents, name), written))
     even, odd = {"year": 1}, {"text": "a new text"}
     rows = [row | (odd if place % 2 else even) for place, row in enumerate(_rows(45))]
-    report = pets.add_rows(rows)
+    report = pets.add_rows(iter(rows))  # a list of so few is added at once
     assert (report.added, report.updated, report.relabelled, report.unchanged) == (5, 20, 20, 0)
     assert max(written) == 3
     assert sorted(words.encoded) == ["a new text"] * 22 + ["row 40", "row 42", "row 44"]
