@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.read_options import ReadOptions
-from nearsay.indexer.browsing import count_documents
-from nearsay.indexer.catalogue import collections, documents
+from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -45,7 +44,7 @@ from nearsay.indexer.store import Store
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
-    from nearsay.indexer.browser import Browser
+    from nearsay.indexer.browsing import Browser
     from nearsay.indexer.collection_writing import CollectionWriting
     from nearsay.indexer.compaction import CompactReport
     from nearsay.indexer.exploring.explorer import Explorer
@@ -439,11 +438,7 @@ class Collection:
 
     def count(self, where: Where | None = None) -> int:
         """How many documents a filter lets through; without one, how many there are."""
-        row = self._record.row()
-        with self._store.database.reading() as connection:
-            if where is None:
-                return collections.size(connection, row.id)[0]
-            return count_documents(connection, row.id, where, None)
+        return self.browser.count(where)
 
     def __len__(self) -> int:
         """How many documents there are; 0 before the collection is made."""
@@ -469,7 +464,7 @@ class Collection:
     @property
     def browser(self) -> "Browser":
         """The documents page by page, for who looks through them."""
-        from nearsay.indexer.browser import Browser
+        from nearsay.indexer.browsing import Browser
 
         return Browser(self._record)
 

@@ -21,11 +21,12 @@ from nearsay.indexer.filters.selection import (
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.vector_store import Candidates
 
-__all__ = ["dense_candidates"]
+__all__ = ["dense_batch", "dense_candidates"]
 
 _FIRST_DRAW = 4  # candidates drawn at first, as a multiple of what is wanted
 _LEAST_DRAWN = 64
 _WIDENING = 1.12  # of the reach for every doubling of how far away the neighbours lie that pass
+_WORTH_LISTING = 16  # queries under one filter: for so many, all that passes is listed once
 _MOST_DRAWN = 5_000  # candidates: beyond, listing all that pass costs less
 _MOST_DRAWN_WHERE_DECLARED = 1_000  # the same where declared fields alone say what passes
 
@@ -52,6 +53,25 @@ def dense_candidates(
             return found
         listed = list_all(connection, snapshot, selection)
     return snapshot.nearest(query, count, listed)
+
+
+def dense_batch(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    queries: NDArray[np.float32],
+    count: int,
+    selection: Selection,
+) -> list[Candidates] | None:
+    """What `dense_candidates` gives for each of several queries, looked for together.
+
+    queries: (n, d) unit length. None where what passes is not listed, and too much to list for so few.
+    """
+    if selection.everything:
+        return snapshot.nearest_many(queries, count)
+    listed = list_again(connection, snapshot, selection)
+    if listed is None and len(queries) >= _WORTH_LISTING:
+        listed = list_all(connection, snapshot, selection)
+    return None if listed is None else snapshot.nearest_many(queries, count, listed)
 
 
 def _drawn(

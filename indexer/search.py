@@ -20,14 +20,15 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.collection_encoder import CollectionEncoder
+from nearsay.indexer.dense import dense_batch, dense_candidates
 from nearsay.indexer.errors import UnknownCollectionError, UnreadableWordsError
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import Selection, list_again, list_all, select
+from nearsay.indexer.filters.selection import Selection, list_all, passing, select
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.hybrid.fusion import Fusion
 from nearsay.indexer.hybrid.lexical import LexicalCandidates, lexical_candidates
 from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.hybrid.ranking import DEPTH, Ranking, Wanted, candidates
+from nearsay.indexer.hybrid.ranking import DEPTH, Ranking, candidates
 from nearsay.indexer.hybrid.reranking import RERANKED, PairJudge, PairJudges
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.passage import encoded_text
@@ -42,7 +43,6 @@ __all__ = ["Queries", "SearchRequest", "Searcher", "search"]
 Queries = Sequence[str] | NDArray[np.floating]
 
 _MOST = 10_000  # results
-_WORTH_LISTING = 16  # queries under one filter: for so many, all that passes is listed once
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -162,15 +162,6 @@ def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np
     return unit_length(vectors)
 
 
-@dataclass(slots=True)
-class _Found:
-    """What one query came to, before it is judged anew and explained."""
-
-    best: list[tuple[float, PassageRow]]
-    ranking: Ranking
-    notes: tuple[str, ...]
-
-
 def search(
     store: Store,
     snapshot: Snapshot,
@@ -189,20 +180,20 @@ def search(
         with store.database.reading() as connection:
             dialect = store.database.dialect
             selection = select(connection, snapshot, request.where, request.without, dialect)
-            nearest: Sequence[Candidates | None] = _nearest(
-                connection, snapshot, vectors, request, selection
-            ) or [None] * len(texts)
+            together = None
+            if vectors is not None and len(vectors) > 1:
+                together = dense_batch(connection, snapshot, vectors, request.drawn, selection)
             found = [
-                _search(
+                _Query(
                     connection,
                     snapshot,
-                    None if vectors is None else vectors[at],
-                    text,
                     request,
                     selection,
-                    near,
-                )
-                for at, (text, near) in enumerate(zip(texts, nearest, strict=True))
+                    text,
+                    None if vectors is None else vectors[at],
+                    None if together is None else together[at],
+                ).found()
+                for at, text in enumerate(texts)
             ]
     except UnreadableWordsError as error:
         raise _without_words(store, snapshot) from error
@@ -213,56 +204,95 @@ def search(
     ]
 
 
-def _nearest(
-    connection: sa.Connection,
-    snapshot: Snapshot,
-    vectors: NDArray[np.float32] | None,
-    request: SearchRequest,
-    selection: Selection,
-) -> list[Candidates] | None:
-    """The nearest of several queries, looked for together; None where each is to be looked for by itself."""
-    if vectors is None or len(vectors) < 2:
-        return None
-    if selection.everything:
-        return snapshot.nearest_many(vectors, request.drawn)
-    listed = list_again(connection, snapshot, selection)
-    if listed is None and len(vectors) >= _WORTH_LISTING:
-        listed = list_all(connection, snapshot, selection)
-    return None if listed is None else snapshot.nearest_many(vectors, request.drawn, listed)
+@dataclass(slots=True)
+class _Found:
+    """What one query came to, before it is judged anew and explained."""
+
+    best: list[tuple[float, PassageRow]]
+    ranking: Ranking
+    notes: tuple[str, ...]
 
 
-def _search(
-    connection: sa.Connection,
-    snapshot: Snapshot,
-    vector: NDArray[np.float32] | None,
-    text: str,
-    request: SearchRequest,
-    selection: Selection,
-    nearest: Candidates | None,
-) -> _Found:
-    lexical: LexicalCandidates | None = None
-    if request.mode is not SearchMode.DENSE:
-        lexical = _by_words(connection, snapshot, text, selection.numbers)
-    mode, fusion = SearchMode(request.mode), Fusion(request.fusion)
-    wanted = Wanted(mode, fusion, vector, selection, nearest, request.drawn)
-    best, ranking = _fetch(connection, snapshot, wanted, request, lexical)
-    unlisted = selection.condition is not None and selection.numbers is None
-    if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
-        # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
-        numbers = list_all(connection, snapshot, selection)
-        lexical = _by_words(connection, snapshot, text, numbers)
-        best, ranking = _fetch(connection, snapshot, wanted, request, lexical)
-    notes = search_notes(
-        connection,
-        snapshot,
-        request.where,
-        lexical,
-        by_words_alone=request.mode is SearchMode.LEXICAL,
-        found=min(len(best), request.last),
-        asked=request.last,
-        by_document=request.by_document,
-    )
-    return _Found(best, ranking, notes)
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """One query in a transaction."""
+
+    connection: sa.Connection
+    snapshot: Snapshot
+    request: SearchRequest
+    selection: Selection
+    text: str
+    vector: NDArray[np.float32] | None  # (d,) unit length; None in lexical mode
+    drawn: Candidates | None  # the nearest, found with those of other queries: `request.drawn` of them
+
+    def found(self) -> _Found:
+        """The best passages, and what has to be said."""
+        lexical, request = None, self.request
+        if request.mode is not SearchMode.DENSE:
+            lexical = self._by_words(self.selection.numbers)
+        best, ranking = self._fetched(lexical)
+        unlisted = self.selection.condition is not None and self.selection.numbers is None
+        if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
+            # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
+            lexical = self._by_words(list_all(self.connection, self.snapshot, self.selection))
+            best, ranking = self._fetched(lexical)
+        notes = search_notes(
+            self.connection,
+            self.snapshot,
+            request.where,
+            lexical,
+            by_words_alone=request.mode is SearchMode.LEXICAL,
+            found=min(len(best), request.last),
+            asked=request.last,
+            by_document=request.by_document,
+        )
+        return _Found(best, ranking, notes)
+
+    def _by_words(self, allowed: NDArray[np.int64] | None) -> LexicalCandidates:
+        """Without passages that have no vector in the snapshot: no way of searching finds those."""
+        alive = self.snapshot.alive
+        lexical = lexical_candidates(self.connection, self.snapshot.collection.id, self.text, allowed=allowed)
+        there = lexical.ids < alive.size
+        there[there] = alive[lexical.ids[there]]
+        return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
+
+    def _nearest(self, count: int) -> Candidates:
+        if self.vector is None:
+            return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+        if self.drawn is not None and count <= self.request.drawn:
+            return Candidates(self.drawn.ids[:count], self.drawn.scores[:count])
+        return dense_candidates(self.connection, self.snapshot, self.vector, count, self.selection)
+
+    def _passes(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return passing(self.connection, self.snapshot, ids, self.selection)
+
+    def _fetched(self, lexical: LexicalCandidates | None) -> tuple[list[tuple[float, PassageRow]], Ranking]:
+        """The best rows, more than k where they are judged once more, and what they were ranked by.
+
+        More candidates are drawn until enough are there or no more can come.
+        """
+        request, snapshot = self.request, self.snapshot
+        enough = request.last if request.judge is None else max(request.last, RERANKED)
+        drawn, fusion = enough, Fusion(request.fusion)
+        while True:
+            ranking = candidates(snapshot, self.vector, self._nearest, lexical, self._passes, fusion, drawn)
+            best: list[tuple[float, PassageRow]] = []
+            seen: set[str] = set()
+            for begin in range(0, len(ranking.ids), drawn):
+                some = ranking.ids[begin : begin + drawn]
+                condition = self.selection.condition
+                rows = passages.read_passages(self.connection, snapshot.collection.id, some, condition)
+                for number, score in zip(some, ranking.scores[begin : begin + drawn], strict=True):
+                    row = rows.get(number)
+                    if row is None or (request.by_document and row.document_id in seen):
+                        continue
+                    seen.add(row.document_id)
+                    best.append((score, row))
+                if len(best) >= enough:
+                    return best[:enough], ranking
+            if ranking.exhausted:
+                return best, ranking
+            drawn *= 4
 
 
 def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
@@ -279,16 +309,6 @@ def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
     )
 
 
-def _by_words(
-    connection: sa.Connection, snapshot: Snapshot, text: str, allowed: NDArray[np.int64] | None
-) -> LexicalCandidates:
-    """Without passages that have no vector in the snapshot: no way of searching finds those."""
-    lexical = lexical_candidates(connection, snapshot.collection.id, text, allowed=allowed)
-    there = lexical.ids < snapshot.alive.size
-    there[there] = snapshot.alive[lexical.ids[there]]
-    return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
-
-
 def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
     if selection.numbers is not None:
         inside = selection.numbers[selection.numbers < snapshot.alive.size]
@@ -298,40 +318,6 @@ def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
     without = np.fromiter(selection.without, dtype=np.int64)
     inside = without[without < snapshot.alive.size]
     return snapshot.searchable - int(np.count_nonzero(snapshot.alive[inside]))
-
-
-def _fetch(
-    connection: sa.Connection,
-    snapshot: Snapshot,
-    wanted: Wanted,
-    request: SearchRequest,
-    lexical: LexicalCandidates | None,
-) -> tuple[list[tuple[float, PassageRow]], Ranking]:
-    """The best rows, more than k where they are judged once more, and what they were ranked by.
-
-    More candidates are drawn until enough are there or no more can come.
-    """
-    enough = request.last if request.judge is None else max(request.last, RERANKED)
-    drawn = enough
-    while True:
-        ranking = candidates(connection, snapshot, wanted, lexical, drawn)
-        best: list[tuple[float, PassageRow]] = []
-        seen: set[str] = set()
-        for begin in range(0, len(ranking.ids), drawn):
-            some = ranking.ids[begin : begin + drawn]
-            condition = wanted.selection.condition
-            rows = passages.read_passages(connection, snapshot.collection.id, some, condition)
-            for number, score in zip(some, ranking.scores[begin : begin + drawn], strict=True):
-                row = rows.get(number)
-                if row is None or (request.by_document and row.document_id in seen):
-                    continue
-                seen.add(row.document_id)
-                best.append((score, row))
-            if len(best) >= enough:
-                return best[:enough], ranking
-        if ranking.exhausted:
-            return best, ranking
-        drawn *= 4
 
 
 def _judged(

@@ -5,33 +5,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.dense import dense_candidates
-from nearsay.indexer.filters.selection import Selection, passing
 from nearsay.indexer.hybrid.fusion import Fusion, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.hybrid.lexical import LexicalCandidates
-from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.vector_store import Candidates
 
-__all__ = ["Ranking", "Wanted", "candidates"]
+__all__ = ["DEPTH", "Ranking", "candidates"]
 
 DEPTH: Final = 100  # candidates of either kind that are fused, at least
 _CHECKED: Final = 200  # lexical candidates held against a filter at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What candidates are drawn for."""
-
-    mode: SearchMode
-    fusion: Fusion
-    vector: NDArray[np.float32] | None  # (d,) unit length; None in lexical mode
-    selection: Selection
-    dense: Candidates | None = None  # found already, in a batch of queries: as many as were asked for
-    dense_count: int = 0  # how many were asked for then
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,42 +31,46 @@ class Ranking:
 
 
 def candidates(
-    connection: sa.Connection,
     snapshot: Snapshot,
-    wanted: Wanted,
+    query: NDArray[np.float32] | None,
+    nearest: Callable[[int], Candidates],
     lexical: LexicalCandidates | None,
+    passes: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
+    fusion: Fusion,
     count: int,
 ) -> Ranking:
-    """At least the `count` best candidates that the selection lets through, fewer only when fewer qualify."""
-    if wanted.mode is SearchMode.DENSE or lexical is None:
-        found = _dense(connection, snapshot, wanted, count)
+    """At least the `count` best candidates that pass, fewer only when fewer qualify.
+
+    query:   (d,) unit length; None where only words are looked for
+    nearest: gives so many of the passages nearest to it that pass
+    lexical: what the words found; None where only vectors are searched
+    passes:  which of the passages a filter lets through
+    """
+    if lexical is None:
+        found = nearest(count)
         scores = found.scores.tolist()
         ids = found.ids.tolist()
         return Ranking(ids, scores, found.ids.size < count, dict(zip(ids, scores, strict=True)))
-
-    def passes(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return passing(connection, snapshot, ids, wanted.selection)
-
-    depth = count if wanted.mode is SearchMode.LEXICAL else max(count, DEPTH)
+    depth = count if query is None else max(count, DEPTH)
     by_words, bm25 = _first_passing(lexical, depth, passes)
     words = dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
-    if wanted.mode is SearchMode.LEXICAL or wanted.vector is None:
+    if query is None:
         return Ranking(by_words.tolist(), bm25.tolist(), by_words.size < depth, words=words)
-    near = _dense(connection, snapshot, wanted, depth)
+    near = nearest(depth)
     exhausted = near.ids.size < depth and by_words.size < depth
     full = near.ids.size == depth
     words |= _of_these(lexical, near.ids)
-    if wanted.fusion is Fusion.RECIPROCAL_RANK:
+    if fusion is Fusion.RECIPROCAL_RANK:
         ranked, fused = reciprocal_rank_fusion([near.ids, by_words])
-        cosines = _cosines(snapshot, wanted.vector, ranked, near)
+        cosines = _cosines(snapshot, query, ranked, near)
         return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
-    every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
+    every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score)
     farthest = float(near.scores[-1]) if full else 0.0
     reach = _reach(lexical, farthest, fused[:count], snapshot.chance)
     if reach > by_words.size:
         by_words, bm25 = _first_passing(lexical, reach, passes)
         words |= dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
-        every, fused, cosines = _weighted(snapshot, wanted.vector, near, by_words, words, lexical.full_score)
+        every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score)
     return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words, lexical.full_score)
 
 
@@ -121,14 +109,6 @@ def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64
     cosines = np.full(lexical.ids.size, max(farthest, 0.0))  # 0 without a vector
     at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score), chance)
     return int(np.count_nonzero((at_best >= best[-1]) & (at_best > cosines)))
-
-
-def _dense(connection: sa.Connection, snapshot: Snapshot, wanted: Wanted, count: int) -> Candidates:
-    if wanted.vector is None:
-        return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
-    if wanted.dense is not None and wanted.dense_count >= count:
-        return Candidates(wanted.dense.ids[:count], wanted.dense.scores[:count])
-    return dense_candidates(connection, snapshot, wanted.vector, count, wanted.selection)
 
 
 def _first_passing(

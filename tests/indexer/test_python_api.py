@@ -19,6 +19,7 @@ from nearsay.indexer import (
     Hits,
     Library,
     UnknownDocumentError,
+    dense,
 )
 from nearsay.indexer.filters import selection
 from nearsay.indexer.vector_store import unit_length
@@ -120,10 +121,8 @@ def test_many_queries_under_one_filter_list_it_once(
 ) -> None:
     monkeypatch.setattr(selection, "LISTED", 0)
     listed = []
-    before = nearsay.indexer.search.list_all
-    monkeypatch.setattr(
-        nearsay.indexer.search, "list_all", lambda *asked: listed.append(asked) or before(*asked)
-    )
+    before = dense.list_all
+    monkeypatch.setattr(dense, "list_all", lambda *asked: listed.append(asked) or before(*asked))
     queries = ["hen", "one fox", "ant"] * 8
     together = yard.search(queries, 2, where="legs < 6", mode="dense")
     assert len(listed) == 1

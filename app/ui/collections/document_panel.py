@@ -66,7 +66,7 @@ def show_new_document(visit: Visit, collection: Collection) -> None:
         if st.form_submit_button("Add it", type="primary", icon=":material/add:"):
             with telling_errors():
                 document = edited_document(id_=id_, title=title, text=text, metadata=metadata)
-                if document.id is not None and collection.browser.by_id([document.id]):
+                if document.id in collection:
                     raise BadInputError(f"there is a document '{document.id}' already. Open it to change it")
                 _write(visit, collection, document, "Added.")
 
