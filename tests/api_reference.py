@@ -1,6 +1,8 @@
 """Writes docs/api.md, the reference of the Python API, from signatures and docstrings.
 
-python tests/api_reference.py
+python tests/api_reference.py [--check]
+
+With --check nothing is written, and a page that is not what the docstrings say is an error.
 """
 
 import dataclasses
@@ -136,5 +138,7 @@ def _short(annotation: object) -> str:
 
 
 if __name__ == "__main__":
-    PLACE.write_text(reference(), "utf-8")
-    sys.stdout.write(f"{PLACE}\n")
+    if "--check" not in sys.argv:
+        PLACE.write_text(reference(), "utf-8")
+    elif PLACE.read_text("utf-8") != reference():
+        sys.exit(f"{PLACE} is not what the docstrings say. Run: python tests/api_reference.py")
