@@ -230,11 +230,25 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
         f"Layer {layer} was not sampled yet: 50,000 tokens of the collection are read once, which takes less "
         f"than a minute for a small encoder.{there}"
     )
-    if visit.may_write and st.button(f"Sample layer {layer}", key="in_sample", icon=":material/database:"):
+    if not visit.may_write:
+        return
+    tagger = ""
+    if visit.may_name_files:
+        tagger = st.text_input(
+            "Tagger (optional)",
+            key="in_tagger",
+            help="The folder of a head made by `nearsay train tagger`: its tags are kept with the tokens and "
+            "counted among what is found.",
+        ).strip()
+    if st.button(f"Sample layer {layer}", key="in_sample", icon=":material/database:"):
         visit.check_writing()
         run = runs_of(visit).start(
             RunKind.INSIDE,
-            ["encoders", "inside", "sample", visit.name or "", "--encoder", source, "--layer", str(layer)],
+            [
+                *("encoders", "inside", "sample", visit.name or "", "--encoder", source),
+                *("--layer", str(layer)),
+                *(("--tagger", tagger) if tagger else ()),
+            ],
             title=f"Tokens of {visit.name} at layer {layer}",
             collection=visit.name,
         )

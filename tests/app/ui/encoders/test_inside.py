@@ -1,5 +1,6 @@
 """Inside an encoder: the page by itself, and in Chromium."""
 
+import itertools
 import json
 import shutil
 import time
@@ -170,6 +171,22 @@ def test_a_layer_is_scored_by_a_run(page: Callable[..., AppTest], settings, monk
     with Library.open(settings.library) as library:
         (run,) = Runs(library).list()
     assert run.arguments[:2] == ("evaluate", "layers")
+
+
+def test_a_sample_keeps_the_tags_of_a_tagger_that_is_named(
+    page: Callable[..., AppTest], settings, monkeypatch
+) -> None:
+    monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
+    frozen = AttentionChoice(layers=(LAYER,), heads=(0, 1), place=2)
+    monkeypatch.setattr("nearsay.app.ui.encoders.inside.choice_of", lambda *_, **__: frozen)
+    app = _open(page("encoders", part="Inside"))
+    app = app.text_input(key="in_tagger").set_value(" my-tagger ").run()
+    app.button(key="in_sample").click().run()
+    with Library.open(settings.library) as library:
+        (run,) = Runs(library).list()
+    assert run.arguments[:3] == ("encoders", "inside", "sample")
+    given = dict(itertools.pairwise(run.arguments))
+    assert (given["--tagger"], given["--layer"]) == ("my-tagger", str(LAYER + 1))
 
 
 def test_where_the_page_only_reads_nothing_can_be_started(page: Callable[..., AppTest], settings) -> None:
