@@ -27,7 +27,7 @@ def adapt_to_collection(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> AdaptationResult:
-    """Adapt the collection's encoder to its passages, into the folder `out`; see `adapt_encoder`.
+    """Fit the collection's encoder to its passages, into the folder `out`; see `adapt_encoder`.
 
     Its judgements, if any, are measured before and after and never learned from. The collection itself stays
     as it is: `rebuild` takes the new encoder. A larger collection than `options.pool` passages is learned

@@ -1,12 +1,12 @@
 """What is an encoder worth that learned a corpus without labels, on that corpus and elsewhere?
 
-    python tests/benchmarks/adapt.py --data FOLDER --set NAME [--minutes 12] [--keep FOLDER] [--out FILE.json]
+    python tests/benchmarks/adapt.py --data FOLDER --set NAME [--keep FOLDER] [--out FILE.json]
 
 NAME is one of scifact-train and acl-dev, which chose the defaults, and scifact-test, acl-test, xquad, cacm,
 npl and time, which report. FOLDER holds ir_scifact/, ir_xquad_en/, ir_cacm/, ir_npl/
 and ir_time/ in the BEIR layout, acl_abstracts/papers.jsonl.gz and stsb/test.tsv. The bundled encoder is
 adapted to the set's documents alone, by `adapt_to_collection` with its defaults: claims, titles, XQuAD's
-questions and the other sets' queries are never read before the training has ended. ACL's collections hold
+questions and the other sets' queries are never read before the encoder is made. ACL's collections hold
 the abstracts of its papers without their titles, which are the queries.
 
 Measured before and after: nDCG@10 of the set's queries by meaning and by both, as `Collection.search`
@@ -116,9 +116,6 @@ def measured(name: str, data: Path, others: list[str], options: Adaptation, kept
             "documents": len(queries.corpus),
             "queries": len(queries.queries),
             "adapted": result.adapted,
-            "share": result.share,
-            "steps": result.steps,
-            "training_seconds": round(result.seconds, 1),
             "seconds": round(seconds, 1),
             "evaluations": [change.to_json() for change in result.changes],
             "ndcg_at_10": {
@@ -139,13 +136,12 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--set", required=True, choices=SETS)
-    parser.add_argument("--minutes", type=float, default=Adaptation().minutes)
     parser.add_argument("--elsewhere", default="xquad,time,cacm", help=f"of {', '.join(SETS)}")
     parser.add_argument("--keep", type=Path, help="folder for library and encoder; temporary if left out")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     others = [name for name in chosen.elsewhere.split(",") if name and name != chosen.set]
-    options = Adaptation(minutes=chosen.minutes, seed=SEED)
+    options = Adaptation(seed=SEED)
     with tempfile.TemporaryDirectory() as folder:
         row = measured(chosen.set, chosen.data, others, options, chosen.keep or Path(folder))
     sys.stdout.write(json.dumps(row, indent=2) + "\n")

@@ -1,7 +1,9 @@
-"""Adapting an encoder to a corpus without labels, and keeping the original when that is not better."""
+"""Fitting an encoder to a corpus without labels, and keeping the original when that is not better."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -9,34 +11,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
 
 from nearsay.data import samples
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
-from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.run.loop import Evaluation, train
-from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
-from nearsay.training.sentence.adaptation.listwise import (
-    AdaptationNetwork,
-    AdaptationTask,
-    HybridTeacher,
-    Lessons,
-    StepSizes,
-)
 from nearsay.training.sentence.adaptation.pseudo_queries import (
-    PseudoQueries,
     PseudoQuery,
     UnlabelledCorpus,
     draw_pseudo_queries,
@@ -44,7 +33,7 @@ from nearsay.training.sentence.adaptation.pseudo_queries import (
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changed, outcomes
+from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes
 from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
@@ -55,47 +44,32 @@ from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
-__all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better"]
+__all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
 
 HELD_OUT: Final = "held-out pseudo-queries"
-_SHARES: Final = (1.0, 0.5)  # of the trained weights, the rest the original's
 _MOST_LOST: Final = 0.01  # that a set may lose; correlations count in points of 100
 _CANDIDATES: Final = 5  # passages a held-out pseudo-query that it is measured among
+_END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]")  # of a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """How an encoder is adapted; BadInputError for what cannot train anything."""
+    """How an encoder is adapted."""
 
-    minutes: float | None = 12.0  # of training; encoding before it and measuring after it are left out
-    steps: int | None = None  # instead of minutes
-    learning_rate: float = 3e-5  # its highest, after the warm-up; it falls to 0 then
-    pool: int = 20_000  # passages that are learned from and ranked, drawn by chance from a larger corpus
-    queries: int = 20_000  # pseudo-queries that are drawn
-    held_out: int = 200  # pseudo-queries that are only measured on
-    words: float = 0.3  # weight of BM25 in the teacher's scores, where the cosine's is 1
-    lead: float = 0.05  # of a pseudo-query's own passage over the best of the others, in the teacher's scores
-    temperature: float = 0.05  # of the rankings that are compared
-    anchor: float = 5.0  # weight of the passages' distance from their original vectors
-    replay: float = 5.0  # the same of general texts
-    sizes: StepSizes = field(default_factory=StepSizes)
-    query_length: int = 64  # tokens of a query in training
-    passage_length: int = 160  # tokens of a passage in training
-    evaluations: int = 6  # on the held-out pseudo-queries in `steps`; in `minutes` one every 50 steps
-    patience: int = 2  # of these without a new best that end the training
+    power: float = 0.15  # of the corpus's inverse covariance: 0 leaves the vectors as they are, 1 whitens them
+    pool: int = 20_000  # passages that are learned from, drawn by chance from a larger corpus
+    held_out: int = 400  # pseudo-queries that the encoder is measured on
+    several_sentences: float = 0.5  # share of the passages, at least, with more than one, or with a title
     precision: Precision = Precision.AUTO
     seed: int = 0
-    exact_resume: bool = True
 
     def __post_init__(self) -> None:
-        if (self.minutes is None) == (self.steps is None):
-            raise BadInputError("give either a number of steps or a number of minutes to train for")
+        if not 0.0 < self.power <= 1.0:
+            raise BadInputError(f"power is {self.power:g}. Give more than 0, at most 1")
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Give what decides the run's numbers, for its config.json."""
-        told: dict[str, JsonValue] = {
-            name: value for name, value in asdict(self).items() if name != "exact_resume"
-        }
+        """Give what decides the encoder, for the run's config.json."""
+        told: dict[str, JsonValue] = asdict(self)
         return told | {"precision": str(self.precision)}
 
 
@@ -103,12 +77,9 @@ class Adaptation:
 class AdaptationResult:
     """How an adaptation ended."""
 
-    finished: bool  # False: it was asked to stop, and the same call resumes it
     adapted: bool  # False: no encoder was written, since the original is as good or better
-    share: float  # of the trained weights in those that were kept, 0 = the original
     changes: Sequence[Change]  # held-out pseudo-queries first, then judgements, then general sets
-    steps: int
-    seconds: float  # of training
+    seconds: float  # of everything
 
 
 def adapt_encoder(
@@ -123,27 +94,26 @@ def adapt_encoder(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> AdaptationResult:
-    """Teach an encoder a corpus from the corpus alone, into the folder `out`, or resume the run there.
+    """Fit an encoder to a corpus from the corpus alone, into the folder `out`.
 
-    The encoder learns to rank the corpus's passages for pseudo-queries as hybrid search does (a listwise
-    distillation), and is held to the vectors that it gave before: of the passages, and of general texts.
-    Its weights are then averaged with the original's at the share that serves held-out pseudo-queries best.
-    The folder becomes an encoder only if `is_better` says so; otherwise it holds `run/result.json` alone.
+    A linear layer is added behind the encoder that weakens the directions in which the corpus's passages all
+    differ, and so tell little (see `partial_whitening`). Titles, sentences and salient words of passages are
+    asked as if somebody had searched for them, before and after. The folder becomes an encoder only if
+    `is_better` says so; otherwise it holds `run/result.json` alone.
 
     vectors: the passages' by `base`, (passages, dimension) of length 1; None: they are encoded
-    judged:  the collection's own judgements, of which no query is learned from
+    judged:  the collection's own judgements, of which nothing is learned
     tests:   other sets that must not suffer, besides the samples that come with nearsay
-    Raises BadInputError for a corpus that holds too little, NearsayError for a base that cannot be loaded,
-    and DiskFullError.
-
-    Pseudo-queries with a stronger teacher's scores: Wang et al. 2022 (GPL), https://arxiv.org/abs/2112.07577;
-    averaging with the original: Wortsman et al. 2022 (WiSE-FT), https://arxiv.org/abs/2109.01903
+    Raises BadInputError for a corpus that holds too little, or of single sentences without titles (on two of
+    four such collections it found less than before), NearsayError for a base that cannot be loaded, and
+    DiskFullError.
     """
     options, watch = options or Adaptation(), watch or Watch()
-    require_one_process("the adaptation of an encoder")
+    began = time.monotonic()
     place = choose_device(device)
     source = find_encoder(base)
     refuse_unsafe(source.folder)
+    _refuse_single_sentences(corpus, options.several_sentences)
     run = RunFolder(out)
     settings: dict[str, JsonValue] = {
         "task": "adaptation",
@@ -155,106 +125,81 @@ def adapt_encoder(
         **options.to_json(),
     }
     environment = RunEnvironment.here(place, options.precision)
-    if run.begin(settings, environment, exact=options.exact_resume):
-        watch.report(f"resuming the run in {out}")
-    drawn = draw_pseudo_queries(corpus, most=options.queries, held_out=options.held_out, seed=options.seed)
-    watch.report(f"pseudo-queries to learn from: {drawn.counted()}; held out: {len(drawn.held_out):,}")
-    lessons, original = _lessons(corpus, drawn, vectors, Encoder.load_found(source, device=place), options)
-    model = build_encoder(source.folder, EncoderStructure(), device=place, seed=options.seed)
-    _without_dropout(model)
-    measured = MeasuredModel(source, model)
-    network = AdaptationNetwork(
-        model, torch.from_numpy(original.passages), torch.from_numpy(original.general), options.temperature
-    ).to(place)
-    cutting = {
-        TextKind.QUERY: measured.cutting_at(options.query_length),
-        TextKind.PASSAGE: measured.cutting_at(options.passage_length),
-    }
-    task = AdaptationTask(
-        network,
-        cutting,
-        measured.prompts,
-        lessons,
-        options.sizes,
-        anchor=options.anchor,
-        replay=options.replay,
-        seed=options.seed,
-    )
-    evaluation = _evaluation(measured, drawn.held_out, original.passages, options)
-    with processes(place) as joined:
-        ended = train(
-            task,
-            run,
-            _optimisation(options),
-            joined,
-            evaluation=evaluation,
-            listener=watch.listener,
-            stop=watch.stop,
-        )
-    if not ended.finished:
-        return AdaptationResult(False, False, 0.0, (), ended.steps, ended.seconds)
-    watch.report("measuring the original and what was made of it")
-    held_out = _held_out_set(corpus, drawn.held_out, lessons.teacher, original.held_out)
+    run.begin(settings, environment, exact=False)
+    queries = draw_pseudo_queries(corpus, options.held_out, options.seed)
+    watch.report(f"pseudo-queries to measure on: {len(queries):,}")
+    encoder = Encoder.load_found(source, device=place)
+    if vectors is None:
+        vectors = unit_rows(encoder.encode(corpus.texts, kind=TextKind.PASSAGE))
+    layer = partial_whitening(vectors, options.power)
+    asked = unit_rows(encoder.encode([query.text for query in queries], kind=TextKind.QUERY))
+    held_out = _held_out_set(corpus, queries, asked @ vectors.T)
     sets = [held_out, *([judged] if judged else []), *_general_sets(), *tests]
+    watch.report("measuring the original and what was made of it")
     first = MeasuredModel(source, build_encoder(source.folder, EncoderStructure(), device=place, seed=0))
-    share, found = _best_average(first, measured, sets, options.precision, place)
-    trained = SentenceResult(
-        finished=True,
-        seconds=ended.seconds,
-        steps=ended.steps,
-        stopped_early=ended.stopped_early,
-        training=ended.metrics,
-        changes=found,
-    )
-    if share > 0:
-        learned = f"{counted(len(corpus.texts), 'passage')} of {corpus.name}, {drawn.counted()} as queries"
+    adapted = MeasuredModel(source, _with_layer(first.model, layer))
+    found = changes(first, adapted, sets, precision=options.precision, device=place)
+    better, seconds = is_better(found), time.monotonic() - began
+    if better:
         finish_encoder(
             run,
-            model,
-            trained,
-            learned=f"adapted without labels to {learned}; {share:g} of the way from its base",
+            adapted.model,
+            SentenceResult(True, seconds, 0, False, {}, changes=found),
+            learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
             base=lineage_of(source),
-            settings=settings | environment.settings() | {"share": share},
+            settings=settings | environment.settings(),
         )
     else:
         run.discard({"adapted": False, "evaluations": [change.to_json() for change in found]})
-    return AdaptationResult(True, share > 0, share, found, ended.steps, ended.seconds)
+    return AdaptationResult(better, found, seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Originals:
-    """Vectors of length 1 by the encoder before it is adapted, a row a text."""
+def partial_whitening(vectors: NDArray[np.float32], power: float) -> NDArray[np.float32]:
+    """Give the symmetric matrix (d, d) by which vectors are multiplied: covariance ** (-power / 2).
 
-    passages: NDArray[np.float32]
-    general: NDArray[np.float32]
-    held_out: NDArray[np.float32]  # the held-out pseudo-queries
+    vectors: (n, d) of length 1, those of a corpus; their mean is not taken away
 
-
-def _best_average(
-    first: MeasuredModel, trained: MeasuredModel, sets: Sequence[JudgedSet], precision: Precision, device: str
-) -> tuple[float, list[Change]]:
-    """Put the best average of original and trained weights into `trained`; its share and what it changes.
-
-    The share is 0, and the changes are those of the greatest share, if no average `is_better`.
+    Directions in which the passages differ much, as topics that all share, count less afterwards, those in
+    which few differ count more. The covariance is that of Ledoit & Wolf 2004, which is sound where passages
+    are fewer than dimensions, https://doi.org/10.1016/S0047-259X(03)00096-4. Whitening of sentence vectors as
+    a whole (power 1): Su et al. 2021, https://arxiv.org/abs/2103.15316
     """
-    before = first.model.state_dict()
-    after = {name: tensor.clone() for name, tensor in trained.model.state_dict().items()}
-    began = outcomes(first, sets, precision=precision, device=device)
-    tried: list[tuple[float, list[Change], dict[str, Tensor]]] = []
-    for share in _SHARES:
-        averaged = {
-            name: torch.lerp(before[name], tensor, share) if tensor.is_floating_point() else tensor
-            for name, tensor in after.items()
-        }
-        trained.model.load_state_dict(averaged)
-        now = outcomes(trained, sets, precision=precision, device=device)
-        tried.append((share, changed(began, now), averaged))
-    better = [one for one in tried if is_better(one[1])]
-    if not better:
-        return 0.0, tried[0][1]
-    share, found, weights = max(better, key=lambda one: one[1][0].after.figure)
-    trained.model.load_state_dict(weights)
-    return share, found
+    from sklearn.covariance import ledoit_wolf
+
+    covariance, _ = ledoit_wolf(vectors.astype(np.float64))
+    values, directions = np.linalg.eigh(covariance)
+    scales = (values / values.mean()) ** (-power / 2)
+    found: NDArray[np.float32] = ((directions * scales) @ directions.T).astype(np.float32)
+    return found
+
+
+def _with_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> SentenceTransformer:
+    """The encoder with a linear layer behind it, and vectors of length 1."""
+    from sentence_transformers.base.modules import Dense, Normalize
+
+    size = len(layer)
+    dense = Dense(size, size, bias=False, activation_function=torch.nn.Identity())
+    with torch.no_grad():
+        dense.linear.weight.copy_(torch.from_numpy(layer))
+    return SentenceTransformer(
+        modules=[*model, dense, Normalize()], device=str(model.device), prompts=model.prompts
+    )
+
+
+def _refuse_single_sentences(corpus: UnlabelledCorpus, share: float) -> None:
+    """BadInputError unless so many passages have a title or more than one sentence."""
+    long = np.mean(
+        [
+            bool(title.strip()) or len(_END.findall(text.strip())) > 1
+            for title, text in zip(corpus.titles, corpus.texts, strict=True)
+        ]
+    )
+    if long < share:
+        raise BadInputError(
+            f"{1 - long:.0%} of the passages of {corpus.name} are single sentences without a title. An "
+            "encoder is fitted to passages that say several things: train it on pairs, with nearsay train "
+            "sentence"
+        )
 
 
 def is_better(found: Sequence[Change]) -> bool:
@@ -272,15 +217,15 @@ def is_better(found: Sequence[Change]) -> bool:
 
 
 def _held_out_set(
-    corpus: UnlabelledCorpus,
-    queries: Sequence[PseudoQuery],
-    teacher: HybridTeacher,
-    vectors: NDArray[np.float32],
+    corpus: UnlabelledCorpus, queries: Sequence[PseudoQuery], cosines: NDArray[np.float32]
 ) -> RetrievalJudgedSet:
-    """Held-out pseudo-queries, each to find its passage among those that hybrid search ranks best for any."""
-    scores = teacher.scores(queries, vectors)
-    count = min(_CANDIDATES, scores.shape[1] - 1)
-    among = np.unique(np.argpartition(-scores, count, axis=1)[:, :count])
+    """Held-out pseudo-queries, each to find its passage among those that lie nearest to any of them.
+
+    cosines: (queries, passages), by the encoder before it is adapted
+    """
+    count = min(_CANDIDATES, cosines.shape[1])
+    nearest = np.argpartition(-cosines, count - 1, axis=1)[:, :count]
+    among = np.union1d(nearest, [query.passage for query in queries])
     return RetrievalJudgedSet(
         HELD_OUT,
         RetrievalSet(
@@ -297,68 +242,3 @@ def _general_sets() -> list[JudgedSet]:
     pairs = read_judged_set(samples.sample_file("scored-pairs"), name="general pairs")
     search = RetrievalJudgedSet("general search", read_retrieval_set(samples.folder()))
     return [pairs, search]
-
-
-def _general_texts() -> list[str]:
-    """Texts of no corpus, whose vectors are to stay; those of the general sets are not among them."""
-    rows = [read_sentence_examples(samples.sample_file(name)).texts for name in ("nli", "triplets")]
-    return list(dict.fromkeys(text for of_file in rows for row in of_file for text in row))
-
-
-def _lessons(
-    corpus: UnlabelledCorpus,
-    drawn: PseudoQueries,
-    vectors: NDArray[np.float32] | None,
-    encoder: Encoder,
-    options: Adaptation,
-) -> tuple[Lessons, _Originals]:
-    """Encode everything once by the original encoder."""
-
-    def encoded(texts: Sequence[str], kind: TextKind) -> NDArray[np.float32]:
-        return np.ascontiguousarray(unit_rows(encoder.encode(texts, kind=kind)), dtype=np.float32)
-
-    passages = encoded(corpus.texts, TextKind.PASSAGE) if vectors is None else vectors
-    general = _general_texts()
-    teacher = HybridTeacher(corpus.texts, passages, weight=options.words, lead=options.lead)
-    asked = encoded([query.text for query in drawn.training], TextKind.QUERY)
-    lessons = Lessons(corpus.texts, drawn.training, asked, teacher, general)
-    held_out = encoded([query.text for query in drawn.held_out], TextKind.QUERY)
-    return lessons, _Originals(passages, encoded(general, TextKind.PASSAGE), held_out)
-
-
-def _evaluation(
-    measured: MeasuredModel,
-    held_out: Sequence[PseudoQuery],
-    passages: NDArray[np.float32],
-    options: Adaptation,
-) -> Evaluation:
-    """Look while it trains how high held-out pseudo-queries rank their passages' original vectors."""
-    texts, sources = [query.text for query in held_out], np.array([query.passage for query in held_out])
-
-    def measure() -> Mapping[str, float]:
-        scores = unit_rows(measured.encoder().encode(texts, kind=TextKind.QUERY)) @ passages.T
-        own = scores[np.arange(len(sources)), sources]
-        ranks = 1 + (scores > own[:, None]).sum(axis=1)
-        return {"held_out_mrr": float((1 / ranks).mean())}
-
-    every = None if options.steps is None else max(options.steps // options.evaluations, 1)
-    return Evaluation(measure, every=every or 50, best="held_out_mrr", first=True, patience=options.patience)
-
-
-def _optimisation(options: Adaptation) -> Optimisation:
-    return Optimisation(
-        steps=options.steps,
-        minutes=options.minutes,
-        learning_rate=options.learning_rate,
-        precision=options.precision,
-        seed=options.seed,
-        compile=False,  # texts of many lengths would be compiled again and again
-        checkpoint_minutes=2.0,
-    )
-
-
-def _without_dropout(model: SentenceTransformer) -> None:
-    """Turn dropout off: scores and vectors that are to be met exactly are not met through noise."""
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0

@@ -15,7 +15,6 @@ from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.errors import BadInputError
 
 __all__ = [
-    "PseudoQueries",
     "PseudoQuery",
     "QueryKind",
     "UnlabelledCorpus",
@@ -78,60 +77,30 @@ class PseudoQuery:
     kind: QueryKind
 
 
-@dataclass(frozen=True, slots=True)
-class PseudoQueries:
-    """Those that are learned from, and those of other documents that are only measured on."""
+def draw_pseudo_queries(corpus: UnlabelledCorpus, count: int, seed: int) -> tuple[PseudoQuery, ...]:
+    """Draw pseudo-queries of the corpus's passages, damaged, one of a passage.
 
-    training: tuple[PseudoQuery, ...]
-    held_out: tuple[PseudoQuery, ...]
-
-    def counted(self) -> str:
-        """Say how many of each kind are learned from."""
-        kinds = Counter(query.kind for query in self.training)
-        return ", ".join(f"{kinds[kind]:,} {kind}" for kind in QueryKind if kinds[kind])
-
-
-def draw_pseudo_queries(corpus: UnlabelledCorpus, *, most: int, held_out: int, seed: int) -> PseudoQueries:
-    """Draw pseudo-queries of the corpus's passages, and set some documents' apart.
-
-    most:     that are learned from, spread evenly over the passages
-    held_out: that are measured on, damaged already; no other pseudo-query of their documents is learned from
     Raises BadInputError when the passages hold nothing that could be asked.
 
     Crops as queries: Izacard et al. 2022 (Contriever), section 3.1, https://arxiv.org/abs/2112.09118; a
     sentence and the text that it stands in: Lee et al. 2019, section 4, https://arxiv.org/abs/1906.00300
     """
     random = np.random.default_rng(seed)
-    order = random.permutation(len(corpus.texts))
     salient = _salient(corpus)
-    apart: set[str] = set()
-    measured: list[PseudoQuery] = []
-    for passage in order.tolist():
-        if len(measured) >= held_out or len(apart) > len(set(corpus.documents)) // 4:
+    drawn: list[PseudoQuery] = []
+    for passage in random.permutation(len(corpus.texts)).tolist():
+        if len(drawn) >= count:
             break
         found = _of_passage(corpus, passage, salient[passage])
         if found:
-            drawn = found[int(random.integers(len(found)))]
-            measured.append(PseudoQuery(damaged(drawn.text, random), passage, drawn.kind))
-            apart.add(corpus.documents[passage])
-    by_passage: list[list[PseudoQuery]] = []
-    left = most
-    for passage in order[::-1].tolist():
-        if left <= 0:
-            break
-        if corpus.documents[passage] in apart:
-            continue
-        found = _of_passage(corpus, passage, salient[passage])
-        kept = [found[place] for place in random.permutation(len(found))[: -(-most // len(order))]]
-        by_passage.append(kept)
-        left -= len(kept)
-    training = [query for of_passage in by_passage for query in of_passage]
-    if not training or not measured:
+            chosen = found[int(random.integers(len(found)))]
+            drawn.append(PseudoQuery(damaged(chosen.text, random), passage, chosen.kind))
+    if not drawn:
         raise BadInputError(
             f"the passages of {corpus.name} hold no sentence of {_SENTENCE_WORDS[0]} words or more to ask. "
             "An encoder adapts to running text: add documents that have some"
         )
-    return PseudoQueries(tuple(training), tuple(measured))
+    return tuple(drawn)
 
 
 def damaged(text: str, random: np.random.Generator) -> str:

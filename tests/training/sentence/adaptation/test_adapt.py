@@ -5,43 +5,33 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from nearsay.data.errors import BadInputError
+from nearsay.indexer.vector_store import unit_length
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
-from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.adaptation import adapt
-from nearsay.training.sentence.adaptation.adapt import Adaptation, adapt_encoder, is_better
-from nearsay.training.sentence.adaptation.listwise import StepSizes
+from nearsay.training.sentence.adaptation.adapt import (
+    Adaptation,
+    adapt_encoder,
+    is_better,
+    partial_whitening,
+)
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.result import Change
 from nearsay.training.sentence.precision import Precision
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-SHORT = Adaptation(
-    minutes=None,
-    steps=6,
-    learning_rate=3e-3,
-    held_out=8,
-    sizes=StepSizes(queries=12, passages=4, general=4),
-    evaluations=2,
-    precision=Precision.FLOAT32,
-)
+SHORT = Adaptation(held_out=8, precision=Precision.FLOAT32)
 
 
 @pytest.fixture
 def corpus() -> UnlabelledCorpus:
     random = np.random.default_rng(0)
-    texts = tuple(" ".join(random.choice(list(LETTERS), 7)) for _ in range(40))
+    texts = tuple(" ".join(random.choice(list(LETTERS), 7)) + ". a b. c" for _ in range(40))
     return UnlabelledCorpus("letters", texts, ("",) * 40, tuple(f"d{n}" for n in range(40)))
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model.safetensors")
 
 
 def outcome(kind: EvaluationKind, figure: float) -> Outcome:
@@ -68,24 +58,20 @@ def test_no_other_set_may_lose_more_than_a_hundredth_and_a_correlation_no_more_t
     assert not is_better([change(0.02), change(-1.1, kind=EvaluationKind.STS)])
 
 
-def test_what_is_better_becomes_an_encoder_that_is_an_average_with_the_original(
+def test_what_is_better_becomes_an_encoder_with_a_layer(
     corpus: UnlabelledCorpus, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, both = tmp_path, []
     monkeypatch.setattr(adapt, "is_better", lambda _: True)
-    for shares in ((1.0,), (0.25,)):
-        monkeypatch.setattr(adapt, "_SHARES", shares)
-        out = tmp_path / f"out-{shares[0]}"
-        result = adapt_encoder(corpus, out, base=tiny_folder, options=SHORT, device="cpu")
-        assert (result.adapted, result.share, result.steps) == (True, shares[0], 6)
-        both.append(weights(out))
-    original = weights(tiny_folder)
-    moved = sum((both[0][name] - tensor).abs().sum().item() for name, tensor in original.items())
-    assert moved > 1
-    for name, tensor in both[1].items():
-        torch.testing.assert_close(tensor, torch.lerp(original[name], both[0][name], 0.25))
-    loaded = Encoder.load(out, device="cpu", precision=Precision.FLOAT32)
-    assert "adapted without labels to 40 passages of letters" in loaded.lineage[-2]
+    out = tmp_path / "out"
+    assert adapt_encoder(corpus, out, base=tiny_folder, options=SHORT, device="cpu").adapted
+    original, fitted = (
+        Encoder.load(folder, device="cpu", precision=Precision.FLOAT32) for folder in (tiny_folder, out)
+    )
+    assert fitted.fingerprint != original.fingerprint
+    assert "fitted without labels to 40 passages of letters" in fitted.lineage[-2]
+    vectors = unit_length(original.encode(corpus.texts))
+    expected = unit_length(vectors @ partial_whitening(vectors, SHORT.power))
+    np.testing.assert_allclose(unit_length(fitted.encode(corpus.texts)), expected, atol=1e-4)
     told = json.loads((out / "run" / "result.json").read_text("utf-8"))["evaluations"]
     assert [one["set"] for one in told] == ["held-out pseudo-queries", "general pairs", "general search"]
 
@@ -95,48 +81,37 @@ def test_what_is_not_better_leaves_no_encoder(
 ) -> None:
     out = tmp_path / "out"
     monkeypatch.setattr(adapt, "is_better", lambda _: False)
-    result = adapt_encoder(corpus, out, base=tiny_folder, options=SHORT, device="cpu")
-    assert (result.finished, result.adapted, result.share) == (True, False, 0.0)
+    assert not adapt_encoder(corpus, out, base=tiny_folder, options=SHORT, device="cpu").adapted
     assert {path.name for path in out.iterdir()} == {"run"}
-    assert {"config.json", "metrics.jsonl", "result.json"} == {path.name for path in (out / "run").iterdir()}
+    assert {"config.json", "result.json"} <= {path.name for path in (out / "run").iterdir()}
 
 
-def test_it_learns_to_rank_as_the_teacher_does(
-    corpus: UnlabelledCorpus, tiny_folder: Path, tmp_path: Path
-) -> None:
-    losses: list[float] = []
-    options = Adaptation(
-        **{
-            name: getattr(SHORT, name)
-            for name in ("minutes", "learning_rate", "held_out", "sizes", "precision")
-        },
-        steps=40,
-        anchor=0.0,
-        replay=0.0,
-        patience=1_000,  # what is held out does not end it
-    )
-    watch = Watch(listener=lambda look: losses.append(look.metrics.get("ranking_loss", np.nan)))
-    adapt_encoder(corpus, tmp_path / "out", base=tiny_folder, options=options, device="cpu", watch=watch)
-    found = [loss for loss in losses if not np.isnan(loss)]
-    assert found[-1] < 0.9 * found[0]
+def test_whitening_evens_the_variances_out() -> None:
+    random = np.random.default_rng(0)
+    vectors = (random.standard_normal((5_000, 6)) * [4, 2, 1, 1, 0.5, 0.25]).astype(np.float32)
+    whole = np.cov((vectors @ partial_whitening(vectors, 1.0)).T)
+    np.testing.assert_allclose(whole / whole[0, 0], np.eye(6), atol=0.05)
+    half = np.diag(np.cov((vectors @ partial_whitening(vectors, 0.5)).T))
+    np.testing.assert_allclose(half[0] / half[2], 4.0, rtol=0.1)  # a variance of 16 where the other is 1
+    layer = partial_whitening(vectors, 0.3)
+    np.testing.assert_allclose(layer, layer.T, atol=1e-6)
 
 
-def test_a_stopped_run_resumes_to_the_same_weights(
-    corpus: UnlabelledCorpus, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adapt, "is_better", lambda _: True)
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    adapt_encoder(corpus, whole, base=tiny_folder, options=SHORT, device="cpu")
-    stop = Watch(stop=lambda: True)
-    first = adapt_encoder(corpus, parts, base=tiny_folder, options=SHORT, device="cpu", watch=stop)
-    assert (first.finished, first.steps) == (False, 1)
-    assert adapt_encoder(corpus, parts, base=tiny_folder, options=SHORT, device="cpu").finished
-    for name, tensor in weights(whole).items():
-        torch.testing.assert_close(weights(parts)[name], tensor, atol=0, rtol=0)
+def test_fewer_passages_than_dimensions_move_hardly_anything_beyond_them() -> None:
+    vectors = unit_length(np.random.default_rng(0).standard_normal((20, 64)).astype(np.float32))
+    scales = np.linalg.eigvalsh(partial_whitening(vectors, 0.3).astype(np.float64))
+    assert 0.7 < scales.min() <= scales.max() < 1.6
 
 
-def test_steps_and_minutes_exclude_each_other() -> None:
-    with pytest.raises(BadInputError, match="either"):
-        Adaptation(minutes=None)
-    with pytest.raises(BadInputError, match="either"):
-        Adaptation(steps=3)
+def test_single_sentences_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    texts = tuple(f"a b c {LETTERS[n]}." for n in range(20))
+    single = UnlabelledCorpus("captions", texts, ("",) * 20, tuple(f"d{n}" for n in range(20)))
+    with pytest.raises(BadInputError, match="100% of the passages of captions are single sentences"):
+        adapt_encoder(single, tmp_path / "out", base=tiny_folder, options=SHORT, device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("power", [0.0, -1.0, 1.5])
+def test_a_power_that_makes_no_sense_is_refused(power: float) -> None:
+    with pytest.raises(BadInputError, match="power is"):
+        Adaptation(power=power)
