@@ -399,7 +399,29 @@ def starts() -> list[str]:
     return table((f"the sample corpus, {found['machine']['threads']} cores", "seconds in all", "MB"), *rows)
 
 
+def adapting() -> list[str]:
+    """What fitting an encoder to a collection gains there, on the sets that chose nothing."""
+    rows = []
+    for found in results("adapt")["sets"]:
+        if found["set"] in ("scifact-train", "acl-dev"):
+            continue
+        low, high = found["dense_gain_95"]
+        kept = "yes" if found["adapted"] else "no"
+        gain = f"{low:+.3f} to {high:+.3f}" if found["adapted"] else ""
+        figures = found["ndcg_at_10"]
+        both = (share(figures[mode][when]) for mode in ("dense", "hybrid") for when in ("before", "after"))
+        rows.append((found["set"], f"{found['documents']:,}", kept, *both, gain, f"{found['seconds']:.0f} s"))
+    return table(
+        (
+            *("nDCG@10", "documents", "kept", "by meaning, before", "after", "by both, before", "after"),
+            *("95 % interval of the gain by meaning", "took"),
+        ),
+        *rows,
+    )
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
+    "adapting": adapting,
     "cluster_names": cluster_names,
     "clusters": clusters,
     "encoding": encoding,

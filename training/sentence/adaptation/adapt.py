@@ -56,7 +56,9 @@ _END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]")  # of a sentence
 class Adaptation:
     """How an encoder is adapted."""
 
-    power: float = 0.15  # of the corpus's inverse covariance: 0 leaves the vectors as they are, 1 whitens them
+    power: float = (
+        0.15  # of the corpus's inverse covariance: 0 leaves the vectors as they are, 1 whitens them
+    )
     pool: int = 20_000  # passages that are learned from, drawn by chance from a larger corpus
     held_out: int = 400  # pseudo-queries that the encoder is measured on
     several_sentences: float = 0.5  # share of the passages, at least, with more than one, or with a title
@@ -144,7 +146,7 @@ def adapt_encoder(
         finish_encoder(
             run,
             adapted.model,
-            SentenceResult(True, seconds, 0, False, {}, changes=found),
+            SentenceResult(finished=True, seconds=seconds, changes=found),
             learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
             base=lineage_of(source),
             settings=settings | environment.settings(),
@@ -182,7 +184,9 @@ def _with_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> Sente
     with torch.no_grad():
         dense.linear.weight.copy_(torch.from_numpy(layer))
     return SentenceTransformer(
-        modules=[*model, dense, Normalize()], device=str(model.device), prompts=model.prompts
+        modules=[*model, dense, Normalize()],
+        device=str(model.device),
+        prompts={name: prompt for name, prompt in model.prompts.items() if prompt is not None},
     )
 
 

@@ -96,12 +96,11 @@ def test_more_choices_become_options(page, started):
 def test_an_adaptation_is_started_for_the_collection_that_is_chosen(page, settings, started):
     app = page("training", train="Adapt to a collection")
     app.text_input(key="ada_name").input("my-samples")
-    app.number_input(key="ada_minutes").set_value(3.0)
     _submit(app, "Adapt the encoder")
     ((kind, arguments, title, product),) = started
     out = Path(settings.library).resolve() / "encoders" / "my-samples"
     assert (kind, title, product) == ("sentence", "Adapt my-samples to samples", out)
-    assert arguments == ["train", "adapt", "samples", "--out", str(out), "--minutes", "3"]
+    assert arguments == ["train", "adapt", "samples", "--out", str(out)]
 
 
 def test_a_name_that_cannot_be_one_is_told_and_nothing_starts(page, started):

@@ -71,7 +71,7 @@ def test_what_is_better_becomes_an_encoder_with_a_layer(
     assert "fitted without labels to 40 passages of letters" in fitted.lineage[-2]
     vectors = unit_length(original.encode(corpus.texts))
     expected = unit_length(vectors @ partial_whitening(vectors, SHORT.power))
-    np.testing.assert_allclose(unit_length(fitted.encode(corpus.texts)), expected, atol=1e-4)
+    np.testing.assert_allclose(unit_length(fitted.encode(corpus.texts)), expected, atol=2e-3)
     told = json.loads((out / "run" / "result.json").read_text("utf-8"))["evaluations"]
     assert [one["set"] for one in told] == ["held-out pseudo-queries", "general pairs", "general search"]
 
