@@ -16,8 +16,6 @@ from click.testing import CliRunner
 from nearsay.app.cli import main
 from nearsay.app.cli.ui import ui
 from nearsay.data import samples
-from nearsay.indexer import Library
-from nearsay.indexer.library import WAIT
 from nearsay.training.sentence.bundled import bundled_folder
 
 ROOT = Path(__file__).parent.parent
@@ -192,19 +190,7 @@ def test_a_figure_that_was_changed_by_hand_is_found() -> None:
     assert tables.filled(README.replace(row, row + " 99.99 |")) == README
 
 
-<<<<<<< HEAD
 def test_the_reference_of_the_python_api_is_current() -> None:
     script = str(ROOT / "tests" / "api_reference.py")  # on its own: tests change what a library waits for
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-=======
-def test_the_reference_of_the_python_api_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    opening = Library.open.__func__  # type: ignore[attr-defined]  # whose default the tests have changed
-    monkeypatch.setitem(opening.__kwdefaults__, "wait", WAIT)
-    spec = importlib.util.spec_from_file_location("api_reference", ROOT / "tests" / "api_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    assert made.PLACE.read_text("utf-8") == made.reference(), "run: python tests/api_reference.py"
->>>>>>> ab67287 (The check of the reference sees the library's own default)
