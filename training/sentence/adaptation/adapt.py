@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
-from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.run_environment import RunEnvironment
@@ -33,7 +33,7 @@ from nearsay.training.sentence.adaptation.pseudo_queries import (
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes
+from nearsay.training.sentence.fine_tuning.measuring import changed
 from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
@@ -41,7 +41,7 @@ from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.precision import Precision
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
@@ -130,7 +130,7 @@ def adapt_encoder(
     run.begin(settings, environment, exact=False)
     queries = draw_pseudo_queries(corpus, options.held_out, options.seed)
     watch.report(f"pseudo-queries to measure on: {len(queries):,}")
-    encoder = Encoder.load_found(source, device=place)
+    encoder = Encoder.load_found(source, device=place, precision=options.precision)
     if vectors is None:
         vectors = unit_rows(encoder.encode(corpus.texts, kind=TextKind.PASSAGE))
     layer = partial_whitening(vectors, options.power)
@@ -138,14 +138,16 @@ def adapt_encoder(
     held_out = _held_out_set(corpus, queries, asked @ vectors.T)
     sets = [held_out, *([judged] if judged else []), *_general_sets(), *tests]
     watch.report("measuring the original and what was made of it")
-    first = MeasuredModel(source, build_encoder(source.folder, EncoderStructure(), device=place, seed=0))
-    adapted = MeasuredModel(source, _with_layer(first.model, layer))
-    found = changes(first, adapted, sets, precision=options.precision, device=place)
+    known = {TextKind.PASSAGE: dict(zip(corpus.texts, vectors, strict=True))}
+    first = _Remembering(encoder, known)
+    before = [evaluate_judged_set(first, one) for one in sets]
+    found = changed(before, [evaluate_judged_set(_Fitted(first, layer), one) for one in sets])
     better, seconds = is_better(found), time.monotonic() - began
     if better:
+        model = build_encoder(source.folder, EncoderStructure(), device=place, seed=0)
         finish_encoder(
             run,
-            adapted.model,
+            _with_layer(model, layer),
             SentenceResult(finished=True, seconds=seconds, changes=found),
             learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
             base=lineage_of(source),
@@ -173,6 +175,45 @@ def partial_whitening(vectors: NDArray[np.float32], power: float) -> NDArray[np.
     scales = (values / values.mean()) ** (-power / 2)
     found: NDArray[np.float32] = ((directions * scales) @ directions.T).astype(np.float32)
     return found
+
+
+class _Remembering:
+    """An encoder that gives vectors of length 1, and each text's a second time without encoding it."""
+
+    fingerprint = ""  # nothing is stored by it
+    normalised = True
+
+    def __init__(self, encoder: TextEncoder, known: dict[TextKind, dict[str, NDArray[np.float32]]]) -> None:
+        self.name, self.source, self.lineage = encoder.name, encoder.source, encoder.lineage
+        self.dimension, self.max_tokens = encoder.dimension, encoder.max_tokens
+        self._encoder, self._known = encoder, known
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        known = self._known.setdefault(kind, {})
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, unit_rows(self._encoder.encode(new, kind=kind)), strict=True))
+        return np.array([known[text] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        for texts in windows:
+            yield EncodedWindow(self.encode(texts, kind=kind), 0)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        return self._encoder.token_offsets(texts)
+
+
+class _Fitted(_Remembering):
+    """The same encoder with the layer behind it."""
+
+    def __init__(self, first: _Remembering, layer: NDArray[np.float32]) -> None:
+        super().__init__(first, {})
+        self._layer = layer
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        return unit_rows(self._encoder.encode(texts, kind=kind) @ self._layer)
 
 
 def _with_layer(model: SentenceTransformer, layer: NDArray[np.float32]) -> SentenceTransformer:
