@@ -22,25 +22,17 @@ _NAME = 40  # characters, the indent among them
 _LEAST_PASSAGE = 20
 _PASSAGE = 60
 _COLUMNS = ("", "passages", "cohesion", "name", "for example")
-_WHAT_TO_FIND = {"method", "clusters", "threshold", "resolution"}  # told anew, they replace the last time's
+_WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
 
 
 @click.command()
 @click.argument("collection")
 @click.option(
     "--method",
-    type=click.Choice(["graph", "kmeans", "density", "communities", "agglomerative"]),
-    help="How clusters are found; graph if left out, kmeans with --clusters, communities with --threshold.",
+    type=click.Choice(["graph", "kmeans"]),
+    help="How clusters are found; graph if left out, kmeans with --clusters.",
 )
-@click.option(
-    "--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="How many (kmeans, agglomerative)."
-)
-@click.option(
-    "--threshold",
-    type=float,
-    metavar="COSINE",
-    help="What holds a cluster together (communities, agglomerative).",
-)
+@click.option("--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="How many (kmeans).")
 @click.option("--resolution", type=float, help="Higher gives more and smaller clusters (graph).")
 @click.option(
     "--least-size", type=click.IntRange(1), metavar="N", help="Passages; smaller clusters' are outliers."
@@ -57,12 +49,6 @@ _WHAT_TO_FIND = {"method", "clusters", "threshold", "resolution"}  # told anew, 
     metavar="FILE",
     help="Also write each passage with its cluster: .jsonl or .csv.",
 )
-@click.option(
-    "--dendrogram",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Draw how clusters were merged: .png or .svg (agglomerative).",
-)
 @json_option
 @library_options
 def clusters(
@@ -74,7 +60,6 @@ def clusters(
     assign: bool,
     show: int | None,
     out: Path | None,
-    dendrogram: Path | None,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - how clusters are found, and those of Place
 ) -> None:
@@ -89,19 +74,18 @@ def clusters(
         nearsay explore clusters papers
         nearsay explore clusters papers --method kmeans --clusters 20 --out clusters.csv
     """
-    _check_files(out, dendrogram)
+    from nearsay.indexer.clusters.members_file import members_format
+
+    if out is not None:
+        members_format(out)  # refused now rather than after the work
     place = {name: options.pop(name) for name in Place.__annotations__}
     chosen = {**options, "clusters": clusters_}
     with open_library(cast("Place", place)) as library:
         explorer = library.collection(collection).explore
-        if dendrogram is not None:
-            _check_merging(_settings(explorer, _told(chosen), anew=True))
-        found = _found(explorer, chosen, where, anew=anew or dendrogram is not None, assign=assign)
+        found = _found(explorer, chosen, where, anew=anew, assign=assign)
         if out is not None:
             count = explorer.write_clusters(out, found)
             click.echo(f"{counted(count, 'passage')} written to {out}", err=True)
-    if dendrogram is not None:
-        _draw(found, dendrogram)
     print_clusters(found, as_json=as_json, show=show)
 
 
@@ -177,32 +161,6 @@ def _settings(explorer: "Explorer", said: dict[str, Any], *, anew: bool) -> dict
     """What was told now, and what was told last time where that still stands."""
     stands = anew and not _WHAT_TO_FIND & said.keys()
     return {**(explorer.last_settings() if stands else {}), **said}
-
-
-def _check_files(out: Path | None, dendrogram: Path | None) -> None:
-    """Refused now rather than after the work."""
-    from nearsay.indexer.clusters.dendrogram_file import dendrogram_format
-    from nearsay.indexer.clusters.members_file import members_format
-
-    if out is not None:
-        members_format(out)
-    if dendrogram is not None:
-        dendrogram_format(dendrogram)
-
-
-def _check_merging(settings: dict[str, Any]) -> None:
-    """Whether there will be a dendrogram; else the clusters that are kept would be made anew for nothing."""
-    from nearsay.indexer.clusters.dendrogram_file import no_dendrogram
-
-    if settings.get("method") != "agglomerative":
-        raise no_dendrogram(settings.get("method"))
-
-
-def _draw(found: "Clustering", out: Path) -> None:
-    from nearsay.indexer.clusters.dendrogram_file import write_dendrogram
-
-    write_dendrogram(found, out)
-    click.echo(f"drawn: {out}", err=True)
 
 
 def _as_a_tree(found: "Clustering") -> list[tuple["Cluster", int]]:

@@ -39,7 +39,6 @@ class Made:
     row: ClusteringRow
     clusters: tuple[ClusterRow, ...]  # by level
     members: Members
-    merges: NDArray[np.float64] | None  # for a dendrogram
     saved: bool
     notes: tuple[str, ...] = ()
 
@@ -99,9 +98,7 @@ def cluster_collection(
             list(range(first, first + each.sizes.size)) for first, each in zip(firsts, levels, strict=False)
         ]
         rows = _rows(levels, parted, numbers, {})
-        return Made(
-            row, rows, _members(points, levels[0], numbers[0]), parted.merges, saved=False, notes=notes
-        )
+        return Made(row, rows, _members(points, levels[0], numbers[0]), saved=False, notes=notes)
     with explored.locked(snapshot.collection, "cluster") as store:
         made = _saved(store, explored.name, points, parted, levels, row)
     return replace(made, notes=(*made.notes, *notes))
@@ -153,7 +150,7 @@ def _saved(
         values = {name: getattr(row, name) for name in ClusteringRow.__slots__ if name != "id"}
         id_ = clusterings.replace(connection, own, values, rows, who.among(there))
         collections.changed(connection, row.collection_id)
-    return Made(replace(row, id=id_), rows, who, parted.merges, saved=True, notes=_notes(has_field=has_field))
+    return Made(replace(row, id=id_), rows, who, saved=True, notes=_notes(has_field=has_field))
 
 
 def _heard(listener: ProgressListener, before: int, total: int, progress: Progress) -> None:

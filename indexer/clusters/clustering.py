@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.clusterings import Members
 from nearsay.indexer.clusters.matching import Movement
@@ -64,7 +61,6 @@ class Clustering:
     created_at: str
     saved: bool
     members: Members = field(repr=False, compare=False)  # of level 0
-    merges: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)  # for a dendrogram
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -50,8 +50,7 @@ def shown_clustering(explored: Explored, made: Made) -> Clustering:
         explored, made.row, made.clusters, sizes, made.members, made.row.passages, 0, saved=made.saved
     )
     return Clustering(
-        **{name: getattr(found, name) for name in Clustering.__slots__ if name not in ("merges", "notes")},
-        merges=made.merges,
+        **{name: getattr(found, name) for name in Clustering.__slots__ if name != "notes"},
         notes=made.notes,
     )
 

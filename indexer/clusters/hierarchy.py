@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["coarser_numbers", "levels_above", "nested_levels"]
+__all__ = ["coarser_numbers", "levels_above"]
 
 _FEWER = 5  # clusters that one of the level above holds, on average
 _LEAST = 40  # as few clusters as still get a level above them: fewer are read as they are
@@ -46,10 +46,10 @@ def levels_above(middles: NDArray[np.float32], sizes: NDArray[np.int64]) -> tupl
     from scipy.cluster.hierarchy import linkage
 
     merges = linkage(middles.astype(np.float64), "ward")
-    return (*levels, *nested_levels(merges, np.arange(len(middles), dtype=np.int32), sizes))
+    return (*levels, *_nested_levels(merges, np.arange(len(middles), dtype=np.int32), sizes))
 
 
-def nested_levels(
+def _nested_levels(
     merges: NDArray[np.float64], labels: NDArray[np.int32], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], ...]:
     """The levels above clusters that were cut out of a dendrogram, by cutting it higher; see `levels_above`.

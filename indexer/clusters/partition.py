@@ -7,26 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.clusters import agglomerative, communities, density, graph_communities
+from nearsay.indexer.clusters import graph_communities
 from nearsay.indexer.clusters.choice_of_k import CRITERION, chosen_number
 from nearsay.indexer.clusters.content_order import Distinct, distinct
-from nearsay.indexer.clusters.hierarchy import levels_above, nested_levels
+from nearsay.indexer.clusters.hierarchy import levels_above
 from nearsay.indexer.clusters.kmeans import kmeans
-from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions, Linkage
+from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.scores import centres, nearest_centre
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.progress import ProgressListener, unheard
 
-__all__ = ["SEED", "ClusterMethod", "ClusterOptions", "Linkage", "Partition", "partition"]
+__all__ = ["SEED", "ClusterMethod", "ClusterOptions", "Partition", "partition"]
 
 SEED = 20190827
 _CALLER = "the caller"
-_LEAST_SIZE = {  # passages, where the options name none; the graph's depends on how many there are
-    ClusterMethod.KMEANS: 1,
-    ClusterMethod.DENSITY: density.LEAST_SIZE,
-    ClusterMethod.COMMUNITIES: communities.LEAST_SIZE,
-    ClusterMethod.AGGLOMERATIVE: 1,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +32,6 @@ class Partition:
     # The levels above, the lowest first: parents[0][c] is the number of cluster c's parent among the clusters
     # of level 1, parents[1][p] that of p's among those of level 2; numbered like the labels. Empty: none.
     parents: tuple[NDArray[np.int32], ...]
-    # Agglomerative: scipy's linkage matrix (m - 1, 4) of the different vectors; None otherwise
-    merges: NDArray[np.float64] | None
-    # With `merges`: the first place in the points of each of those vectors, (m,); None otherwise
-    leaves: NDArray[np.int64] | None
     method: ClusterMethod
     parameters: Mapping[str, JsonValue]  # what was used, and chosen by which criterion
 
@@ -49,13 +39,6 @@ class Partition:
     def clusters(self) -> int:
         """How many there are at the lowest level."""
         return int(self.labels.max(initial=-1)) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    labels: NDArray[np.int32]  # (m,)
-    parameters: dict[str, JsonValue]
-    merges: NDArray[np.float64] | None = None
 
 
 def partition(
@@ -69,73 +52,51 @@ def partition(
 
     options: None = the defaults. Holds the different vectors in memory, and a second time in lists while the
     neighbours of more than 50,000 are looked for: 2.9 GB in all for 300,000 of 384 dimensions, those of the
-    mapped file among them. BadInputError where the method cannot take as many points.
+    mapped file among them.
     """
     options = options or ClusterOptions()
-    usual = _LEAST_SIZE.get(options.method) or graph_communities.usual_least_size(len(points))
+    usual = 1
+    if options.method is ClusterMethod.GRAPH:
+        usual = graph_communities.usual_least_size(len(points))
     least_size = options.least_size or usual
     options = replace(options, least_size=least_size)
     if not len(points):
-        return Partition(np.zeros(0, dtype=np.int32), (), None, None, options.method, {})
+        return Partition(np.zeros(0, dtype=np.int32), (), options.method, {})
     given = distinct(points, seed)
-    found = _find(given, options, least_size, seed, listener)
-    labels = _numbered(found.labels, given, least_size)
+    found, how = _find(given, options, least_size, seed, listener)
+    labels = _numbered(found, given, least_size)
     outliers = int(given.counts[labels < 0].sum())
     if options.assign_outliers and outliers and labels.max(initial=-1) >= 0:
         nearest, _ = nearest_centre(
             given.points, centres(given.points, labels, given.counts), listener=listener
         )
         labels = _numbered(np.where(labels < 0, nearest, labels), given, 1)
-    if found.merges is not None and labels.min() >= 0:
-        parents = nested_levels(found.merges, labels, given.counts)
-    else:
-        sizes = np.bincount(labels[labels >= 0], weights=given.counts[labels >= 0]).astype(np.int64)
-        parents = levels_above(centres(given.points, labels, given.counts), sizes)
-    leaves = None
-    if found.merges is not None:
-        _, leaves = np.unique(given.back, return_index=True)
+    sizes = np.bincount(labels[labels >= 0], weights=given.counts[labels >= 0]).astype(np.int64)
+    parents = levels_above(centres(given.points, labels, given.counts), sizes)
     used: dict[str, JsonValue] = {
-        **found.parameters,
+        **how,
         "clusters": int(labels.max(initial=-1)) + 1,
         "least_size": least_size,
         "assigned_outliers": outliers if options.assign_outliers else 0,
         "seed": seed,
     }
-    return Partition(labels[given.back], parents, found.merges, leaves, options.method, used)
+    return Partition(labels[given.back], parents, options.method, used)
 
 
 def _find(
     given: Distinct, options: ClusterOptions, least_size: int, seed: int, listener: ProgressListener
-) -> _Found:
+) -> tuple[NDArray[np.int32], dict[str, JsonValue]]:
+    """Labels of the different vectors, (m,), and what they were found with."""
     neighbours = options.neighbours
-    match options.method:
-        case ClusterMethod.GRAPH:
-            labels, resolution, recall = graph_communities.graph_communities(
-                given, neighbours, options.resolution, least_size=least_size, listener=listener
-            )
-            chosen = graph_communities.CRITERION if options.resolution is None else _CALLER
-            how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}
-            return _Found(labels, {**how, "resolution": resolution, "chosen_by": chosen})
-        case ClusterMethod.DENSITY:
-            labels = density.density_clusters(given, least_size, neighbours, listener=listener)
-            return _Found(labels, {"neighbours": neighbours})
-        case ClusterMethod.COMMUNITIES:
-            threshold = communities.THRESHOLD if options.threshold is None else options.threshold
-            labels = communities.threshold_communities(given, threshold, least_size, listener=listener)
-            return _Found(labels, {"threshold": threshold})
-        case ClusterMethod.KMEANS:
-            wanted, how = _number(given, options, listener)
-            return _Found(kmeans(given, wanted, seed, listener=listener).labels, how)
-        case ClusterMethod.AGGLOMERATIVE:
-            agglomerative.check(len(given), options.threshold, options.linkage)
-            how = {"threshold": options.threshold}
-            number = None
-            if options.threshold is None:
-                number, how = _number(given, options, listener)
-            merged = agglomerative.agglomerative(
-                given, number, options.threshold, options.linkage, listener=listener
-            )
-            return _Found(merged.labels, {**how, "linkage": str(options.linkage)}, merged.merges)
+    if options.method is ClusterMethod.GRAPH:
+        labels, resolution, recall = graph_communities.graph_communities(
+            given, neighbours, options.resolution, least_size=least_size, listener=listener
+        )
+        chosen = graph_communities.CRITERION if options.resolution is None else _CALLER
+        how: dict[str, JsonValue] = {"neighbours": neighbours, "neighbour_recall": recall}
+        return labels, {**how, "resolution": resolution, "chosen_by": chosen}
+    wanted, how = _number(given, options, listener)
+    return kmeans(given, wanted, seed, listener=listener).labels, how
 
 
 def _number(

@@ -137,7 +137,6 @@ class Explorer:
         method: ClusterMethod | str | None = None,
         *,
         clusters: int | None = None,
-        threshold: float | None = None,
         resolution: float | None = None,
         least_size: int | None = None,
         assign_outliers: bool = False,
@@ -151,16 +150,15 @@ class Explorer:
         A cluster that shares enough passages with one of the clustering before keeps its number and the name
         that a user gave it; what moved is told. Then `cluster = 12` is a filter.
 
-        method, clusters, threshold, resolution, least_size, assign_outliers: see `ClusterOptions`; without a
-               method, clusters=20 takes kmeans and threshold=.7 communities
+        method, clusters, resolution, least_size, assign_outliers: see `ClusterOptions`; without a method,
+               clusters=20 takes kmeans
         where: cluster only what it lets through; that is shown and not kept
 
         BadInputError for options that cannot be used, and where there is nothing to cluster.
         """
         options = ClusterOptions(
-            method=_method(method, clusters, threshold),
+            method=_method(method, clusters),
             clusters=clusters,
-            threshold=threshold,
             resolution=resolution,
             least_size=least_size,
             assign_outliers=assign_outliers,
@@ -190,9 +188,13 @@ class Explorer:
             return tuple(clusterings.named_clusters(connection, row.id))
 
     def last_settings(self) -> dict[str, Any]:
-        """What `cluster` was asked for when the live generation's clusters were made; empty without any."""
+        """What `cluster` was asked for when the live generation's clusters were made; empty without any.
+
+        Of a method that an older nearsay had, nothing.
+        """
         row = kept_row(self._explored)
-        return {} if row is None else dict(row.parameters["asked"])
+        asked = {} if row is None else dict(row.parameters["asked"])
+        return asked if asked.get("method", ClusterMethod.GRAPH) in list(ClusterMethod) else {}
 
     def rename_cluster(self, number: int, name: str) -> None:
         """Give a cluster a name, which it keeps; BadInputError if it is not there."""
@@ -396,14 +398,10 @@ class Explorer:
         )
 
 
-def _method(
-    given: ClusterMethod | str | None, clusters: int | None, threshold: float | None
-) -> ClusterMethod:
-    """The usual one, unless it is told how many clusters, or how alike within one: then one that heeds it."""
+def _method(given: ClusterMethod | str | None, clusters: int | None) -> ClusterMethod:
+    """The usual one, unless it is told how many clusters: then the one that heeds it."""
     if given is None:
-        if clusters is not None:
-            return ClusterMethod.KMEANS
-        return ClusterOptions().method if threshold is None else ClusterMethod.COMMUNITIES
+        return ClusterOptions().method if clusters is None else ClusterMethod.KMEANS
     try:
         return ClusterMethod(given)
     except ValueError:

@@ -83,7 +83,7 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
         "3 clusters of 12 passages by kmeans"
         in zoo("explore", "clusters", "zoo", "--anew", "--seed", "5").stderr
     )
-    assert "by communities" in zoo("explore", "clusters", "zoo", "--anew", "--threshold", "0.9").stderr
+    assert "by graph" in zoo("explore", "clusters", "zoo", "--anew", "--resolution", "2").stderr
 
 
 def test_the_table_fits_and_leaves_out_what_holds_a_single_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,23 +139,9 @@ def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_p
     result = three(zoo, "--out", "members.csv")
     assert "12 passages written to members.csv" in result.stderr
     assert len((tmp_path / "members.csv").read_text().splitlines()) == 13
-    for option, name in (("--out", "members.xls"), ("--dendrogram", "tree.txt")):
-        result = zoo("explore", "clusters", "zoo", "--anew", option, name)
-        assert result.exit_code == 1
-        assert f"'{name}' is neither" in result.stderr
-
-
-def test_a_dendrogram_is_drawn(zoo: Run, tmp_path: Path) -> None:
-    result = zoo("explore", "clusters", "zoo", "--method", "agglomerative", "--dendrogram", "tree.png")
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
-    kept = zoo("explore", "clusters", "zoo", "--json").stdout
-    result = three(zoo, "--dendrogram", "tree.svg")
-    assert "there is no dendrogram. Take: --method agglomerative" in result.stderr
-    assert zoo("explore", "clusters", "zoo", "--json").stdout == kept  # refused before the work
-    assert not (tmp_path / "tree.svg").exists()
-    again = zoo("explore", "clusters", "zoo", "--dendrogram", "tree.svg")  # as last time
-    assert again.exit_code == 0, again.output
+    result = zoo("explore", "clusters", "zoo", "--anew", "--out", "members.xls")
+    assert result.exit_code == 1
+    assert "'members.xls' is neither" in result.stderr
 
 
 def test_under_a_filter_nothing_is_kept(zoo: Run) -> None:

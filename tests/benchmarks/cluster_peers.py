@@ -12,10 +12,6 @@ __all__ = ["OURS", "PEERS", "bertopic", "ours"]
 OURS: dict[str, ClusterOptions] = {
     "nearsay (the default)": ClusterOptions(),
     "nearsay kmeans": ClusterOptions("kmeans"),
-    "nearsay density": ClusterOptions("density"),
-    "nearsay density, outliers assigned": ClusterOptions("density", assign_outliers=True),
-    "nearsay communities": ClusterOptions("communities"),
-    "nearsay agglomerative": ClusterOptions("agglomerative"),
 }
 PEERS = {
     "plain k-means": "scikit-learn's KMeans, told the true number of clusters, otherwise its defaults",

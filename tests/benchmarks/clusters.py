@@ -37,7 +37,6 @@ from cluster_sets import read as read_labelled
 from machine import commit, machine
 from made_vectors import HOW_MADE, grown, real_vectors, sha256
 
-from nearsay.indexer.clusters.agglomerative import MOST
 from nearsay.training.sentence.encoder import Encoder
 
 SEED = 1
@@ -45,7 +44,6 @@ UNLABELLED = "ACL abstracts"
 SETS = (*REPORTING, *CHOOSING, UNLABELLED)
 SIZES = (10_000, 117_659, 1_000_000)
 MOST_FOR = {  # vectors, beyond which a method is not tried
-    "nearsay agglomerative": MOST,
     "BERTopic": 117_659,
     "sentence-transformers communities": 117_659,
 }

@@ -310,8 +310,6 @@ def exploring() -> list[str]:
     methods = {
         "clusters, the default": "nearsay (the default)",
         "clusters, k-means": "nearsay kmeans",
-        "clusters, by density": "nearsay density",
-        "clusters, communities over a cosine of .75": "nearsay communities",
         "BERTopic": "BERTopic",
     }
     ways = {

@@ -54,7 +54,7 @@ def _choices(method: ClusterMethod) -> dict[str, Any]:
     """What can be chosen beside the method; None where the method chooses itself."""
     chosen: dict[str, Any] = {}
     with st.container(horizontal=True):
-        if method in (ClusterMethod.KMEANS, ClusterMethod.AGGLOMERATIVE):
+        if method is ClusterMethod.KMEANS:
             chosen["clusters"] = st.number_input(
                 "How many clusters",
                 min_value=1,
@@ -62,17 +62,6 @@ def _choices(method: ClusterMethod) -> dict[str, Any]:
                 placeholder="chosen",
                 key="cl_k",
                 help="Empty: chosen by how well they are apart.",
-            )
-        if method in (ClusterMethod.COMMUNITIES, ClusterMethod.AGGLOMERATIVE):
-            chosen["threshold"] = st.number_input(
-                "Least cosine",
-                min_value=0.0,
-                max_value=1.0,
-                step=0.05,
-                value=None,
-                placeholder="the usual",
-                key="cl_threshold",
-                help="What holds a cluster together: higher gives tighter and smaller ones.",
             )
         if method is ClusterMethod.GRAPH:
             chosen["resolution"] = st.number_input(

@@ -18,12 +18,6 @@ METHODS: Final[dict[ClusterMethod, str]] = {
         "groups of clusters above them."
     ),
     ClusterMethod.KMEANS: "As many round clusters as you say; every passage is in one.",
-    ClusterMethod.DENSITY: "Where passages lie densely; those that lie alone are outliers.",
-    ClusterMethod.COMMUNITIES: (
-        "Passages within a cosine of a central one: tight groups, such as questions that repeat. The rest "
-        "are outliers."
-    ),
-    ClusterMethod.AGGLOMERATIVE: "Merged pair by pair into a tree; for up to some 20,000 passages.",
 }
 
 ORDERS: Final = ("size", "cohesion", "silhouette", "name", "number")

@@ -170,8 +170,9 @@ def test_the_live_generations_clusters_are_asked(clustered: Collection) -> None:
 def test_a_higher_level_stands_for_all_within_it(zoo: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hierarchy, "coarser_numbers", lambda _clusters: [2])
     monkeypatch.setattr(hierarchy, "_MOST", 1)
+    monkeypatch.setattr(hierarchy, "_LEAST", 2)
     zoo.add_rows({"id": f"meal{i}", "text": "cat grass", "kind": "meal"} for i in range(2))
-    found = zoo.explore.cluster("agglomerative", clusters=4)
+    found = zoo.explore.cluster("kmeans", clusters=4)
     assert sum(each.level == 1 for each in found.clusters) == 2
     for each in found.clusters:
         hits = zoo.search("cat", 20, where=f"cluster = {each.number}")

@@ -318,8 +318,9 @@ def test_a_deleted_collection_takes_its_clusters_with_it(zoo: Collection) -> Non
 def test_higher_levels_hold_what_belongs_to_them(zoo: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hierarchy, "coarser_numbers", lambda _clusters: [2])
     monkeypatch.setattr(hierarchy, "_MOST", 1)
+    monkeypatch.setattr(hierarchy, "_LEAST", 2)
     zoo.add_rows({"id": f"meal{i}", "text": "cat grass", "kind": "meal"} for i in range(2))
-    found = zoo.explore.cluster("agglomerative", clusters=4)
+    found = zoo.explore.cluster("kmeans", clusters=4)
     above = [each for each in found.clusters if each.level == 1]
     assert len(above) == 2
     for each in above:
@@ -330,7 +331,7 @@ def test_higher_levels_hold_what_belongs_to_them(zoo: Collection, monkeypatch: p
 
 
 def test_where_nothing_holds_together_all_are_outliers(zoo: Collection) -> None:
-    found = zoo.explore.cluster("communities", threshold=0.99, least_size=7)
+    found = zoo.explore.cluster(resolution=1000.0, least_size=7)
     assert (found.clusters, found.outliers, found.passages) == ((), 12, 12)
     assert zoo.explore.clusters() == found
     assert len(zoo.search("cat", 20, where="cluster is missing")) == 12
@@ -339,9 +340,22 @@ def test_where_nothing_holds_together_all_are_outliers(zoo: Collection) -> None:
     assert by_number(three(zoo)) == {1: 5, 2: 4, 3: 3}
 
 
-def test_how_many_or_how_alike_says_which_method(zoo: Collection) -> None:
+def test_settings_of_a_method_that_is_gone_do_not_stand(zoo: Collection) -> None:
+    three(zoo)
+    assert zoo.explore.last_settings()["method"] == "kmeans"
+    with zoo.library.store.database.writing() as connection:
+        connection.execute(
+            tables.clusterings.update().values(
+                method="density", parameters={"asked": {"method": "density", "seed": 3}, "used": {}}
+            )
+        )
+    assert zoo.explore.last_settings() == {}
+    assert zoo.explore.clusters().method == "density"  # what an older nearsay made is shown as it is
+    assert zoo.explore.cluster().method == "graph"
+
+
+def test_how_many_says_which_method(zoo: Collection) -> None:
     assert zoo.explore.cluster(clusters=2).method == "kmeans"
-    assert zoo.explore.cluster(threshold=0.9, least_size=2).method == "communities"
     assert zoo.explore.cluster(assign_outliers=True).method == "graph"
     with pytest.raises(BadInputError, match="'lda' is no method"):
         zoo.explore.cluster("lda")

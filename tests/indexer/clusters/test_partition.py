@@ -5,18 +5,15 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.clusters.partition import ClusterMethod, ClusterOptions, Linkage, partition
+from nearsay.indexer.clusters.partition import ClusterMethod, ClusterOptions, partition
 from nearsay.indexer.neighbours.points import Points
 
 METHODS = [
     ClusterOptions(),
     ClusterOptions(ClusterMethod.KMEANS),
     ClusterOptions(ClusterMethod.KMEANS, clusters=6),
-    ClusterOptions(ClusterMethod.DENSITY, least_size=5),
-    ClusterOptions(ClusterMethod.DENSITY, least_size=5, assign_outliers=True),
-    ClusterOptions(ClusterMethod.COMMUNITIES, threshold=0.6, least_size=5),
-    ClusterOptions(ClusterMethod.AGGLOMERATIVE),
-    ClusterOptions(ClusterMethod.AGGLOMERATIVE, threshold=0.5, linkage=Linkage.AVERAGE),
+    ClusterOptions(resolution=2.0, least_size=5),
+    ClusterOptions(resolution=2.0, least_size=5, assign_outliers=True),
 ]
 NAMES = [f"{options.method}-{number}" for number, options in enumerate(METHODS)]
 
@@ -98,9 +95,10 @@ def test_a_listener_that_raises_stops_every_method(options):
 
 def test_outliers_can_be_assigned_to_the_nearest_cluster():
     vectors = _unit(np.concatenate([_bunches(2, 30, 0.2)[0], _bunches(1, 1, seed=5)[0]]))
-    apart = partition(_points(vectors), ClusterOptions("communities", threshold=0.6)).labels
-    assigned = partition(_points(vectors), ClusterOptions("communities", threshold=0.6, assign_outliers=True))
-    assert apart[-1] == -1
+    apart = partition(_points(vectors), ClusterOptions(resolution=2.0, least_size=8)).labels
+    options = ClusterOptions(resolution=2.0, least_size=8, assign_outliers=True)
+    assigned = partition(_points(vectors), options)
+    assert 0 < (apart < 0).sum() < len(apart) / 2
     assert assigned.labels.min() == 0
     assert assigned.parameters["assigned_outliers"] == int((apart < 0).sum())
     inside = apart >= 0
@@ -140,15 +138,6 @@ def test_many_clusters_get_levels_above_them_that_are_whole():
     assert sizes.sum() == len(vectors)
 
 
-def test_agglomerative_clusters_are_nested_in_the_levels_above():
-    vectors, _ = _bunches(40, 6, 0.3, dimension=48)
-    found = partition(_points(vectors), ClusterOptions("agglomerative", clusters=40))
-    coarse = partition(_points(vectors), ClusterOptions("agglomerative", clusters=8))
-    assert np.array_equal(found.parents[0][found.labels], coarse.labels)
-    assert found.merges.shape == (len(np.unique(vectors, axis=0)) - 1, 4)
-    assert np.unique(vectors[found.leaves], axis=0).shape == vectors[found.leaves].shape
-
-
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.sampled_from(METHODS))
 @settings(max_examples=40, deadline=None)
 def test_any_mixture_of_copies_is_clustered(which, options):
@@ -179,14 +168,13 @@ def test_the_same_clusters_come_on_one_thread_and_on_two():
     ("options", "said"),
     [
         ({"clusters": 3}, "clusters = 3 means nothing to the method graph"),
-        ({"method": "density", "threshold": 0.5}, "take the method communities or agglomerative"),
         ({"method": "kmeans", "clusters": 0}, "clusters = 0"),
-        ({"method": "communities", "threshold": 1.5}, "threshold = 1.5"),
-        ({"method": "agglomerative", "clusters": 3, "threshold": 0.5}, "Give one of them"),
         ({"resolution": 0.0}, "resolution = 0.0"),
         ({"least_size": 0}, "least_size = 0"),
         ({"neighbours": 1}, "neighbours = 1"),
         ({"method": "topics"}, "topics"),
+        ({"method": "density"}, "none of graph, kmeans"),
+        ({"method": "kmeans", "resolution": 2.0}, "take the method graph"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options, said):

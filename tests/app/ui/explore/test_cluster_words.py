@@ -99,7 +99,7 @@ def test_every_method_is_explained():
 
 
 def test_choices_become_a_command_that_the_command_line_takes():
-    chosen = {"clusters": 12, "threshold": None, "least-size": 3, "assign-outliers": True}
+    chosen = {"clusters": 12, "resolution": None, "least-size": 3, "assign-outliers": True}
     arguments = cluster_arguments("papers", "kmeans", chosen)
     assert arguments == [
         *("explore", "clusters", "papers", "--method", "kmeans"),
