@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from nearsay.indexer.overview import CollectionOverview, overview
 from nearsay.indexer.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.sample import Sample, drawn_sample
-from nearsay.indexer.search import Queries, Searcher, SearchRequest
+from nearsay.indexer.search import Searcher, SearchRequest, as_queries
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.store import Store
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from nearsay.indexer.rollout import RebuildReport
 
 __all__ = ["Collection", "SearchOptions"]
+
+Vectors: TypeAlias = NDArray[np.floating] | Sequence[float] | Sequence[Sequence[float]]
 
 _USUAL = ReadOptions()
 
@@ -307,12 +309,10 @@ class Collection:
         self, query: list[str] | tuple[str, ...], k: int = ..., **options: Unpack[SearchOptions]
     ) -> list[Hits]: ...
     @overload
-    def search(
-        self, query: NDArray[np.floating], k: int = ..., **options: Unpack[SearchOptions]
-    ) -> Hits | list[Hits]: ...
+    def search(self, query: Vectors, k: int = ..., **options: Unpack[SearchOptions]) -> Hits | list[Hits]: ...
     def search(
         self,
-        query: str | Queries,
+        query: str | Sequence[str] | Vectors,
         k: int = 10,
         *,
         where: Where | None = None,
@@ -330,7 +330,8 @@ class Collection:
         """The k passages that answer the query best, best first; of several queries, the hits of each.
 
         query:   a text, or a vector (d,) by the collection's encoder; a list of texts or an array (n, d) for
-                 several at once, which are encoded and scored together: the hits are those of each by itself
+                 several at once, which are encoded and scored together: the hits are those of each by itself.
+                 Vectors may be lists of numbers, too
         where:   a filter, as text ("year >= 2019 and venue = 'acl'") or as a mapping ({"venue": "acl"})
         mode:    dense, by meaning; lexical, by words, for which no encoder is loaded; hybrid, by both: the
                  default for texts, since it ranks about as well as the better of the two on judged sets.
@@ -342,15 +343,16 @@ class Collection:
         generation: the number of another than the live one, to compare with; passages that it lacks are said
         offset:  pass over so many of the best: 10 for the second page of ten; at most 10,000 together with k
         min_score: leave out hits below this `Hit.score`; in dense mode a cosine, at most 1
-        fields:  the metadata fields that hits carry; None = all
+        fields:  what of its document a hit carries, as filters name it: title, text, source, year,
+                 author.name; the rest is empty. None = everything
         with_vectors: give each hit its stored vector (`Hit.vector`), (d,) of length 1
 
         With fewer hits than k, `Hits.notes` says why. BadInputError for a query, a number or a choice that
         makes no sense, BadFilterError, UnknownCollectionError, EncoderMismatchError, DamagedSegmentError.
         """
-        one = isinstance(query, str) or (isinstance(query, np.ndarray) and query.ndim == 1)
+        queries, one = as_queries(query)
         if mode is None:
-            mode = SearchMode.DENSE if isinstance(query, np.ndarray) else SearchMode.HYBRID
+            mode = SearchMode.DENSE if isinstance(queries, np.ndarray) else SearchMode.HYBRID
         request = SearchRequest(
             k=k,
             where=where,
@@ -362,11 +364,6 @@ class Collection:
             fields=fields,
             with_vectors=with_vectors,
         )
-        queries: Queries
-        if isinstance(query, str):
-            queries = [query]
-        else:
-            queries = query.reshape(1, -1) if isinstance(query, np.ndarray) and one else query
         found = self._searcher.search(queries, request, rerank=rerank, explain=explain, generation=generation)
         return found[0] if one else found
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -22,7 +22,9 @@ from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.collection_encoder import CollectionEncoder
 from nearsay.indexer.dense import dense_batch, dense_candidates
 from nearsay.indexer.errors import UnknownCollectionError, UnreadableWordsError
-from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.declared import metadata_path
+from nearsay.indexer.filters.expression import Path
+from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import Selection, list_all, passing, select
 from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.hybrid.fusion import Fusion
@@ -38,11 +40,12 @@ from nearsay.indexer.store import Store
 from nearsay.indexer.vector_store import Candidates, unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["Queries", "SearchRequest", "Searcher", "search"]
+__all__ = ["Queries", "SearchRequest", "Searcher", "as_queries", "search"]
 
 Queries = Sequence[str] | NDArray[np.floating]
 
 _MOST = 10_000  # results
+_NOTHING: Final = object()
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -58,7 +61,7 @@ class SearchRequest:
     fusion: Fusion | str = Fusion.WEIGHTED  # in hybrid mode
     offset: int = 0  # results that are passed over
     min_score: float | None = None  # hits below are left out
-    fields: Sequence[str] | None = None  # of the metadata, that hits carry; None = all
+    fields: Sequence[str] | None = None  # that hits carry, as a filter names them; None = all
     with_vectors: bool = False
     judge: PairJudge | None = None  # ranks the first candidates anew
     explained_by: TextEncoder | None = None  # hits say why they matched
@@ -78,6 +81,12 @@ class SearchRequest:
             raise BadInputError(
                 f"'{self.fields}' is one field, not a list. Put it in a list: [{self.fields!r}]"
             )
+        for name in self.fields or ():
+            if not isinstance(name, str):
+                raise BadInputError(
+                    f"fields holds {name!r}. Give names, as in ['title', 'year', 'author.name']"
+                )
+            parse_field(name)
         object.__setattr__(self, "mode", _chosen(SearchMode, self.mode, "mode"))
         object.__setattr__(self, "fusion", _chosen(Fusion, self.fusion, "fusion"))
 
@@ -85,6 +94,12 @@ class SearchRequest:
     def last(self) -> int:
         """How many of the best are needed."""
         return self.offset + self.k
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the passages' texts are needed: to be shown, judged or explained."""
+        asked = self.fields is None or ("text",) in map(parse_field, self.fields)
+        return asked or self.judge is not None or self.explained_by is not None
 
     @property
     def drawn(self) -> int:
@@ -144,6 +159,33 @@ class Searcher:
         return search(self._store, snapshot, vectors, request, texts)
 
 
+def as_queries(query: object) -> tuple[Queries, bool]:
+    """What is searched for, as texts or as vectors (n, d), and whether it is one.
+
+    BadInputError for what is neither a text, a vector, nor a sequence or array of either.
+    """
+    if isinstance(query, str):
+        return [query], True
+    if hasattr(query, "__array__"):  # numpy's own, pandas' and torch's
+        array = np.asarray(query)
+        if array.ndim != 1 or array.dtype.kind not in "OUT":
+            return np.atleast_2d(array), array.ndim < 2
+        query = array.tolist()
+    if not isinstance(query, Sequence) or isinstance(query, bytes):
+        raise BadInputError(
+            f"the query is a {type(query).__name__}, not a text, a vector, or a list of either"
+        )
+    if not query or isinstance(query[0], str):
+        return query, False
+    try:
+        array = np.asarray(query)
+    except ValueError:  # rows of different lengths
+        array = np.zeros(0, dtype=object)
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
+        return query, False  # what is no text among them is named later
+    return np.atleast_2d(array), array.ndim == 1
+
+
 def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np.float32]:
     """The vectors (n, d) at length 1; BadInputError if they cannot be compared with those of the snapshot."""
     encoder = snapshot.generation.encoder
@@ -198,10 +240,7 @@ def search(
     except UnreadableWordsError as error:
         raise _without_words(store, snapshot) from error
     qualifying = _qualifying(snapshot, selection)
-    return [
-        Hits(_hits(snapshot, request, text, one), request.k, qualifying, one.notes)
-        for text, one in zip(texts, found, strict=True)
-    ]
+    return [_hits(snapshot, request, qualifying, text, one) for text, one in zip(texts, found, strict=True)]
 
 
 @dataclass(slots=True)
@@ -273,7 +312,7 @@ class _Query:
         """
         request, snapshot = self.request, self.snapshot
         enough = request.last if request.judge is None else max(request.last, RERANKED)
-        drawn, fusion = enough, Fusion(request.fusion)
+        drawn, fusion, longest = enough, Fusion(request.fusion), None if request.reads_text else 0
         while True:
             ranking = candidates(snapshot, self.vector, self._nearest, lexical, self._passes, fusion, drawn)
             best: list[tuple[float, PassageRow]] = []
@@ -281,7 +320,9 @@ class _Query:
             for begin in range(0, len(ranking.ids), drawn):
                 some = ranking.ids[begin : begin + drawn]
                 condition = self.selection.condition
-                rows = passages.read_passages(self.connection, snapshot.collection.id, some, condition)
+                rows = passages.read_passages(
+                    self.connection, snapshot.collection.id, some, condition, longest=longest
+                )
                 for number, score in zip(some, ranking.scores[begin : begin + drawn], strict=True):
                     row = rows.get(number)
                     if row is None or (request.by_document and row.document_id in seen):
@@ -331,10 +372,19 @@ def _judged(
     return sorted(judged, key=lambda pair: -pair[0])  # stable: what ties stays in the order it came in
 
 
-def _hits(snapshot: Snapshot, request: SearchRequest, text: str, found: _Found) -> tuple[Hit, ...]:
+def _hits(
+    snapshot: Snapshot, request: SearchRequest, qualifying: int | None, text: str, found: _Found
+) -> Hits:
     chosen = _judged(request, text, found.best)[request.offset : request.last]
+    notes = found.notes
     if request.min_score is not None:
-        chosen = [pair for pair in chosen if pair[0] >= request.min_score]
+        best = [pair for pair in chosen if pair[0] >= request.min_score]
+        if len(best) < len(chosen):
+            notes = (
+                *notes,
+                f"{len(best)} of the {request.k} asked for: the next scores {chosen[len(best)][0]:.3f}",
+            )
+        chosen = best
     vectors = _vectors(snapshot, [row.number for _, row in chosen]) if request.with_vectors else {}
     encoder, ranking = snapshot.generation.encoder, found.ranking
     lineage = Lineage(
@@ -353,7 +403,7 @@ def _hits(snapshot: Snapshot, request: SearchRequest, text: str, found: _Found) 
             id=row.document_id,
             title=row.title,
             text=row.text,
-            metadata=_shown(row.metadata, request.fields),
+            metadata=row.metadata,
             source=row.source,
             passage=row.ordinal,
             start=row.start,
@@ -370,11 +420,33 @@ def _hits(snapshot: Snapshot, request: SearchRequest, text: str, found: _Found) 
         )
         for rank, (score, row) in enumerate(chosen, request.offset + 1)
     )
-    return _explained(snapshot, hits, request, text)
+    hits = _explained(snapshot, hits, request, text)
+    if request.fields is not None:
+        paths = [parse_field(name) for name in request.fields]
+        hits = tuple(_with_fields(hit, paths) for hit in hits)
+    return Hits(hits, request.k, qualifying, notes)
 
 
-def _shown(metadata: Mapping[str, JsonValue], fields: Sequence[str] | None) -> Mapping[str, JsonValue]:
-    return metadata if fields is None else {name: metadata[name] for name in fields if name in metadata}
+def _with_fields(hit: Hit, paths: Sequence[Path]) -> Hit:
+    """The hit with these fields alone; what it is not to carry is empty."""
+    kept: dict[str, JsonValue] = {}
+    for path in filter(None, map(metadata_path, paths)):
+        value: object = hit.metadata
+        for name in path:
+            value = value.get(name, _NOTHING) if isinstance(value, Mapping) else _NOTHING
+        if value is not _NOTHING:
+            inside: Any = kept
+            for name in path[:-1]:
+                inside = inside.setdefault(name, {})
+            inside[path[-1]] = value
+    own = {path[0] for path in paths if metadata_path(path) is None}
+    return replace(
+        hit,
+        metadata=kept,
+        title=hit.title if "title" in own else "",
+        text=hit.text if "text" in own else "",
+        source=hit.source if "source" in own else None,
+    )
 
 
 def _vectors(snapshot: Snapshot, numbers: list[int]) -> dict[int, NDArray[np.float32]]:

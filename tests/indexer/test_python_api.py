@@ -63,7 +63,7 @@ def test_a_vector_is_searched_like_its_text(yard: Collection) -> None:
         (np.ones(3), r"array \(1, 3\) of float64; the vectors of collection 'yard' have 8 numbers"),
         (np.zeros(8), "query vector 0 is zero"),
         (np.array([[1.0] * 8, [np.nan] * 8]), "query vector 1 is zero, infinite or not a number"),
-        (np.array(["a"] * 8), "array"),
+        (np.array([["a"] * 8]), "array"),
     ],
 )
 def test_a_vector_that_cannot_be_compared_is_refused(yard: Collection, vector: np.ndarray, said: str) -> None:
@@ -97,23 +97,89 @@ def test_an_offset_that_makes_no_sense_is_refused(yard: Collection, offset: int)
 def test_hits_below_a_score_are_left_out(yard: Collection) -> None:
     scores = [hit.score for hit in yard.search("one hen", 4, mode="dense")]
     assert [hit.score for hit in yard.search("one hen", 4, mode="dense", min_score=scores[1])] == scores[:2]
-    assert len(yard.search("one hen", 4, mode="dense", min_score=2)) == 0
+    none = yard.search("one hen", 4, mode="dense", min_score=2)
+    assert (len(none), none.notes) == (0, (f"0 of the 4 asked for: the next scores {scores[0]:.3f}",))
+    assert yard.search("one hen", 4, mode="dense", min_score=-1).notes == ()
     with pytest.raises(BadInputError, match="min_score is nan"):
         yard.search("one hen", min_score=float("nan"))
 
 
-def test_hits_carry_the_fields_and_vectors_asked_for(yard: Collection) -> None:
-    plain, chosen = yard.search("hen", 4), yard.search("hen", 4, fields=["legs", "none"], with_vectors=True)
-    assert plain[0].metadata == {"kind": "tame", "legs": 2}
-    assert plain[0].vector is None
-    assert "vector" not in plain[0].to_json()
-    for hit in chosen:
-        assert set(hit.metadata) == {"legs"}
+def test_hits_carry_their_vectors_if_asked(yard: Collection) -> None:
+    assert yard.search("hen", 4)[0].vector is None
+    assert "vector" not in yard.search("hen", 4)[0].to_json()
+    for hit in yard.search("hen", 4, with_vectors=True):
         stored = unit_length(WordsEncoder().encode([hit.text]))[0]
         np.testing.assert_allclose(hit.vector, stored, atol=1e-6)
         assert json.loads(json.dumps(hit.to_json()))["vector"] == pytest.approx(stored.tolist(), abs=1e-6)
-    with pytest.raises(BadInputError, match="'legs' is one field, not a list"):
-        yard.search("hen", fields="legs")
+
+
+def test_hits_carry_the_fields_asked_for(library: Library) -> None:
+    papers = library.collection("papers")
+    author = {"name": "Ada", "born": {"year": 1815, "month": 12}}
+    papers.add_rows(
+        [
+            Document(
+                id="a", title="Engines", text="one hen", metadata={"year": 1843, "author": author, "a.b": 1}
+            )
+        ]
+    )
+
+    def carried(fields: list[str] | None, **options: object) -> tuple[object, ...]:
+        (hit,) = papers.search("hen", 1, fields=fields, **options)
+        assert (hit.id, hit.rank) == ("a", 1)
+        return hit.title, hit.text, hit.metadata
+
+    assert carried(None) == ("Engines", "one hen", {"year": 1843, "author": author, "a.b": 1})
+    assert carried([]) == ("", "", {})
+    assert carried(["title", "metadata.year", "none", "year.none"]) == ("Engines", "", {"year": 1843})
+    assert carried(["author.born.year", "author.name", "`a.b`", "text"]) == (
+        "",
+        "one hen",
+        {"author": {"born": {"year": 1815}, "name": "Ada"}, "a.b": 1},
+    )
+    (explained,) = papers.search("hen", 1, fields=["year"], explain=True)
+    assert (explained.text, explained.metadata) == ("", {"year": 1843})
+    assert explained.explanation is not None
+    assert explained.explanation == papers.search("hen", 1, explain=True)[0].explanation
+    for fields in ("year", [7], ["a..b"]):
+        with pytest.raises(BadInputError):
+            papers.search("hen", fields=fields)
+
+
+def test_a_query_may_come_in_whatever_holds_texts_or_numbers(yard: Collection) -> None:
+    vector = vector_of("one hen")
+    wanted = [hit.id for hit in yard.search(vector, 3)]
+    for one in (vector.tolist(), list(vector), tuple(vector.tolist()), vector.astype(np.float64)):
+        found = yard.search(one, 3)
+        assert isinstance(found, Hits)
+        assert [hit.id for hit in found] == wanted
+    for several in ([vector.tolist()], [vector, vector], np.stack([vector])):
+        found = yard.search(several, 3)
+        assert isinstance(found, list)
+        assert [hit.id for hit in found[0]] == wanted
+    for texts in (["one hen", "ant"], ("one hen", "ant"), np.array(["one hen", "ant"])):
+        assert [hits[0].id for hits in yard.search(texts, 1)] == ["hen", "ant"]
+    assert yard.search([]) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (5, "the query is a int"),
+        (None, "the query is a NoneType"),
+        ({"text": "hen"}, "the query is a dict"),
+        (b"hen", "the query is a bytes"),
+        (["hen", 7], "query 2 of 2 is a int, not text"),
+        ([7, "hen"], "query 1 of 2 is a int, not text"),
+        ([[1.0, 2.0], [1.0]], "query 1 of 2 is a list, not text"),
+        ([True, False], "query 1 of 2 is a bool"),
+        (np.ones((1, 1, 8)), r"array \(1, 1, 8\)"),
+        (np.array(1.0), r"array \(1, 1\)"),
+    ],
+)
+def test_what_is_no_query_is_named(yard: Collection, query: object, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        yard.search(query)
 
 
 def test_many_queries_under_one_filter_list_it_once(
