@@ -37,12 +37,16 @@ if TYPE_CHECKING:
     from nearsay.data.document import Document
     from nearsay.data.read_options import ReadOptions
     from nearsay.indexer.asynchronous import AsyncCollection
+    from nearsay.indexer.browsing import Browser
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.compaction import CompactReport
     from nearsay.indexer.declaring import DeclareReport
     from nearsay.indexer.explain.explanation import Explanation
+    from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
+    from nearsay.indexer.given_vectors import VectorsOnly
     from nearsay.indexer.ingest import AddReport
+    from nearsay.indexer.judgements.judgements import Judgements
     from nearsay.indexer.overview import CollectionOverview
     from nearsay.indexer.plan import Plan
     from nearsay.indexer.rollout import RebuildReport
@@ -52,6 +56,7 @@ __all__ = [
     "AsyncCollection",
     "BadFilterError",
     "BadInputError",
+    "Browser",
     "BusyError",
     "CatalogueError",
     "Chunking",
@@ -64,11 +69,13 @@ __all__ = [
     "Document",
     "EncoderMismatchError",
     "Explanation",
+    "Explorer",
     "Facets",
     "Fusion",
     "Hit",
     "HitScores",
     "Hits",
+    "Judgements",
     "Library",
     "Lineage",
     "LostLockError",
@@ -86,23 +93,28 @@ __all__ = [
     "UnknownDocumentError",
     "UnknownGenerationError",
     "UnreadableWordsError",
+    "VectorsOnly",
 ]
 
 # Imported when they are first named: a process that only searches needs none of them.
 _LATER = {
     "AddReport": "nearsay.indexer.ingest",
     "AsyncCollection": "nearsay.indexer.asynchronous",
+    "Browser": "nearsay.indexer.browsing",
     "Chunking": "nearsay.data.chunking",
     "CollectionOverview": "nearsay.indexer.overview",
     "CompactReport": "nearsay.indexer.compaction",
     "DeclareReport": "nearsay.indexer.declaring",
     "Document": "nearsay.data.document",
     "Explanation": "nearsay.indexer.explain.explanation",
+    "Explorer": "nearsay.indexer.exploring.explorer",
     "Facets": "nearsay.indexer.filters.facets",
+    "Judgements": "nearsay.indexer.judgements.judgements",
     "Plan": "nearsay.indexer.plan",
     "ReadOptions": "nearsay.data.read_options",
     "RebuildReport": "nearsay.indexer.rollout",
     "StoredDocument": "nearsay.indexer.catalogue.documents",
+    "VectorsOnly": "nearsay.indexer.given_vectors",
 }
 
 

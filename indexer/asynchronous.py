@@ -1,16 +1,20 @@
 """A collection whose methods can be awaited, so that a server's event loop goes on meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import update_wrapper
+from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.collection import Collection
+from nearsay.indexer.filters.parse import Where
 
 __all__ = ["AsyncCollection"]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+_SOME = 1000  # documents that one thread brings
 
 
 def _awaited(
@@ -38,6 +42,13 @@ class AsyncCollection:
 
     def __repr__(self) -> str:
         return f"AsyncCollection({self.collection!r})"
+
+    async def documents(self, where: Where | None = None) -> AsyncIterator[StoredDocument]:
+        """The documents that a filter lets through, in the order they were added."""
+        found = iter(self.collection.documents(where))
+        while some := await asyncio.to_thread(lambda: list(islice(found, _SOME))):
+            for document in some:
+                yield document
 
     search = _awaited(Collection.search)
     similar = _awaited(Collection.similar)

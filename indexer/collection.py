@@ -165,7 +165,9 @@ class Collection:
         vectors: of the rows, (rows, d) of length 1, made before by the collection's encoder from title, a
             space and text; they are stored instead of embedding the rows, each of which is one passage.
             BadInputError for another number, dimension or length, and where some rows that are embedded to
-            compare come out otherwise
+            compare come out otherwise. For vectors of any other origin make the collection with
+            `encoder=VectorsOnly(name, dimension)`. A row that is there with the same title and text keeps
+            the vector that it has
 
         Lists of up to 1,000 rows that several threads add at once are gathered: one of the threads enters and
         embeds everything in one go, and each gets the report of its own rows.

@@ -34,10 +34,10 @@ from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.editing import remove_documents, update_metadata
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.gathering import FewRows, add_few, few_rows, gathering
-from nearsay.indexer.given_vectors import with_vectors
+from nearsay.indexer.given_vectors import VectorsOnly, with_vectors
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
-from nearsay.indexer.ingest import AddReport, add, check_something_read, live_or_begin
+from nearsay.indexer.ingest import AddReport, add, awaiting_windows, check_something_read, live_or_begin
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.plan import ContractChange, Plan
 from nearsay.indexer.plans.contract import RecallContract
@@ -312,19 +312,26 @@ class CollectionWriting:
             store: Store, row: CollectionRow, generation: GenerationRow, encoder: TextEncoder
         ) -> list[AddReport]:
             if embedding is not None:
-                encoder = embedding(Chunking.parse(row.chunking), encoder)
+                made_by, encoder = encoder, embedding(Chunking.parse(row.chunking), encoder)
+                if isinstance(made_by, VectorsOnly):  # what waits is refused before more is entered
+                    for window in awaiting_windows(store, generation):
+                        encoder.encode(window.texts)
             report = add(store, row, generation, encoder, reading, progress)
             if is_new:
                 check_something_read(reading, report, self._record.name)
             return [report]
 
-        encoder = self._encoder.for_writing()
+        encoder = self._encoder_of(vectors_are_given=embedding is not None)
         (report,) = self._entered(entered, encoder, progress, gate, wait, index, is_new=is_new)
         return report
 
     def _add_few(self, few: FewRows, gate: AskedGate, wait: float | None, index: str) -> AddReport:
         """Add a few rows with those of other threads that are waiting to add some."""
-        encoder, store, is_new = self._encoder.for_writing(), self._record.store, not self._record.exists()
+        encoder, store, is_new = (
+            self._encoder_of(vectors_are_given=False),
+            self._record.store,
+            not self._record.exists(),
+        )
         lock_file = store.locks.resolve() / f"{self._record.made().id}.lock"
         few.key = (encoder.fingerprint, self._promise, gate, index)
 
@@ -344,6 +351,16 @@ class CollectionWriting:
                 each.report = report
 
         return gathering(lock_file).add(few, store.wait if wait is None else wait, lead)
+
+    def _encoder_of(self, *, vectors_are_given: bool) -> TextEncoder:
+        """The encoder to write with; BadInputError for rows that bring no vectors where none can be made."""
+        encoder = self._encoder.for_writing()
+        if isinstance(encoder, VectorsOnly) and not vectors_are_given:
+            raise BadInputError(
+                f"the vectors of collection '{self._record.name}' are made elsewhere, by {encoder.name}. "
+                f"Give them with the rows: add_rows(rows, vectors=…), (rows, {encoder.dimension})"
+            )
+        return encoder
 
     def _entered(
         self,

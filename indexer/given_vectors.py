@@ -1,22 +1,113 @@
 """Rows that come with their vectors: checked, and stored as if the encoder had just given them."""
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.document import Document
+from nearsay.data.document import Document, beginning
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.passage import cut, pieces_of
 from nearsay.indexer.vector_store import of_unit_length
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 
-__all__ = ["with_vectors"]
+__all__ = ["VectorsOnly", "with_vectors"]
 
 _CHECKED = 8  # rows that are embedded to compare
 _LEAST_COSINE = 0.98  # of a row's vector to what the encoder gives: half precision keeps .9999
 _ANY_LENGTH = 10**9  # tokens: nothing is cut that need not be encoded
+_SHOWN = 60  # characters of a text
+_VECTORS_ONLY = re.compile(r"vectors:(?P<name>.+):(?P<dimension>[1-9]\d{0,5})", re.DOTALL)
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsOnly:
+    """In place of an encoder: the vectors of a collection are made elsewhere, of texts and of queries alike.
+
+    papers = library.collection("papers", encoder=VectorsOnly("text-embedding-3-small", 1536))
+    papers.add_rows(rows, vectors=vectors)
+    hits = papers.search(vector)
+
+    name:      of what makes them; vectors of another name are not mixed with them
+    dimension: numbers in each
+
+    The collection remembers it. Words are searched as ever (mode="lexical"), documents compared, clustered
+    and mapped; what would have to embed a text raises BadInputError.
+    """
+
+    name: str
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or self.dimension < 1:
+            raise BadInputError(
+                f"vectors need the name of what makes them and a dimension from 1, not {self.name!r} and "
+                f"{self.dimension}"
+            )
+
+    @classmethod
+    def of_source(cls, source: str) -> "VectorsOnly | None":
+        """That of a `source`; None for the source of an encoder."""
+        found = _VECTORS_ONLY.fullmatch(source)
+        return None if found is None else cls(found["name"], int(found["dimension"]))
+
+    @property
+    def source(self) -> str:
+        """What the collection remembers: vectors:NAME:DIMENSION."""
+        return f"vectors:{self.name}:{self.dimension}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of name and dimension: nothing else is known."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def max_tokens(self) -> int:
+        """No text is too long: none is encoded."""
+        return _ANY_LENGTH
+
+    @property
+    def normalised(self) -> bool:
+        """Vectors are refused that do not have length 1."""
+        return True
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Nothing is known of it."""
+        return ()
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """BadInputError, unless there is no text."""
+        for text in texts:
+            if kind is TextKind.QUERY:
+                raise BadInputError(
+                    f"the vectors of this collection are made elsewhere, by {self.name}. Search for a vector "
+                    f"of {self.dimension} numbers, or by words: mode='lexical' (--mode lexical)"
+                )
+            raise BadInputError(
+                f"the vectors of this collection are made elsewhere, by {self.name}, and there is none for "
+                f"{beginning(text, _SHOWN)!r}. Add its row with vectors=, or remove it"
+            )
+        return np.zeros((0, self.dimension), dtype=np.float32)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """BadInputError at the first text."""
+        for texts in windows:
+            yield EncodedWindow(self.encode(texts, kind=kind), 0)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Words, where a collection is cut by a number of tokens."""
+        return [
+            np.array([word.span() for word in _WORD.finditer(text)], dtype=np.int64).reshape(-1, 2)
+            for text in texts
+        ]
 
 
 def with_vectors(
@@ -27,7 +118,8 @@ def with_vectors(
     vectors: (documents, d) of length 1, made by the encoder from title, a space and text
 
     BadInputError if they are not one a document, of another dimension or length, not what the encoder gives
-    for up to eight of the documents, or if a document has more than one passage.
+    for up to eight of the documents, or if a document has more than one passage; and where two of one text
+    differ, since what has one text has one vector.
     """
     given = np.asarray(vectors)
     if given.shape != (len(documents), encoder.dimension) or given.dtype.kind != "f":
@@ -53,7 +145,7 @@ def with_vectors(
             )
         texts.append(pieces_of(document, spans)[0].text)
     some = np.unique(np.linspace(0, len(texts) - 1, min(_CHECKED, len(texts))).astype(int))
-    if some.size:
+    if some.size and not isinstance(encoder, VectorsOnly):
         expected = encoder.encode([texts[place] for place in some], kind=TextKind.PASSAGE)
         expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
         cosines = np.einsum("ij,ij->i", rows[some], expected)
@@ -63,6 +155,12 @@ def with_vectors(
                 f"{cosines.min():.3f}). Name the encoder that made the vectors, or leave them away"
             )
     embedding.vectors = dict(zip(texts, rows, strict=True))
+    for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
+        if embedding.vectors[text] @ row < _LEAST_COSINE:
+            raise BadInputError(
+                f"vector {place} is not that of a later row with the same title and text. Give one of the "
+                "rows another title, or both the same vector"
+            )
     return embedding
 
 

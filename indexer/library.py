@@ -145,6 +145,12 @@ class Library:
         if not isinstance(source, str):
             self._encoders[source.source] = source
             return source
+        if source.startswith("vectors:"):  # made elsewhere: there is nothing to load
+            from nearsay.indexer.given_vectors import VectorsOnly
+
+            made_elsewhere = VectorsOnly.of_source(source)
+            if made_elsewhere is not None:
+                return made_elsewhere
         kept = None if anew else self._kept(source, fingerprint)
         if kept is None:
             with self._loads.setdefault(source, threading.Lock()):  # others' users do not wait for this load
@@ -182,7 +188,8 @@ class Library:
     ) -> Collection:
         """The collection of that name; it is made when documents are first added.
 
-        encoder:  name, folder or object; None for the one it was embedded by, or the bundled one
+        encoder:  name, folder or object; None for the one it was embedded by, or the bundled one;
+                  `VectorsOnly` where vectors are made elsewhere
         chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None for what it was made with, or tokens
         recall:   the share of the nearest passages that an index has to find, as "0.95@10" (the usual)
         memory:   the most memory that an index may hold, as "2GB"; both are kept when something is written

@@ -16,17 +16,18 @@ from pathlib import Path
 import nearsay.indexer
 
 PLACE = Path(__file__).parent.parent / "docs" / "api.md"
-_CLASSES = ("Library", "Collection", "AsyncCollection", "Hits", "Hit", "HitScores", "Lineage")
-_EXPLORED = ("Explorer", "Judgements")
+_CLASSES = (
+    *("Library", "Collection", "AsyncCollection", "Hits", "Hit", "HitScores", "Lineage"),
+    *("Browser", "Explorer", "Judgements"),
+)
+_CODE = re.compile(r"(from|for|await) |    print|[\w, ]+ = |[\w.]+\(.*\)$")
+_FIELD = re.compile(r"^    (\w+): [^#]*#\s*(.+)$", re.MULTILINE)
 _NAMED = re.compile(r"^(\w+(?:, \w+)*): +(.*)$")
 
 
 def reference() -> str:
     """The whole page as Markdown."""
-    from nearsay.indexer.exploring.explorer import Explorer
-    from nearsay.indexer.judgements.judgements import Judgements
-
-    first = [getattr(nearsay.indexer, name) for name in _CLASSES] + [Explorer, Judgements]
+    first = [getattr(nearsay.indexer, name) for name in _CLASSES]
     rest = [
         getattr(nearsay.indexer, name)
         for name in nearsay.indexer.__all__
@@ -57,7 +58,7 @@ def _text(of: object) -> list[str]:
             found.append(f"- {names}: {named[2]}")
         elif found and found[-1].startswith(("- ", "  ")) and line.startswith(" "):
             found.append(f"  {line.strip()}")
-        elif " = " in line or line.startswith(("from ", "    print", "for ", "await ")):
+        elif _CODE.match(line):
             found.append(f"    {line}")
         else:
             found.append(line)
@@ -70,7 +71,10 @@ def _members(one: type) -> Iterator[str]:
         yield ""
         return
     if dataclasses.is_dataclass(one):
-        yield from (f"- `{field.name}`: {_short(field.type)}" for field in dataclasses.fields(one))
+        said = dict(_FIELD.findall(inspect.getsource(one)))
+        for field in dataclasses.fields(one):
+            comment = f": {said[field.name]}" if field.name in said else ""
+            yield f"- `{field.name}`, {_short(field.type)}{comment}"
         yield ""
     for name, member in vars(one).items():
         if name.startswith("_"):
@@ -80,13 +84,15 @@ def _members(one: type) -> Iterator[str]:
         elif callable(member) or isinstance(member, classmethod | staticmethod):
             function = inspect.unwrap(getattr(one, name))
             await_it = "await " if one is nearsay.indexer.AsyncCollection else ""
+            if inspect.isasyncgenfunction(function):
+                await_it = "async for … in "
             yield from (
                 f"### {one.__name__}.{name}",
                 "",
                 f"```python\n{await_it}{name}{_signature(function)}\n```",
                 "",
             )
-            if not await_it:
+            if await_it != "await ":
                 yield from _text(function)
 
 

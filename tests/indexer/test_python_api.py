@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,15 @@ from nearsay.indexer import (
     BusyError,
     Collection,
     Document,
+    EncoderMismatchError,
     Hits,
     Library,
     UnknownDocumentError,
+    VectorsOnly,
     dense,
 )
 from nearsay.indexer.filters import selection
+from nearsay.indexer.segment_writer import SegmentWriter
 from nearsay.indexer.vector_store import unit_length
 from nearsay.indexer.writer_lock import writer_lock
 from nearsay.training.sentence.text_encoder import TextKind
@@ -308,6 +312,74 @@ def test_a_row_with_a_vector_is_one_passage(library: Library) -> None:
     assert not cut.exists()
 
 
+ELSEWHERE = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
+ELSEWHERE /= np.linalg.norm(ELSEWHERE, axis=1, keepdims=True)
+
+
+def test_vectors_may_be_made_elsewhere(open_library: Callable[[], Library]) -> None:
+    made = VectorsOnly("text-embedding-9", 5)
+    given = open_library().collection("given", encoder=made)
+    report = given.add_rows([row | {"title": "A yard"} for row in ROWS], vectors=ELSEWHERE)
+    assert (report.added, report.embedded, report.truncated) == (4, 4, 0)
+    again = open_library().collection("given")  # which remembers it
+    np.testing.assert_allclose(again.vectors()[1], ELSEWHERE, atol=1e-6)
+    hits = again.search(7 * ELSEWHERE[2], 2)
+    assert isinstance(hits, Hits)
+    assert (hits[0].id, hits[0].score) == ("ant", pytest.approx(1.0, abs=1e-6))
+    assert hits[0].lineage.encoder == "text-embedding-9"
+    assert [hit.id for hit in again.search("fox", mode="lexical")] == ["fox"]
+    assert len(again.similar("fox")) == 3
+    for mode in ("dense", None):
+        with pytest.raises(BadInputError, match="made elsewhere, by text-embedding-9"):
+            again.search("fox", mode=mode)
+    with pytest.raises(BadInputError, match="Give them with the rows"):
+        again.add_rows(["one cow"])
+    with pytest.raises(EncoderMismatchError):
+        open_library().collection("given", encoder=VectorsOnly("another", 5)).add_rows(
+            ROWS, vectors=ELSEWHERE
+        )
+    with pytest.raises(BadInputError, match=r"\(4, 5\)"):
+        again.add_rows(ROWS, vectors=np.ones((4, 6), dtype=np.float32))
+
+
+def test_what_was_left_without_its_vector_gets_it_by_the_same_call(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = library.collection("given", encoder=VectorsOnly("elsewhere", 5))
+    given.add_rows(ROWS[:1], vectors=ELSEWHERE[:1])
+    with monkeypatch.context() as patch:
+        patch.setattr(SegmentWriter, "_write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            given.add_rows(ROWS, vectors=ELSEWHERE)
+    with pytest.raises(BadInputError, match="there is none for 'one hen'"):
+        given.add_rows(["one cow"], vectors=ELSEWHERE[:1])
+    assert given.add_rows(ROWS, vectors=ELSEWHERE).resumed == 3
+    assert len(given) == len(given.vectors()[0]) == 4
+
+
+def test_of_two_rows_with_one_text_the_vectors_have_to_agree(library: Library) -> None:
+    given = library.collection("given", encoder=VectorsOnly("elsewhere", 5))
+    rows = [{"id": "a", "text": "one fox"}, {"id": "b", "text": "a hen"}, {"id": "c", "text": "one fox"}]
+    with pytest.raises(BadInputError, match="vector 0 is not that of a later row"):
+        given.add_rows(rows, vectors=ELSEWHERE[:3])
+    assert not given.exists()
+    assert given.add_rows(rows, vectors=ELSEWHERE[[0, 1, 0]]).added == 3
+
+
+@pytest.mark.parametrize(("name", "dimension"), [("", 5), (" ", 5), ("a", 0)])
+def test_vectors_of_nothing_are_refused(name: str, dimension: int) -> None:
+    with pytest.raises(BadInputError, match="vectors need the name"):
+        VectorsOnly(name, dimension)
+
+
+def test_a_collection_of_vectors_can_be_rebuilt_by_an_encoder(library: Library, words: WordsEncoder) -> None:
+    given = library.collection("given", encoder=VectorsOnly("a:b", 5))
+    given.add_rows(ROWS, vectors=ELSEWHERE)
+    library.collection("given").rebuild(words)
+    library.collection("given").promote()
+    assert [hit.id for hit in library.collection("given").search("one hen", 1)] == ["hen"]
+
+
 def test_a_writer_waits_as_long_as_it_was_told(yard: Collection) -> None:
     store, row = yard.library.store, yard.snapshot().collection
     held, done = threading.Event(), threading.Event()
@@ -382,6 +454,8 @@ def test_what_is_shown_in_a_console_is_short(yard: Collection, tmp_path: Path) -
 def test_everything_can_be_awaited(yard: Collection) -> None:
     async def work() -> tuple[Hits, int, int]:
         yards = AsyncCollection(yard)
+        assert [one.id async for one in yards.documents("legs = 4")] == ["fox", "mule"]
+        assert [one.id async for one in yards.documents()] == [one.id for one in yard]
         hits, count = await asyncio.gather(yards.search("one hen", k=2), yards.count())
         assert isinstance(hits, Hits)
         return hits, count, await yards.remove(["fox"])
