@@ -35,6 +35,7 @@ _SCAN_SHARE = 0.05
 # A graph's walk ends among the nearest, and finds nothing where none of these may be found.
 _SCAN_ALL_OF_GRAPHS = 200_000
 _SCAN_SHARE_OF_GRAPHS = 0.3
+_COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
 
@@ -195,6 +196,8 @@ class Snapshot:
     def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
         if len(queries) == 1:
             return [self.vectors.nearest_among(queries[0], k, allowed)]
+        if allowed.size <= min(_COPIED, len(self.vectors) // 2):
+            return self.vectors.part(allowed).nearest_many(queries, k)
         chosen = np.zeros_like(self.alive)
         chosen[allowed] = True
         return self.vectors.nearest_many(queries, k, chosen)

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import table_collection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
+from nearsay.indexer import snapshot as snapshots
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.segment import SegmentKind, write_vectors
 from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
@@ -184,3 +186,19 @@ def test_a_stale_snapshot_says_so(collection: Collection, open_library: OpenLibr
         collection.compact()
         with pytest.raises(StaleSnapshotError):
             take(connection, reader._store, row)
+
+
+@pytest.mark.parametrize("copied", [0, 100_000])
+def test_several_queries_among_some_passages_get_what_each_would_alone(
+    open_table: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch, copied: int
+) -> None:
+    monkeypatch.setattr(snapshots, "_COPIED", copied)
+    snapshot = open_table().snapshot()
+    allowed = np.flatnonzero(snapshot.alive)[3::7]
+    queries = table_collection.TABLE[table_collection.COUNT :][:20]
+    for query, found in zip(queries, snapshot.nearest_many(queries, 10, allowed), strict=True):
+        alone = snapshot.nearest(query, 10, allowed)
+        np.testing.assert_array_equal(found.ids, alone.ids)
+        np.testing.assert_array_equal(found.scores, alone.scores)
+        scores = snapshot.vectors.rows(snapshot.vectors.positions(allowed)) @ query
+        assert set(found.ids) == set(allowed[np.argsort(-scores)[:10]])
