@@ -411,11 +411,7 @@ class Collection:
 
     def document(self, id_: str) -> StoredDocument:
         """One document; UnknownDocumentError if it is not there."""
-        row = self._record.row()
-        with self._store.database.reading() as connection:
-            found = documents.fetch(connection, row.id, id_)
-        if found is None:
-            raise self._record.no_document(id_)
+        (found,) = self.get([id_])
         return found
 
     def get(

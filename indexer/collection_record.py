@@ -8,7 +8,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.errors import BusyError, UnknownCollectionError, UnknownDocumentError
+from nearsay.indexer.errors import BusyError, UnknownCollectionError
 from nearsay.indexer.store import Store, now
 
 __all__ = ["CollectionRecord"]
@@ -92,11 +92,4 @@ class CollectionRecord:
         """The error of asking a collection that nothing was added to."""
         return BadInputError(
             f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
-        )
-
-    def no_document(self, id_: str) -> UnknownDocumentError:
-        """The error of a document that is not there."""
-        return UnknownDocumentError(
-            f"collection '{self.name}' has no document '{id_}'. "
-            f"See which there are: nearsay index list {self.name}"
         )

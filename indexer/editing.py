@@ -37,11 +37,7 @@ def there_of(
     known = documents.known(connection, collection.id, wanted)
     absent = sorted(set(wanted) - set(known))
     if absent and missing == "error":
-        raise UnknownDocumentError(
-            f"collection '{collection.name}' has no document '{absent[0]}'"
-            + (f" (nor {len(absent) - 1} more of those named)" if absent[1:] else "")
-            + f". See which there are: nearsay index list {collection.name}"
-        )
+        raise UnknownDocumentError.of(collection.name, *absent)
     return [id_ for id_ in wanted if id_ in known]
 
 

@@ -52,6 +52,15 @@ class UnknownCollectionError(BadInputError):
 class UnknownDocumentError(BadInputError):
     """There is no document of that id."""
 
+    @classmethod
+    def of(cls, collection: str, first: str, *others: str) -> "UnknownDocumentError":
+        """The error of ids that a collection does not have."""
+        more = f" (nor {len(others)} more of those named)" if others else ""
+        return cls(
+            f"collection '{collection}' has no document '{first}'{more}. "
+            f"See which there are: nearsay index list {collection}"
+        )
+
 
 class UnknownGenerationError(BadInputError):
     """There is no generation of that number or in that state."""

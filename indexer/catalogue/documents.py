@@ -25,7 +25,6 @@ __all__ = [
     "are_there",
     "count",
     "count_of_source",
-    "fetch",
     "fetch_all",
     "fields_seen",
     "ids_of",
@@ -270,13 +269,6 @@ def matching(
         statement = statement.where(condition)
     for row in connection.execute(statement):
         yield row[0], StoredDocument(*row[1:])
-
-
-def fetch(connection: sa.Connection, collection_id: int, id_: str) -> StoredDocument | None:
-    """One document, or None."""
-    for _, document in matching(connection, collection_id, documents.c.id == id_, limit=1):
-        return document
-    return None
 
 
 def fetch_all(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, StoredDocument]:

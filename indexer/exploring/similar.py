@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.collection_record import CollectionRecord
+from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.hit import Hits
 from nearsay.indexer.search import SearchRequest, search
@@ -115,7 +115,7 @@ def _mean(
     explored: Explored, snapshot: Snapshot, id_: str, numbers: Sequence[int] | None
 ) -> NDArray[np.float32]:
     if numbers is None:
-        raise CollectionRecord(explored.store, explored.name, None).no_document(id_)
+        raise UnknownDocumentError.of(explored.name, id_)
     positions = snapshot.vectors.positions(np.array(sorted(numbers), dtype=np.int64))
     if not positions.size:
         raise BadInputError(

@@ -10,6 +10,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import generations, judgements, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.collection_record import CollectionRecord
+from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.hit import Hit
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
@@ -167,7 +168,7 @@ class Judgements:
         """The place, title and text of what is judged."""
         numbers = passages.passage_numbers_of(connection, row.id, judged.document)
         if not numbers:  # every document has a passage: one without is being removed
-            raise self._record.no_document(judged.document)
+            raise UnknownDocumentError.of(row.name, judged.document)
         if judged.passage is not None and judged.seen is not None:
             return judged.passage, *judged.seen
         if judged.passage is None and len(numbers) != 1:
@@ -182,5 +183,5 @@ class Judgements:
             )
         found = passages.read_passages(connection, row.id, [numbers[place]]).get(numbers[place])
         if found is None:  # removed between the two questions
-            raise self._record.no_document(judged.document)
+            raise UnknownDocumentError.of(row.name, judged.document)
         return place, found.title, found.text

@@ -140,7 +140,7 @@ def test_new_metadata_changes_the_row_and_nothing_else(catalogue: Database, pape
         assert before.content_hash == after.content_hash
         assert before.row_hash != after.row_hash
         documents.relabel(connection, papers.id, [(1, after)], "t1")
-        stored = documents.fetch(connection, papers.id, "d")
+        stored = documents.fetch_all(connection, papers.id, ["d"]).get("d")
         assert stored is not None
         assert stored.metadata == {"year": 2, "größe": ["ü", 1.5, None, {"x": True}]}
         assert (stored.added_at, stored.updated_at, stored.passages) == ("t0", "t1", 1)
