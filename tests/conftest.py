@@ -26,11 +26,12 @@ from words_encoder import WordsEncoder  # noqa: E402 - importable only after the
 
 
 @pytest.fixture(autouse=True)
-def cache_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where hashes of files are remembered, apart from the user's."""
     file = tmp_path_factory.mktemp("cache") / "nearsay" / "hashes.sqlite"
-    monkeypatch.setattr("nearsay.data.known_hashes._cache_file", lambda: file)
-    return file
+    with pytest.MonkeyPatch.context() as patch:  # of its own: a test may undo the changes of its fixture
+        patch.setattr("nearsay.data.known_hashes._cache_file", lambda: file)
+        yield file
 
 
 @pytest.fixture

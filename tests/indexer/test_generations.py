@@ -302,7 +302,9 @@ def test_a_reader_does_not_open_again_what_it_has_open(
 
     open_vectors = snapshot.open_vectors
     monkeypatch.setattr(
-        snapshot, "open_vectors", lambda path, *rest: opened.append(path) or open_vectors(path, *rest)
+        snapshot,
+        "open_vectors",
+        lambda path, *rest, **named: opened.append(path) or open_vectors(path, *rest, **named),
     )
     reader.search("a dog")
     assert opened == []

@@ -152,7 +152,9 @@ def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.Monk
     opened = []
     before = snapshot.open_index_bytes
     monkeypatch.setattr(
-        snapshot, "open_index_bytes", lambda path, *rest: opened.append(path) or before(path, *rest)
+        snapshot,
+        "open_index_bytes",
+        lambda path, *rest, **named: opened.append(path) or before(path, *rest, **named),
     )
     growing.add_rows(rows(COUNT + 600, COUNT + 1300))
     growing.search("1", 3)

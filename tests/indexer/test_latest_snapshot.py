@@ -39,11 +39,11 @@ class _Held:
         self.opened: list[str] = []
         open_vectors = snapshot.open_vectors
 
-        def opening(path: Path, sha256: str, *rest: Any) -> object:
+        def opening(path: Path, sha256: str, *rest: Any, **named: Any) -> object:
             self.opened.append(sha256)
             self.begun.set()
             assert self.let_go.wait(_LONG)
-            return open_vectors(path, sha256, *rest)
+            return open_vectors(path, sha256, *rest, **named)
 
         monkeypatch.setattr(snapshot, "open_vectors", opening)
 

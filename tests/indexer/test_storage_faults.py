@@ -240,7 +240,7 @@ def test_files_that_a_compaction_replaced_meanwhile_are_looked_for_anew(
     """A network file system says ESTALE of what was removed on another machine."""
     before = answer(collection)
     reader = open_library().collection("papers")
-    hashed = segment.file_sha256
+    hashed = segment.known_sha256
     compacted: list[Path] = []
 
     def stale(path: Path) -> str:
@@ -251,7 +251,7 @@ def test_files_that_a_compaction_replaced_meanwhile_are_looked_for_anew(
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         return hashed(path)
 
-    monkeypatch.setattr(segment, "file_sha256", stale)
+    monkeypatch.setattr(segment, "known_sha256", stale)
     assert answer(reader) == before
     assert compacted
 
@@ -260,7 +260,7 @@ def test_a_collection_deleted_while_its_files_are_opened_is_unknown(
     collection: Collection, open_library: OpenLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = open_library().collection("papers")
-    hashed = segment.file_sha256
+    hashed = segment.known_sha256
     deleted: list[Path] = []
 
     def gone(path: Path) -> str:
@@ -269,7 +269,7 @@ def test_a_collection_deleted_while_its_files_are_opened_is_unknown(
             collection.delete()
         return hashed(path)
 
-    monkeypatch.setattr(segment, "file_sha256", gone)
+    monkeypatch.setattr(segment, "known_sha256", gone)
     with pytest.raises(UnknownCollectionError):
         reader.search("a")
 
