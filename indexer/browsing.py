@@ -14,7 +14,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue import ranges
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.collection_record import CollectionRecord
@@ -209,7 +209,7 @@ class Browser:
     def waiting(self, generation: GenerationRow) -> int:
         """How many passages have no vector in a generation yet."""
         with self._reading() as (connection, _):
-            return generations.unembedded(connection, generation)
+            return ranges.unembedded(connection, generation)
 
 
 def _passing(connection: sa.Connection, collection_id: int, where: Where | None) -> ColumnElement[bool]:

@@ -12,8 +12,10 @@ import os
 import shutil
 import time
 import uuid
+from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import BadInputError, StorageError
 from nearsay.data.quantity import counted, size_words
-from nearsay.indexer.catalogue import clusterings, collections, generations, passages, token_samples
+from nearsay.indexer.catalogue import clusterings, collections, generations, passages, ranges, token_samples
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -259,8 +261,7 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
 
     Without it a thousand additions of one document would make a thousand files to open.
     """
-    rows = _vector_rows(store, collection, generation)
-    small = rows
+    small = _vector_rows(store, collection, generation)[-1]
     while small and max(row.count for row in small) >= _SMALL:
         small = small[1:]
     if len(small) <= _MOST_SMALL or any(row.state is SegmentState.QUARANTINED for row in small):
@@ -276,7 +277,7 @@ def merge_for_index(store: Store, collection: CollectionRow, generation: Generat
     A million passages come in over sixty files, and each search gathers what the index proposes from all.
     Large segments stay; each run of others beside each other is merged.
     """
-    rows = _vector_rows(store, collection, generation)
+    rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
     if any(row.state is SegmentState.QUARANTINED for row in rows):
         return
     total = sum(row.count for row in rows)
@@ -299,24 +300,33 @@ def merge_for_index(store: Store, collection: CollectionRow, generation: Generat
 def _merge(
     store: Store, collection: CollectionRow, generation: GenerationRow, living: NDArray[np.int64]
 ) -> int:
-    rows = _vector_rows(store, collection, generation)
-    if any(row.state is SegmentState.QUARANTINED for row in rows):
+    runs = _vector_rows(store, collection, generation)
+    if any(row.state is SegmentState.QUARANTINED for rows in runs for row in rows):
         raise DamagedSegmentError(
             f"generation {generation.number} of '{collection.name}' has a segment in quarantine. "
             f"{remedy(collection.name, generation)}"
         )
-    vectors = open_all(store, collection, generation, rows)
-    positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
-    gone = len(vectors) - positions.size
-    if gone or len(rows) > max(1, -(-positions.size // _ROWS)):
-        _replace(store, collection, generation, rows, vectors, positions)
-    return gone
+    dropped = 0
+    for rows in runs:
+        vectors = open_all(store, collection, generation, rows)
+        positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
+        gone = len(vectors) - positions.size
+        if gone or len(rows) > max(1, -(-positions.size // _ROWS)):
+            _replace(store, collection, generation, rows, vectors, positions)
+        dropped += gone
+    return dropped
 
 
-def _vector_rows(store: Store, collection: CollectionRow, generation: GenerationRow) -> list[SegmentRow]:
+def _vector_rows(
+    store: Store, collection: CollectionRow, generation: GenerationRow
+) -> list[list[SegmentRow]]:
+    """The segments of vectors by their passages, in runs between which passages wait: none spans a gap."""
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
-    return [row for row in rows if row.kind is SegmentKind.VECTORS]
+        has_vector = [each.first for each in ranges.embedded(connection, generation)]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
+    runs = groupby(vectors, key=lambda row: bisect(has_vector, row.first_passage))
+    return [list(run) for _, run in runs] or [[]]
 
 
 def _replace(

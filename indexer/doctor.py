@@ -2,7 +2,7 @@
 
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +18,14 @@ from nearsay.indexer.catalogue import (
     field_values,
     generations,
     passages,
+    ranges,
     token_samples,
 )
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.encoder_uses import known_encoders
 from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, GenerationState, SegmentState
 from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wrong_numbers
+from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.errors import DamagedSegmentError
@@ -197,6 +199,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
     with store.database.reading() as connection:
         segments = generations.segments_of(connection, row.id, generation.number)
         in_sql = passages.passage_numbers(connection, row.id)
+        has_vector = ranges.embedded(connection, generation)
         removed = np.array(
             connection.execute(
                 sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == row.id)
@@ -231,7 +234,7 @@ def _examine_generation(library: Library, row: CollectionRow, generation: Genera
     if len(opened) < sum(segment.kind is SegmentKind.VECTORS for segment in segments):
         return
     vectors = VectorStore([segment for segment in opened if segment.ids.size], generation.encoder.dimension)
-    yield from _agreement(subject, row.name, generation, vectors, in_sql, removed)
+    yield from _agreement(subject, row.name, generation, vectors, in_sql, removed, has_vector)
     if indexed:
         index_ids = np.concatenate(indexed)
         # A compaction drops removed passages from the vectors first: those left in the index are harmless.
@@ -250,9 +253,10 @@ def _agreement(
     vectors: VectorStore,
     in_sql: np.ndarray,
     removed: np.ndarray,
+    has_vector: Sequence[Range],
 ) -> Iterator[Finding]:
     rising = bool(np.all(np.diff(vectors.ids) > 0))
-    due = in_sql[in_sql <= generation.embedded_through]
+    due = in_sql[ranges.covered(has_vector, in_sql)]
     lacking = np.setdiff1d(due, vectors.ids).size
     unexplained = np.setdiff1d(np.setdiff1d(vectors.ids, in_sql), removed).size
     waiting = in_sql.size - due.size

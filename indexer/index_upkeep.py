@@ -357,9 +357,12 @@ def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -
     with store.database.reading() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
         every = {row.number: row for row in generations.all_of(connection, collection.id)}
+    now = every[generation.number]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
     return _State(
-        plan=Plan.from_json(every[generation.number].plan),
-        vectors=[row for row in rows if row.kind is SegmentKind.VECTORS and row.count],
+        plan=Plan.from_json(now.plan),
+        # Above the watermark, passages are still to come between those that have a vector.
+        vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
         indexes=[row for row in rows if row.kind is SegmentKind.INDEX],
     )
 

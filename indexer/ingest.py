@@ -1,9 +1,9 @@
 """From rows of text to documents, passages and vectors in a collection.
 
 Rows are entered in transactions of some thousands; each transaction's new passages go to the encoder while
-the next rows are read. What has no vector yet is known by number alone (a generation's `embedded_through`),
-so a run that was killed anywhere is taken up by the next: first the passages that wait, then the input,
-whose unchanged rows cost a hash each.
+the next rows are read. What has no vector yet is known by number alone (`catalogue.ranges`), so a run that
+was killed anywhere is taken up by the next: first the passages that wait, then the input, whose unchanged
+rows cost a hash each.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault, KeptFaults, spread
 from nearsay.data.reading import Reading
-from nearsay.indexer.catalogue import collections, documents, generations, passages
+from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -186,14 +186,19 @@ def check_something_read(reading: Reading, report: AddReport, collection: str) -
 
 def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[PassageWindow]:
     """The passages that have no vector in the generation, in windows by number."""
-    after = generation.embedded_through
-    while True:
-        with store.database.reading() as connection:
-            window = passages.awaiting(connection, generation.collection_id, after, _WINDOW_ROWS)
-        if not window.numbers:
-            return
-        after = window.numbers[-1]
-        yield from pieces(window)
+    with store.database.reading() as connection:
+        gaps = ranges.waiting(connection, generation)
+    for gap in gaps:
+        after = gap.first - 1
+        while True:
+            with store.database.reading() as connection:
+                window = passages.awaiting(
+                    connection, generation.collection_id, after, _WINDOW_ROWS, gap.last
+                )
+            if not window.numbers:
+                break
+            after = window.numbers[-1]
+            yield from pieces(window)
 
 
 def pieces(window: PassageWindow) -> Iterator[PassageWindow]:

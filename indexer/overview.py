@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import clusterings, collections, documents, generations, near_duplicates
+from nearsay.indexer.catalogue import (
+    clusterings,
+    collections,
+    documents,
+    generations,
+    near_duplicates,
+    ranges,
+)
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
 from nearsay.indexer.catalogue.near_duplicates import GateRow
@@ -55,7 +62,7 @@ def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
             name=collection.name,
             documents=document_count,
             passages=passage_count,
-            waiting=passage_count if live is None else generations.unembedded(connection, live),
+            waiting=passage_count if live is None else ranges.unembedded(connection, live),
             removed=removed,
             chunking=collection.chunking,
             fields=tuple(documents.fields_seen(connection, collection.id)),

@@ -3,15 +3,17 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.errors import UnknownGenerationError
 from nearsay.indexer.filters.number_lists import number_list
@@ -137,7 +139,7 @@ def catch_up(
     with store.database.reading() as connection:
         every = generations.all_of(connection, generation.collection_id)
         generation = next(row for row in every if row.number == generation.number)  # what was mended counts
-        total = generations.unembedded(connection, generation)
+        total = ranges.unembedded(connection, generation)
     if not total:
         return 0, 0
     ahead = read_ahead(awaiting_windows(store, generation))
@@ -270,8 +272,8 @@ def _mend_vectors(
 
 
 @dataclass(slots=True)
-class _Range:
-    """Passages from a number on, up to the next range, and the segments that hold vectors of them."""
+class _Stretch:
+    """Passages from a number on, up to the next stretch, and the segments that hold vectors of them."""
 
     first: int
     last: int  # that has a vector
@@ -285,24 +287,30 @@ def _mend_ranges(
     load: Callable[[], TextEncoder],
     listener: ProgressListener,
 ) -> tuple[int, int]:
-    """Write segments anew so that each passage up to the watermark has one vector; how many, and embedded.
+    """Write segments anew so that each passage that should have a vector has one; how many, and embedded.
 
-    The watermark moves behind the last vector, so that nobody embeds that passage again.
+    A vector beyond the watermark that is in no range raises the watermark to it, so that nobody embeds that
+    passage again.
     """
     with store.database.reading() as connection:
-        every = generations.all_of(connection, collection.id)
-        before = generations.numbered(every, generation.number, collection.name).embedded_through
+        has_vector = ranges.embedded(connection, generation)
         rows = generations.segments_of(connection, collection.id, generation.number)
         living = passages.passage_numbers(connection, collection.id)
         gone = sa.select(removed_passages.c.passage).where(removed_passages.c.collection_id == collection.id)
         known = np.union1d(living, number_list(connection, gone))
-    ranges = _ranges(store, collection, generation, rows)
-    highest = min(ranges[-1].last, int(known[-1])) if known.size else 0  # above it are no passages
-    through = max(before, highest)
+    stretches = _stretches(store, collection, generation, rows)
+    stored = np.concatenate(
+        [segment.ids for each in stretches for _, segment in each.segments] or [known[:0]]
+    )
+    stray = np.intersect1d(stored[~ranges.covered(has_vector, stored)], known)
+    if stray.size:
+        through = int(stray[-1])
+        has_vector = [Range(0, through), *(above for above in has_vector[1:] if above.first > through)]
     written = embedded = 0
-    for place, each in enumerate(ranges):
-        end = ranges[place + 1].first if place + 1 < len(ranges) else through + 1
-        due = living[(living >= each.first) & (living < end)]
+    for place, each in enumerate(stretches):
+        due = living[(living >= each.first) & ranges.covered(has_vector, living)]
+        if place + 1 < len(stretches):
+            due = due[due < stretches[place + 1].first]
         ids, vectors, sound = _kept(each, known, generation.encoder.dimension)
         lacking = np.setdiff1d(due, ids)
         if sound and not lacking.size:
@@ -318,41 +326,43 @@ def _mend_ranges(
                 embedded += numbers.size
                 listener(Progress(embedded, None))
         order = np.argsort(ids)
-        _put(store, collection, generation, each, ids[order], vectors[order])
+        runs = np.searchsorted([there.first for there in has_vector], ids[order], side="right")
+        cuts = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), ids.size]  # a segment spans no gap
+        _put(store, collection, generation, each, ids[order], vectors[order], cuts)
         written += max(1, len(each.segments))
-    if through > before:
+    if stray.size:
         with store.database.writing() as connection:
-            generations.embedded_through(connection, generation, through, 0, before=before)
+            ranges.fill(connection, generation, int(stray[-1]))
             collections.changed(connection, collection.id)
     return written, embedded
 
 
-def _ranges(
+def _stretches(
     store: Store, collection: CollectionRow, generation: GenerationRow, rows: list[SegmentRow]
-) -> list[_Range]:
-    """The generation's segments of vectors by their passages; those that overlap are one range."""
+) -> list[_Stretch]:
+    """The generation's segments of vectors by their passages; those that overlap are one stretch."""
     opened = []
     for row in rows:
         if row.kind is SegmentKind.VECTORS and row.count:
             path = store.segment(collection.id, row.sha256)
             opened.append((row, open_vectors(path, row.sha256, row.header(generation.encoder))))
-    ranges: list[_Range] = []
+    stretches: list[_Stretch] = []
     for row, segment in sorted(opened, key=lambda both: int(both[1].ids.min())):
         first, last = int(segment.ids.min()), int(segment.ids.max())
-        if ranges and first <= ranges[-1].last:
-            ranges[-1].last = max(ranges[-1].last, last)
-            ranges[-1].segments.append((row, segment))
+        if stretches and first <= stretches[-1].last:
+            stretches[-1].last = max(stretches[-1].last, last)
+            stretches[-1].segments.append((row, segment))
         else:
-            ranges.append(_Range(first, last, [(row, segment)]))
-    if ranges:
-        ranges[0].first = 0
-    return ranges or [_Range(0, 0, [])]
+            stretches.append(_Stretch(first, last, [(row, segment)]))
+    if stretches:
+        stretches[0].first = 0
+    return stretches or [_Stretch(0, 0, [])]
 
 
 def _kept(
-    each: _Range, known: NDArray[np.int64], dimension: int
+    each: _Stretch, known: NDArray[np.int64], dimension: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], bool]:
-    """What is right of a range, once each: numbers (n,), rising, vectors (n, d); and whether all of it was.
+    """What is right of a stretch, once each: numbers (n,), rising, vectors (n, d); and whether all of it was.
 
     A passage with two vectors that differ has none that is right.
     """
@@ -373,16 +383,21 @@ def _put(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    each: _Range,
+    each: _Stretch,
     ids: NDArray[np.int64],
     vectors: NDArray[np.float32],
+    cuts: list[int],
 ) -> None:
-    """Write a range's vectors in the place of its segments; an index that was built over them goes."""
+    """Write a stretch's vectors in the place of its segments; an index that was built over them goes.
+
+    cuts: places, with 0 and the end, where another segment begins
+    """
     written = []
-    for begin in range(0, ids.size, _ROWS):
-        some = slice(begin, begin + _ROWS)
-        folder, made_by = store.segments(collection.id), generation.encoder.fingerprint
-        written.append((write_vectors(folder, ids[some], vectors[some], made_by), ids[some]))
+    folder, made_by = store.segments(collection.id), generation.encoder.fingerprint
+    for first, end in pairwise(cuts):
+        for begin in range(first, end, _ROWS):
+            some = slice(begin, min(begin + _ROWS, end))
+            written.append((write_vectors(folder, ids[some], vectors[some], made_by), ids[some]))
     with store.database.writing() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
         for row in [row for row, _ in each.segments] + [row for row in rows if row.kind is SegmentKind.INDEX]:

@@ -1,14 +1,16 @@
 """From encoded windows to segments in the catalogue, beside the encoder's own work."""
 
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.passage import PassageWindow
 from nearsay.indexer.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.segment import SegmentKind, write_vectors
@@ -25,16 +27,17 @@ SECONDS = 20.0  # the most encoding that a kill can cost
 class SegmentWriter:
     """Gathers vectors in the order of their passages and writes them as segments, one behind the encoder.
 
-    Each segment is entered in one transaction with the mark of how far the generation is embedded, after its
-    file is durably there. Use as a context manager: leaving it without an error writes what is left.
+    Each segment is entered in one transaction with the range of passages that it embeds, after its file is
+    durably there. Use as a context manager: leaving it without an error writes what is left.
     """
 
     def __init__(self, store: Store, generation: GenerationRow) -> None:
         """Writes for `generation`; the caller holds the collection's writer lock."""
         self._store = store
         self._generation = generation
-        self._through = generation.embedded_through
         self._folder = store.segments(generation.collection_id)
+        with store.database.reading() as connection:
+            self._taken = [each.first for each in ranges.embedded(connection, generation)]
         self._numbers: list[int] = []
         self._vectors: list[NDArray[np.float32]] = []
         self._truncated = 0
@@ -55,9 +58,11 @@ class SegmentWriter:
             self._thread.shutdown(wait=True)
 
     def add(self, numbers: list[int], vectors: NDArray[np.float32], truncated: int) -> None:
-        """Take the vectors (n, d) of passages numbered above all that came before."""
+        """Take the vectors (n, d) of passages numbered above all that came before, all of one gap."""
         if not numbers:
             return
+        if self._numbers and self._gap(self._numbers[-1]) != self._gap(numbers[0]):
+            self.flush()  # a segment spans no passages that have a vector already
         self._numbers += numbers
         self._vectors.append(unit_length(vectors))
         self._truncated += truncated
@@ -76,15 +81,17 @@ class SegmentWriter:
         self._numbers, self._vectors, self._truncated = [], [], 0
         self._since = time.monotonic()
 
+    def _gap(self, number: int) -> int:
+        return bisect(self._taken, number)
+
     def _write(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32], truncated: int) -> None:
         generation = self._generation
         path = write_vectors(self._folder, numbers, vectors, generation.encoder.fingerprint)
         span = int(numbers[0]), int(numbers[-1])
         with self._store.database.writing() as connection:
+            ranges.enter(connection, generation, Range(*span), truncated)
             generations.add_segment(connection, generation, SegmentKind.VECTORS, path, numbers.size, span)
-            generations.embedded_through(connection, generation, span[1], truncated, before=self._through)
             collections.changed(connection, generation.collection_id)
-        self._through = span[1]
 
 
 def embed(

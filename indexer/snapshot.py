@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError, StorageError
-from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue import generations, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.tables import removed_passages
@@ -272,7 +272,7 @@ def take(
         index=index,
         alive=alive,
         searchable=int(np.count_nonzero(alive)),
-        waiting=generations.unembedded(connection, generation),
+        waiting=ranges.unembedded(connection, generation),
         last_removal=last_removal,
         notes=notes,
         gpu_notes=said,
@@ -381,10 +381,14 @@ def _alive(
         # What was dead stays dead; what is new since then was not there to be removed.
         last = before.last_removal
         shared = min(size, before.alive.size)
-        alive[:shared] &= before.alive[:shared] | ~_had_vector(before, shared)
+        lacked = ~_had_vector(before, shared)
+        between = np.flatnonzero(alive[:shared] & lacked)  # embedded since, below others
+        alive[:shared] &= before.alive[:shared] | lacked
+        # Of passages that had no vector then, earlier removals count too.
+        first = int(between[0]) if between.size else before.alive.size
         news = removed_passages.c.sequence > last
-        if size > before.alive.size:  # of passages that had no vector then, earlier removals count too
-            news |= removed_passages.c.passage >= before.alive.size
+        if size > first:
+            news |= removed_passages.c.passage >= first
         statement = statement.where(news)
     removals = connection.execute(statement.order_by(removed_passages.c.sequence)).all()
     if removals:

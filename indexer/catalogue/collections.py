@@ -11,6 +11,7 @@ from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
     collections,
     documents,
+    embedded_ranges,
     generations,
     passages,
     removed_passages,
@@ -109,7 +110,7 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
     lexical_rows.drop_table(connection, collection_id)
     field_values.forget(connection, field_values.declared(connection, collection_id))
     leave_collection(connection, collection_id)
-    for table in (segments, generations, removed_passages, passages, documents):
+    for table in (segments, embedded_ranges, generations, removed_passages, passages, documents):
         connection.execute(table.delete().where(table.c.collection_id == collection_id))
     connection.execute(collections.delete().where(collections.c.id == collection_id))
 

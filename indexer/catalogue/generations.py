@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.explored import leave_generation
-from nearsay.indexer.catalogue.tables import encoders, generations, passages, segments
-from nearsay.indexer.errors import CatalogueError, LostLockError, UnknownGenerationError
+from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, segments
+from nearsay.indexer.errors import CatalogueError, UnknownGenerationError
 from nearsay.indexer.segment import SegmentHeader, SegmentKind
 from nearsay.indexer.store import now
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -24,7 +24,6 @@ __all__ = [
     "all_of",
     "begin",
     "drop",
-    "embedded_through",
     "live",
     "numbered",
     "register_encoder",
@@ -33,7 +32,6 @@ __all__ = [
     "set_plan",
     "set_segment_state",
     "set_state",
-    "unembedded",
 ]
 
 
@@ -191,32 +189,12 @@ def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[st
     connection.execute(generations.update().where(_is(generation)).values(plan=plan))
 
 
-def embedded_through(
-    connection: sa.Connection, generation: GenerationRow, last: int, truncated: int, *, before: int
-) -> None:
-    """Note that every passage up to `last` has its vector, and that so many more texts were cut.
-
-    before: the mark as the writer knows it; LostLockError if somebody else moved it, for then the vectors of
-            the passages in between were written twice
-    """
-    values = {"embedded_through": last, "truncated": generations.c.truncated + truncated}
-    unmoved = generations.c.embedded_through == before
-    moved = connection.execute(generations.update().where(_is(generation), unmoved).values(values))
-    if moved.rowcount != 1:
-        raise LostLockError(
-            f"passages up to {last:,} were embedded by another writer, too, so these vectors were not kept. "
-            "Run the same command again"
-        )
-
-
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
     """Forget a generation with its segments, clusters and map."""
     leave_generation(connection, generation.collection_id, generation.number)
-    connection.execute(
-        segments.delete().where(
-            segments.c.collection_id == generation.collection_id, segments.c.generation == generation.number
-        )
-    )
+    for table in (segments, embedded_ranges):
+        whose = table.c.collection_id == generation.collection_id
+        connection.execute(table.delete().where(whose, table.c.generation == generation.number))
     connection.execute(generations.delete().where(_is(generation)))
 
 
@@ -279,17 +257,6 @@ def set_segment_state(connection: sa.Connection, segment: SegmentRow, state: Seg
 def remove_segment(connection: sa.Connection, segment: SegmentRow) -> None:
     """Forget a segment; its file becomes an orphan."""
     connection.execute(segments.delete().where(segments.c.id == segment.id))
-
-
-def unembedded(connection: sa.Connection, generation: GenerationRow) -> int:
-    """How many passages have no vector in the generation yet."""
-    statement = (
-        sa.select(sa.func.count())
-        .select_from(passages)
-        .where(passages.c.collection_id == generation.collection_id)
-        .where(passages.c.number > generation.embedded_through)
-    )
-    return connection.execute(statement).scalar_one()
 
 
 def _next_promotion(collection_id: int) -> sa.ScalarSelect[int]:

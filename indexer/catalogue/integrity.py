@@ -17,7 +17,14 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import Document
 from nearsay.indexer.catalogue.passages import same_document
-from nearsay.indexer.catalogue.tables import collections, documents, generations, metadata, passages
+from nearsay.indexer.catalogue.tables import (
+    collections,
+    documents,
+    embedded_ranges,
+    generations,
+    metadata,
+    passages,
+)
 from nearsay.indexer.passage import encoded_text, prepare, text_hash
 
 __all__ = ["differing_texts", "file_fault", "wrong_numbers"]
@@ -73,10 +80,14 @@ def wrong_numbers(connection: sa.Connection, collection_id: int) -> str | None:
         highest = sa.select(sa.func.max(table.c.number)).where(table.c.collection_id == collection_id)
         if (connection.execute(highest).scalar_one() or 0) >= following:
             return f"the next of the {table.name} would be number {following}, which was given already"
-    beyond = sa.select(generations.c.number, generations.c.embedded_through).where(
-        generations.c.collection_id == collection_id, generations.c.embedded_through >= row.next_passage
+    marks = sa.select(generations.c.number, generations.c.embedded_through.label("through")).where(
+        generations.c.collection_id == collection_id
     )
-    for number, through in connection.execute(beyond):
+    ends = sa.select(embedded_ranges.c.generation, embedded_ranges.c.last_passage).where(
+        embedded_ranges.c.collection_id == collection_id
+    )
+    every = sa.union_all(marks, ends).subquery()
+    for number, through in connection.execute(sa.select(every).where(every.c.through >= row.next_passage)):
         return f"generation {number} is embedded through passage {through}, which is not there yet"
     return None
 

@@ -36,6 +36,7 @@ __all__ = [
     "collections",
     "declared_fields",
     "documents",
+    "embedded_ranges",
     "encoders",
     "field_values",
     "gates",
@@ -52,7 +53,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0008"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0009"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -207,7 +208,7 @@ generations = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("encoder_id", Integer, ForeignKey("encoders.id"), nullable=False),
     Column("state", String(10), nullable=False),
-    Column("embedded_through", BigInteger, nullable=False),  # every passage up to it has a vector
+    Column("embedded_through", BigInteger, nullable=False),  # every passage up to it has a vector (watermark)
     Column("truncated", BigInteger, nullable=False),  # passages cut at the encoder's length, ever
     Column("plan", Json, nullable=False),
     Column("created_at", String(32), nullable=False),
@@ -221,6 +222,20 @@ generations = Table(
         sqlite_where=text("state = 'live'"),
         postgresql_where=text("state = 'live'"),
     ),
+)
+
+# Passages above a generation's watermark that have a vector, where some before them have none yet.
+embedded_ranges = Table(
+    "embedded_ranges",
+    metadata,
+    Column("collection_id", Integer, primary_key=True, autoincrement=False),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    Column("first_passage", BigInteger, primary_key=True, autoincrement=False),
+    Column("last_passage", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
+    ),
+    sqlite_with_rowid=False,
 )
 
 segments = Table(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library, collection_writing
-from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.catalogue.tables import field_values, passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
@@ -170,7 +170,7 @@ def write_twice(collection: Collection) -> NDArray[np.float32]:
     path = write_vectors(folder, np.array([3, 4]), vectors[2:], live.encoder.fingerprint)
     with store.database.writing() as connection:
         generations.add_segment(connection, live, SegmentKind.VECTORS, path, 2, (3, 4))
-        generations.embedded_through(connection, live, 2, 0, before=4)
+        ranges.fill(connection, live, 2)
         collections.changed(connection, live.collection_id)
     return vectors
 

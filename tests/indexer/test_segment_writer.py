@@ -14,7 +14,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
 from nearsay.indexer import Library, segment_writer
-from nearsay.indexer.catalogue import collections, documents, generations
+from nearsay.indexer.catalogue import collections, documents, generations, ranges
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.ingest import live_or_begin
@@ -100,7 +100,7 @@ def test_the_mark_says_how_far_the_generation_is_embedded(
         (now,) = generations.all_of(connection, 1)
         assert [row.count for row in generations.segments_of(connection, 1)] == [4]
         assert now.embedded_through == 4
-        assert generations.unembedded(connection, now) == 6
+        assert ranges.unembedded(connection, now) == 6
 
 
 def test_readers_are_told_of_every_segment(

@@ -9,11 +9,12 @@ from sqlalchemy.exc import IntegrityError
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
-from nearsay.indexer.catalogue import collections, documents, generations, passages
+from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentState
 from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.errors import LostLockError
@@ -283,13 +284,13 @@ def test_a_generation_knows_what_waits_for_a_vector(catalogue: Database, papers:
         insert(connection, papers, pieces("a", "b", "c"))
         for last, truncated, waiting in ((0, 0, 3), (2, 1, 1), (3, 2, 0)):
             generation = generations.all_of(connection, papers.id)[0]
-            before = generation.embedded_through
-            generations.embedded_through(connection, generation, last, truncated, before=before)
+            if last:
+                ranges.enter(connection, generation, Range(generation.embedded_through + 1, last), truncated)
             generation = generations.all_of(connection, papers.id)[0]
-            assert generations.unembedded(connection, generation) == waiting
+            assert ranges.unembedded(connection, generation) == waiting
         assert generation.truncated == 3
-        with pytest.raises(LostLockError):  # another writer moved the mark in between
-            generations.embedded_through(connection, generation, 9, 1, before=2)
+        with pytest.raises(LostLockError), connection.begin_nested():  # another writer raised the mark
+            ranges.enter(connection, generation, Range(3, 9), 1)
         assert generations.all_of(connection, papers.id)[0] == generation
         generations.set_plan(connection, generation, {"kind": "ivf", "probes": 3})
         assert generations.all_of(connection, papers.id)[0].plan == {"kind": "ivf", "probes": 3}
