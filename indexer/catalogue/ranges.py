@@ -136,7 +136,10 @@ def _any_between(connection: sa.Connection, generation: GenerationRow, after: in
 
 
 def _watermark(connection: sa.Connection, generation: GenerationRow) -> int:
-    return connection.execute(sa.select(generations.c.embedded_through).where(_is(generation))).scalar_one()
+    mark: int = connection.execute(
+        sa.select(generations.c.embedded_through).where(_is(generation))
+    ).scalar_one()
+    return mark
 
 
 def _key(generation: GenerationRow) -> dict[str, int]:
