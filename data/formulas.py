@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-__all__ = ["defused"]
+__all__ = ["defused", "fused"]
 
 Cell = TypeVar("Cell")
 
@@ -13,3 +13,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def defused(cell: Cell) -> Cell | str:
     """The cell; a text that a spreadsheet would compute gets an apostrophe before it. Numbers stay."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+
+
+def fused(cell: Cell) -> Cell | str:
+    """The text that `defused` was given."""
+    made = isinstance(cell, str) and cell[:1] == "'" and cell[1:].startswith(_FORMULA)
+    return str(cell)[1:] if made else cell

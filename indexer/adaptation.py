@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nearsay.data.chunking import Chunking
@@ -9,13 +10,14 @@ from nearsay.indexer.catalogue import passages
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.judgements.export import ExportForm
 from nearsay.indexer.judgements.judgement import JudgementState
+from nearsay.indexer.sample import Sample
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.adaptation.adapt import Adaptation, AdaptationResult, adapt_encoder
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 
-__all__ = ["adapt_to_collection"]
+__all__ = ["adapt_to_collection", "drawn_corpus"]
 
 
 def adapt_to_collection(
@@ -34,7 +36,23 @@ def adapt_to_collection(
     from a sample. Raises as `adapt_encoder`, and as `Collection.sample` does.
     """
     options, watch = options or Adaptation(), watch or Watch()
-    sample = collection.sample(options.pool, options.seed)
+    sample, corpus = drawn_corpus(collection, options.pool, options.seed)
+    return adapt_encoder(
+        corpus,
+        out,
+        base=sample.encoder.source,
+        vectors=sample.vectors,
+        judged=_judged(collection),
+        tests=tests,
+        options=options,
+        device=device,
+        watch=watch,
+    )
+
+
+def drawn_corpus(collection: Collection, count: int, seed: int) -> tuple[Sample, UnlabelledCorpus]:
+    """Some passages of a collection, drawn at random, and the same as a corpus to learn from."""
+    sample = collection.sample(count, seed)
     with collection.library.store.database.reading() as connection:
         rows = passages.read_passages(connection, sample.snapshot.collection.id, sample.numbers)
     there = [place for place, number in enumerate(sample.numbers) if number in rows]
@@ -46,17 +64,9 @@ def adapt_to_collection(
         documents=tuple(row.document_id for row in found),
         language=Chunking.parse(sample.snapshot.collection.chunking).language,
     )
-    return adapt_encoder(
-        corpus,
-        out,
-        base=sample.encoder.source,
-        vectors=sample.vectors[there],
-        judged=_judged(collection),
-        tests=tests,
-        options=options,
-        device=device,
-        watch=watch,
-    )
+    numbers = [sample.numbers[place] for place in there]
+    kept = replace(sample, numbers=numbers, texts=list(corpus.texts), vectors=sample.vectors[there])
+    return kept, corpus
 
 
 def _judged(collection: Collection) -> JudgedSet | None:

@@ -507,7 +507,7 @@ class Collection:
         """What people said of its search results: kept, listed, written out to train and to evaluate."""
         from nearsay.indexer.judgements.judgements import Judgements
 
-        return Judgements(self._record)
+        return Judgements(self._record, self.search)
 
     def declared_fields(self) -> tuple[str, ...]:
         """The metadata fields that were declared, so that filters and counts over them are quick."""

@@ -31,6 +31,8 @@ _TEXT = 80  # characters of a passage shown
     help="Which passage of the document, from 0; needed where it has several.",
 )
 @click.option("--relevant/--not-relevant", default=None, help="It answers the query, or it does not.")
+@click.option("--rater", metavar="NAME", help="Who says so.")
+@click.option("--note", metavar="TEXT", help="What else there is to say.")
 @click.option(
     "--mode",
     type=click.Choice(["dense", "lexical", "hybrid"]),
@@ -49,6 +51,8 @@ def add(
     ids: tuple[str, ...],
     passage: int | None,
     relevant: bool | None,
+    rater: str | None,
+    note: str | None,
     mode: str,
     where: str | None,
     as_json: bool,
@@ -74,9 +78,11 @@ def add(
     with open_library(place) as library:
         target = library.collection(collection)
         for hit in _hits(target, query, hits, mode, where):
-            _print(target.judgements.add(query, hit, relevant), as_json=as_json)
+            said = target.judgements.add(query, hit, relevant, rater=rater, note=note)
+            _print(said, as_json=as_json)
         for id_ in ids:
-            _print(target.judgements.add(query, id_, relevant, passage=passage), as_json=as_json)
+            said = target.judgements.add(query, id_, relevant, passage=passage, rater=rater, note=note)
+            _print(said, as_json=as_json)
 
 
 @click.command()

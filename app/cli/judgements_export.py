@@ -21,7 +21,7 @@ __all__ = ["export"]
 @click.option(
     "--as",
     "form",
-    type=click.Choice(["evaluation", "training", "triplets", "labelled", "pairs", "lines"]),
+    type=click.Choice(["evaluation", "training", "triplets", "labelled", "pairs", "csv", "lines"]),
     default="lines",
     show_default=True,
     help="What is written.",
@@ -31,7 +31,7 @@ __all__ = ["export"]
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="The .jsonl to write; for evaluation a folder that is not there yet.",
+    help="The .jsonl or .csv to write; for evaluation a folder that is not there yet.",
 )
 @click.option(
     "--part",
@@ -60,8 +60,8 @@ def export(
     evaluation is a folder for `nearsay evaluate retrieval`: every passage of the collection, the queries, and
     what was said; passages that nobody judged count as not relevant. training is a file for `nearsay train
     sentence`: triplets (query, relevant passage, one that is not) where a query has both; else labelled
-    (query, passage, 1 or 0); else pairs (query, relevant passage). Each can be asked for by its name. lines
-    has everything that is known of each judgement.
+    (query, passage, 1 or 0); else pairs (query, relevant passage). Each can be asked for by its name. csv
+    is a table that `nearsay judgements import` reads; lines has everything that is known of each judgement.
 
     \b
     Example:
@@ -82,7 +82,7 @@ def export(
 
 def _said(written: "JudgementExport") -> str:
     among = "" if written.passages is None else f" among {counted(written.passages, 'passage')}"
-    kinds = {"evaluation": "judgement", "lines": "judgement", "labelled": "labelled pair"}
+    kinds = {"evaluation": "judgement", "lines": "judgement", "csv": "judgement", "labelled": "labelled pair"}
     rows = counted(written.rows, kinds.get(written.form, written.form.removesuffix("s")))
     queries = counted(written.queries, "query", "queries")
     return f"{rows} of {queries}{among} written to {written.out}"

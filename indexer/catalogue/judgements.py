@@ -21,7 +21,7 @@ __all__ = ["counts", "forget", "listed", "put", "queries", "query_hash", "take_b
 _KEY = ("collection_id", "query_hash", "document_id", "passage")
 _COLUMNS = (
     *("query", "document_id", "passage", "relevant", "title", "text", "rank", "score", "mode"),
-    *("encoder", "fingerprint", "generation", "created_at"),
+    *("encoder", "fingerprint", "generation", "created_at", "unsure", "rater", "note"),
 )
 
 
@@ -52,6 +52,9 @@ def put(connection: sa.Connection, collection_id: int, judgement: Judgement) -> 
         "fingerprint": judgement.fingerprint,
         "generation": judgement.generation,
         "created_at": judgement.created_at,
+        "unsure": judgement.unsure,
+        "rater": judgement.rater,
+        "note": judgement.note,
     }
     anew = {name: value for name, value in values.items() if name not in _KEY}
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
@@ -86,9 +89,13 @@ def listed(
     document_id: str | None = None,
     *,
     relevant: bool | None = None,
+    unsure: bool = False,
 ) -> list[Judgement]:
-    """The judgements of a query, of a document, or all, in the order in which they were first made."""
-    where = _of(collection_id, query)
+    """The judgements of a query, of a document, or all, in the order in which they were first made.
+
+    unsure: those of which nobody could say, instead of the others
+    """
+    where = _of(collection_id, query) & judgements.c.unsure.is_(unsure)
     if document_id is not None:
         where &= judgements.c.document_id == document_id
     if relevant is not None:
@@ -108,7 +115,7 @@ def queries(connection: sa.Connection, collection_id: int) -> list[JudgedQuery]:
             sa.func.count() - relevant,
             sa.func.max(judgements.c.created_at),
         )
-        .where(judgements.c.collection_id == collection_id)
+        .where(judgements.c.collection_id == collection_id, judgements.c.unsure.is_(False))
         .group_by(judgements.c.query_hash)
         .order_by(sa.func.min(judgements.c.id))
     )
@@ -120,7 +127,7 @@ def counts(connection: sa.Connection, collection_id: int) -> JudgementCounts:
     each = (
         sa.select(judgements.c.query_hash, judgements.c.relevant, _state())
         .select_from(_with_documents())
-        .where(judgements.c.collection_id == collection_id)
+        .where(judgements.c.collection_id == collection_id, judgements.c.unsure.is_(False))
         .subquery()
     )
     states = (each.c.state == state.value for state in (JudgementState.CHANGED, JudgementState.REMOVED))
@@ -185,4 +192,7 @@ def _judgement(row: Any) -> Judgement:  # noqa: ANN401 - a row whose columns are
         generation=row.generation,
         created_at=row.created_at,
         state=JudgementState(row.state),
+        unsure=row.unsure,
+        rater=row.rater,
+        note=row.note,
     )

@@ -383,6 +383,9 @@ judgements = Table(
     Column("text", Text, nullable=False),  # of the passage, as it was judged
     Column("text_hash", String(32), nullable=False),  # as passages.text_hash: whether it is still that text
     Column("relevant", Boolean, nullable=False),
+    Column(
+        "unsure", Boolean, nullable=False, server_default=text("false")
+    ),  # nobody can say: relevant is false
     Column("rank", Integer, nullable=True),  # from 1; NULL: not judged in a list of hits
     Column("score", Double, nullable=True),
     Column("mode", String(10), nullable=True),
@@ -390,6 +393,8 @@ judgements = Table(
     Column("fingerprint", String(64), nullable=True),
     Column("generation", Integer, nullable=True),
     Column("created_at", String(32), nullable=False),
+    Column("rater", Text, nullable=True),  # who said so
+    Column("note", Text, nullable=True),
     UniqueConstraint(
         "collection_id",
         "query_hash",

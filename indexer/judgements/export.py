@@ -1,12 +1,16 @@
 """Judgements written out, in the form that training or evaluation reads."""
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.formulas import defused
 from nearsay.indexer.collection_record import CollectionRecord
 from nearsay.indexer.export import write_lines
 from nearsay.indexer.judgements.evaluation_folder import write_evaluation
@@ -17,6 +21,7 @@ from nearsay.indexer.progress import ProgressListener
 
 __all__ = ["ExportForm", "JudgementExport", "export_judgements"]
 
+_COLUMNS: Final = ("query", "document", "passage", "relevant", "title", "text", "rater", "note", "created_at")
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
@@ -28,6 +33,7 @@ class ExportForm(StrEnum):
     TRIPLETS = "triplets"  # query, relevant passage, not relevant one: of queries that have both
     LABELLED = "labelled"  # query, passage, 1 or 0: every judgement
     PAIRS = "pairs"  # query, relevant passage
+    CSV = "csv"  # a table with a row a judgement, which `load` reads back
     LINES = "lines"  # JSON lines with everything that is known of each judgement
 
 
@@ -67,6 +73,11 @@ def export_judgements(
         return JudgementExport(
             str(out), chosen_form, made.judgements, made.queries, made.passages, made.notes
         )
+    if chosen_form is ExportForm.CSV:
+        _write_table(chosen, out)
+        return JudgementExport(
+            str(out), chosen_form, len(chosen), len({one.query for one in chosen}), None, ()
+        )
     if chosen_form is ExportForm.LINES:
         count = write_lines((one.to_json() for one in chosen), out)
         return JudgementExport(str(out), chosen_form, count, len({one.query for one in chosen}), None, ())
@@ -86,6 +97,17 @@ def _place(judgement: Judgement) -> tuple[str, str, int]:
     return judgement.query, judgement.document, judgement.passage
 
 
+def _write_table(judgements: Sequence[Judgement], out: Path) -> None:
+    text = io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(_COLUMNS)
+    for one in judgements:
+        row = {**one.to_json(), "relevant": int(one.relevant)}
+        table.writerow(["" if row[name] is None else defused(row[name]) for name in _COLUMNS])
+    with replacing(out) as stream:
+        stream.write(text.getvalue().encode("utf-8", "surrogatepass"))
+
+
 def _chosen(kind: type[Choice], given: str) -> Choice:
     try:
         return kind(given)
@@ -97,6 +119,9 @@ def _check_place(out: Path, form: ExportForm) -> None:
     if form is ExportForm.EVALUATION:
         if out.exists():
             raise BadInputError(f"{out} is there already. Name a folder that is not, or remove it")
+    elif form is ExportForm.CSV:
+        if out.suffix.lower() != ".csv":
+            raise BadInputError(f"{out} does not end with .csv. Name a file that does")
     elif out.suffix.lower() != ".jsonl":
         raise BadInputError(
             f"{out} does not end with .jsonl, the kind of file that keeps tabs and line breaks. Name one"

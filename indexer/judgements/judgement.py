@@ -36,6 +36,9 @@ class Judgement:
     generation: int | None  # that answered, or would have
     created_at: str  # ISO 8601, UTC; of the last word
     state: JudgementState = JudgementState.CURRENT
+    unsure: bool = False  # whoever judged it could not say; `relevant` is False and means nothing
+    rater: str | None = None  # who said so
+    note: str | None = None
 
     @property
     def encoded(self) -> str:

@@ -1,12 +1,17 @@
 """What people said of a collection's search results: `collection.judgements`."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import generations, judgements, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.collection_record import CollectionRecord
@@ -14,11 +19,15 @@ from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.hit import Hit
 from nearsay.indexer.hybrid.mode import SearchMode
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
+from nearsay.indexer.judgements.importing import JudgementImport, read_judgements
 from nearsay.indexer.judgements.judged import Judged, plain_query
 from nearsay.indexer.judgements.judgement import JudgedQuery, Judgement, JudgementCounts, JudgementState
 from nearsay.indexer.judgements.part import Part
 from nearsay.indexer.progress import ProgressListener, unheard
 from nearsay.indexer.store import now
+
+if TYPE_CHECKING:
+    from nearsay.indexer.judgements.judging import JudgedComparison, Search
 
 __all__ = ["Judgements"]
 
@@ -32,27 +41,31 @@ class Judgements:
     so nothing that a writer does can make it wrong.
     """
 
-    def __init__(self, record: CollectionRecord) -> None:
-        """Nothing is read yet."""
+    def __init__(self, record: CollectionRecord, search: "Search") -> None:
+        """Nothing is read yet; `search`: the collection's, of several queries."""
         self._record = record
+        self._search = search
         self._database = record.store.database
 
     def add(
         self,
         query: str,
         found: Hit | str,
-        relevant: bool,
+        relevant: bool | None,
         *,
         passage: int | None = None,
         rank: int | None = None,
         score: float | None = None,
         mode: SearchMode | str | None = None,
+        rater: str | None = None,
+        note: str | None = None,
     ) -> Judgement:
         """Keep that a passage answers a query, or that it does not, instead of what was said of it before.
 
         query:    kept without white space around it
         found:    the hit, whose text as it was shown is what was judged, or a document's id
-        relevant: it answers
+        relevant: it answers; None = nobody can say: `unsure` lists it, and nothing learns from it
+        rater, note: who says so, and what else
         passage:  0-based place in the document; None = the hit's, or the document's only one
         rank, score, mode: how it was found; None = as the hit says, and unknown for an id
 
@@ -65,7 +78,8 @@ class Judgements:
         try:
             with self._database.writing() as connection:
                 self._record.require(connection, row)
-                judgement = self._judgement(connection, row, words, judged, relevant=relevant)
+                judgement = self._judgement(connection, row, words, judged, relevant=bool(relevant))
+                judgement = replace(judgement, unsure=relevant is None, rater=rater, note=note)
                 judgements.put(connection, row.id, judgement)
         except IntegrityError:
             self._record.row()  # tells of a collection that was removed at this moment
@@ -94,6 +108,70 @@ class Judgements:
         row = self._record.row()
         with self._database.reading() as connection:
             return tuple(judgements.listed(connection, row.id, words, document, relevant=relevant))
+
+    def unsure(self) -> tuple[Judgement, ...]:
+        """The passages of which somebody looked and could not say whether they answer."""
+        row = self._record.row()
+        with self._database.reading() as connection:
+            return tuple(judgements.listed(connection, row.id, unsure=True))
+
+    def compare(
+        self,
+        first: str = "hybrid",
+        second: str = "dense",
+        queries: Iterable[str] | None = None,
+        *,
+        level: float = 0.95,
+        margin: float = 0.01,
+    ) -> "JudgedComparison":
+        """Compare two ways of searching by as few judgements as decide which is better.
+
+        first, second: a mode, rrf, generation=2, or several with commas: dense,generation=2
+        queries:       to compare by; None = those that were judged so far
+        level:         with that chance the interval of the difference is right, however often one looks
+        margin:        a difference of DCG@10 that does not matter
+
+        `next` of what comes back is the passage to judge, `difference` what is known. BadInputError for ways
+        that are none, and without queries.
+        """
+        from nearsay.indexer.judgements.judging import JudgedComparison, SearchWay
+
+        asked = [one.query for one in self.queries()] if queries is None else queries
+        ways = SearchWay.parse(first), SearchWay.parse(second)
+        return JudgedComparison(self, self._search, asked, *ways, level=level, margin=margin)
+
+    def load(self, source: str | Path, queries: str | Path | None = None) -> JudgementImport:
+        """Take over judgements from a file or folder, all or none; see `read_judgements`.
+
+        What was said before of the same query and passage is replaced. Judgements of documents that are not
+        there, and of documents of several passages without saying which, are left out and counted.
+        BadInputError for what cannot be read.
+        """
+        read = list(read_judgements(Path(source), None if queries is None else Path(queries)))
+        row, lost, taken, asked = self._record.row(), Counter[str](), 0, set[str]()
+        with self._database.writing() as connection:
+            self._record.require(connection, row)
+            for one in read:
+                query = plain_query(one.query)
+                document, passage = one.document, one.passage
+                base, hash_, place = document.rpartition("#")
+                there = passages.passage_numbers_of(connection, row.id, document)
+                if not there and passage is None and hash_ and place.isdecimal():
+                    document, passage = unquote(base), int(place)
+                    there = passages.passage_numbers_of(connection, row.id, document)
+                if not there:
+                    lost["of documents that are not there"] += 1
+                elif (passage is None and len(there) > 1) or (passage or 0) >= len(there):
+                    lost["that do not say of which passage of their document they are"] += 1
+                else:
+                    judged = Judged.of(document, passage, None, None, None)
+                    made = self._judgement(connection, row, query, judged, relevant=bool(one.relevant))
+                    said = replace(made, unsure=one.relevant is None, rater=one.rater, note=one.note)
+                    judgements.put(connection, row.id, said)
+                    taken += 1
+                    asked.add(query)
+        notes = [f"{counted(count, 'judgement')} {why}: left out" for why, count in lost.items()]
+        return JudgementImport(taken, len(asked), tuple(notes))
 
     def of(self, query: str) -> dict[tuple[str, int], bool]:
         """What was said for a query of each passage, by its document's id and its place: whether it answers.

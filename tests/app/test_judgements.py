@@ -177,3 +177,42 @@ def test_an_encoder_is_not_measured_on_the_queries_that_it_learned_from(
         code=1,
     )
     assert "1 of 1 row of rows is also in judged (1, such as 'query 0'" in refused.stderr
+
+
+def test_next_asks_by_key_until_it_is_decided_and_says_what_is_known(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "asked.txt").write_text("the cat sat\nowl at night\n")
+    compared = ("judgements", "next", "pets", "--between", "lexical", "dense", "--queries", "asked.txt")
+    first = json.loads(run(*compared, "--json").stdout)
+    assert (first["between"], first["judged"]) == (["lexical", "dense"], 0)
+    assert set(first["next"]) == {"query", "id", "passage", "title", "text"}  # not which way found it
+    assert first["interval"][0] <= first["difference"] <= first["interval"][1]
+    keys = "xmwhy not\ny" + "n" * first["unjudged"]  # x is no key; what follows a decision is not read
+    result = CliRunner().invoke(main, [*compared, "--rater", "ada"], input=keys)
+    assert result.exit_code == 0, result.output
+    last = json.loads(run(*compared, "--json").stdout)
+    assert last["verdict"] in ("first", "second")
+    assert "is better: DCG@10 of dense less lexical" in result.output
+    rows = [json.loads(line) for line in run("judgements", "list", "pets", "--json").stdout.splitlines()]
+    said = [(row["relevant"], row["rater"]) for row in rows]
+    assert said == [(True, "ada")] + [(False, "ada")] * (last["judged"] - 1)
+    assert (rows[0]["document"], rows[0]["note"]) == (first["next"]["id"], "why not")
+
+
+def test_next_stops_where_the_person_does(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "asked.txt").write_text("the cat sat\nowl at night\n")
+    compared = ("judgements", "next", "pets", "--between", "lexical", "dense", "--queries", "asked.txt")
+    assert CliRunner().invoke(main, [*compared], input="q").exit_code == 0
+    assert CliRunner().invoke(main, [*compared, "--limit", "1"], input="c").exit_code == 0
+    told = json.loads(run(*compared, "--json").stdout)
+    assert told["judged"] == 1
+    assert run("judgements", "list", "pets", "--json").stdout == ""  # could not say
+
+
+def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "judged.csv").write_text("query,document,relevant\na cat,cat,1\na cat,cow,1\n")
+    result = run("judgements", "import", "pets", "judged.csv", "--json")
+    told = json.loads(result.stdout)
+    assert (told["judgements"], told["queries"], len(told["notes"])) == (1, 1, 1)
+    run("judgements", "export", "pets", "--as", "csv", "--out", "out.csv")
+    assert "a cat,cat,0,1,Cat,the cat sat" in (tmp_path / "out.csv").read_text()
+    run("judgements", "import", "pets", "nowhere.csv", code=1)

@@ -1,0 +1,205 @@
+"""`nearsay judgements next` and `nearsay judgements import`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Unpack
+
+import click
+
+from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.printing import print_json, print_notes, visible
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Collection
+    from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
+    from nearsay.indexer.judgements.minimal_test import Difference
+
+__all__ = ["difference_line", "import_", "next_"]
+
+_KEYS: Final = {"y": True, "n": False, "c": None}
+_ASKED: Final = "answers? [y]es [n]o [c]annot say, [m] note, [q]uit: "
+_QUERIES: Final = 100  # of those asked, made from documents
+
+
+@click.command("next")
+@click.argument("collection")
+@click.option(
+    "--between",
+    nargs=2,
+    default=("hybrid", "dense"),
+    show_default=True,
+    metavar="WAY WAY",
+    help="What is compared: dense, lexical, hybrid, rrf, live, generation=2, or several with commas.",
+)
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Queries to compare by: .txt, one a line, or .jsonl. Those that were judged so far if left out.",
+)
+@click.option(
+    "--from-documents",
+    type=click.IntRange(1),
+    metavar="N",
+    help="So many queries made from titles and sentences of the documents instead.",
+)
+@click.option("--rater", metavar="NAME", help="Who judges; kept with each judgement.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0),
+    default=0.01,
+    show_default=True,
+    help="A difference of DCG@10 that does not matter.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many judgements.")
+@json_option
+@library_options
+def next_(
+    collection: str,
+    *,
+    between: tuple[str, str],
+    queries: Path | None,
+    from_documents: int | None,
+    rater: str | None,
+    margin: float,
+    limit: int | None,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Judge the passages of COLLECTION that decide soonest which of two ways of searching is better.
+
+    One query and one passage at a time, answered with a key, until it is decided. Which way found it is not
+    said. The interval of the difference is right with a chance of 95 % however often one looks and whenever
+    one stops. With --json nothing is asked: the next passage is printed, and what is known.
+
+    \b
+    Example:
+        nearsay judgements next notes --between hybrid dense --queries asked.txt
+        nearsay judgements next notes --between live generation=2 --json
+    """
+    from nearsay.indexer.query_file import read_queries
+
+    with open_library(place) as library:
+        target = library.collection(collection)
+        asked = None if queries is None else read_queries(queries)
+        if from_documents is not None:
+            asked = [*(asked or []), *_made(target, from_documents)]
+        compared = target.judgements.compare(*between, asked, margin=margin)
+        if as_json:
+            print_json(_as_json(compared))
+        else:
+            _judge(compared, rater, limit)
+
+
+@click.command("import")
+@click.argument("collection")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--queries",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The queries' texts, for TREC's qrels: a table with the columns _id and text.",
+)
+@json_option
+@library_options
+def import_(
+    collection: str, source: Path, queries: Path | None, *, as_json: bool, **place: Unpack[Place]
+) -> None:
+    """Take over judgements of COLLECTION that were made elsewhere, all or none.
+
+    SOURCE is a table (.csv, .tsv, .jsonl, .parquet) with the columns query, document and relevant, and
+    perhaps passage, rater and note, as `nearsay judgements export --as csv` writes it; a folder in BEIR's
+    layout; or a file of TREC's qrels with --queries. A later word on a query and a passage replaces what was
+    said.
+
+    \b
+    Example:
+        nearsay judgements import notes judged.csv
+        nearsay judgements import notes qrels.txt --queries queries.jsonl
+    """
+    with open_library(place) as library:
+        taken = library.collection(collection).judgements.load(source, queries)
+    if as_json:
+        print_json(taken)
+        return
+    of = counted(taken.queries, "query", "queries")
+    click.echo(f"{counted(taken.judgements, 'judgement')} of {of} taken over", err=True)
+    print_notes(taken.notes)
+
+
+def difference_line(found: "Difference", first: object, second: object) -> str:
+    """What is known of two ways, in a sentence."""
+    figures = f"{found.difference:+.3f} [{found.interval.low:+.3f}, {found.interval.high:+.3f}]"
+    words = {
+        "first": f"{first} is better",
+        "second": f"{second} is better",
+        "equal": "no difference that matters",
+        "open": "not decided",
+    }
+    after = f"after {counted(found.judged, 'judgement')}"
+    if found.verdict != "open":
+        more = ""
+    elif found.needed is None:
+        more = f"; all {found.unjudged:,} that are left may not decide it"
+    else:
+        more = f"; likely {found.needed:,} more of {found.unjudged:,}"
+    return f"{words[found.verdict]}: DCG@10 of {second} less {first} {figures} {after}{more}"
+
+
+def _made(target: "Collection", count: int) -> Sequence[str]:
+    from nearsay.indexer.adaptation import drawn_corpus
+    from nearsay.training.sentence.adaptation.pseudo_queries import draw_pseudo_queries
+
+    _, corpus = drawn_corpus(target, 20 * count, seed=0)
+    return [query.text for query in draw_pseudo_queries(corpus, count, seed=0)]
+
+
+def _as_json(compared: "JudgedComparison") -> dict[str, object]:
+    following, found = compared.next(), compared.difference()
+    return {
+        "between": [str(compared.first), str(compared.second)],
+        "next": None if following is None else following.to_json(),
+        "difference": found.difference,
+        "interval": [found.interval.low, found.interval.high],
+        "verdict": str(found.verdict),
+        "judged": found.judged,
+        "unjudged": found.unjudged,
+        "needed": found.needed,
+    }
+
+
+def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -> None:
+    """Ask until it is decided, nothing is left, or the person stops."""
+    done = 0
+    while limit is None or done < limit:
+        following, found = compared.next(), compared.difference()
+        if following is None or found.verdict != "open":
+            break
+        if done % 5 == 0:
+            click.echo(difference_line(found, compared.first, compared.second), err=True)
+        click.echo(_shown(following))
+        note = None
+        while (key := _key()) == "m":
+            note = click.prompt("note", err=True)
+        if key == "q":
+            break
+        compared.judge(following, _KEYS[key], rater=rater, note=note)
+        done += 1
+    click.echo(difference_line(compared.difference(), compared.first, compared.second))
+
+
+def _key() -> str:
+    while True:
+        click.echo(_ASKED, nl=False, err=True)
+        key = click.getchar().lower()
+        click.echo(key if key.isprintable() else "", err=True)
+        if key in {*_KEYS, "m", "q"}:
+            return key
+        if key in {"", "\x03", "\x04"}:
+            return "q"
+
+
+def _shown(one: "ToJudge") -> str:
+    title = f"{visible(one.hit.title)}\n" if one.hit.title else ""
+    return f"\n{click.style(visible(one.query), bold=True)}\n{title}{visible(one.hit.text)}"

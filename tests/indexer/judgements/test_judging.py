@@ -1,0 +1,160 @@
+"""Two ways of searching are compared by what is judged next, and judgements come from files."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection
+from nearsay.indexer.judgements.judging import SearchWay
+from nearsay.indexer.judgements.minimal_test import Verdict
+
+QUERIES = ["a cat sat", "the dog dug", "owls at night"]
+
+
+def test_a_way_of_searching_is_read_as_it_is_written() -> None:
+    for text in ("hybrid", "dense", "lexical", "hybrid,rrf", "dense,generation=2"):
+        assert str(SearchWay.parse(text)) == text
+    assert SearchWay.parse("live") == SearchWay()
+    assert SearchWay.parse("rrf, generation=3").generation == 3
+    with pytest.raises(BadInputError, match="'sparse' is no way of searching"):
+        SearchWay.parse("dense,sparse")
+
+
+def test_judging_what_comes_next_decides_between_two_modes(zoo: Collection) -> None:
+    compared = zoo.judgements.compare("lexical", "dense", QUERIES)
+    total = compared.difference().unjudged
+    assert total == len(compared.test.pairs) > 3
+    judged = 0
+    while (following := compared.next()) is not None:
+        own = {"a cat sat": "cat", "the dog dug": "dog", "owls at night": "owl"}[following.query]
+        said = compared.judge(following, following.hit.id == own, rater="ada")
+        assert (said.rater, said.query, said.document) == ("ada", following.query, following.hit.id)
+        judged += 1
+        assert compared.difference().judged == judged
+    found = compared.difference()
+    assert (judged, found.unjudged) == (total, 0)
+    assert found.interval.low == found.interval.high == found.difference
+    assert zoo.judgements.counts().judgements == total
+
+
+def test_what_was_judged_before_is_not_asked_again_unless_its_text_changed(zoo: Collection) -> None:
+    compared = zoo.judgements.compare("lexical", "dense", QUERIES)
+    asked = compared.next()
+    assert asked is not None
+    compared.judge(asked, True)
+    again = zoo.judgements.compare("lexical", "dense", QUERIES)
+    assert again.next() != asked
+    zoo.add_rows([{"id": asked.hit.id, "text": "something else that has three words"}])
+    stale = [one for one in zoo.judgements.list() if one.state == "changed"]
+    assert [one.document for one in stale] == [asked.hit.id]
+    assert zoo.judgements.compare("lexical", "dense", QUERIES).difference().judged == 0
+
+
+def test_what_nobody_can_say_is_not_asked_again_and_nothing_learns_from_it(zoo: Collection) -> None:
+    compared = zoo.judgements.compare("lexical", "dense", QUERIES)
+    asked = compared.next()
+    assert asked is not None
+    compared.judge(asked, None, note="two readings")
+    (unsure,) = zoo.judgements.unsure()
+    assert (unsure.document, unsure.unsure, unsure.note) == (asked.hit.id, True, "two readings")
+    assert zoo.judgements.list() == ()
+    assert zoo.judgements.counts().judgements == 0
+    assert zoo.judgements.of(asked.query) == {}
+    assert (compared.next() == asked, compared.difference().judged) == (False, 1)
+    zoo.judgements.add(asked.query, asked.hit, True)
+    assert (len(zoo.judgements.list()), zoo.judgements.unsure()) == (1, ())
+
+
+def test_two_generations_are_compared_by_the_queries_that_were_judged(zoo: Collection) -> None:
+    zoo.judgements.add("a cat", "cat", True)
+    zoo.rebuild(WordsEncoder(name="wide", dimension=12))
+    compared = zoo.judgements.compare("dense", "dense,generation=2")
+    assert compared.queries == ("a cat",)
+    assert compared.difference().verdict in list(Verdict)
+
+
+def test_what_cannot_be_compared_is_refused(zoo: Collection) -> None:
+    with pytest.raises(BadInputError, match="compared with itself"):
+        zoo.judgements.compare("dense", "dense", QUERIES)
+    with pytest.raises(BadInputError, match="no query to compare by"):
+        zoo.judgements.compare("lexical", "dense")
+
+
+def test_judgements_are_taken_over_from_a_table_and_written_back_as_they_were(
+    pets: Collection, tmp_path: Path
+) -> None:
+    rows = [
+        ["query", "document", "passage", "relevant", "rater", "note"],
+        ["=sleep", "long", "1", "1", "ada", "-"],
+        ["=sleep", "cat", "", "0", "", ""],
+        ["birds", "owl", "", "yes", "", ""],
+        ["birds", "dog", "", "", "bo", "who knows"],
+        ["birds", "cow", "", "1", "", ""],
+        ["birds", "long", "", "1", "", ""],
+    ]
+    with (tmp_path / "in.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(rows)
+    taken = pets.judgements.load(tmp_path / "in.csv")
+    assert (taken.judgements, taken.queries) == (4, 2)
+    assert len(taken.notes) == 2
+    assert pets.judgements.of("=sleep") == {("long", 1): True, ("cat", 0): False}
+    assert [(one.document, one.rater, one.note) for one in pets.judgements.unsure()] == [
+        ("dog", "bo", "who knows")
+    ]
+    pets.judgements.export(tmp_path / "out.csv", "csv")
+    text = (tmp_path / "out.csv").read_text("utf-8")
+    assert "\n'=sleep," in text  # no spreadsheet computes it
+    before = pets.judgements.list()
+    for one in before:
+        pets.judgements.remove(one.query, one.document)
+    pets.judgements.load(tmp_path / "out.csv")
+    after = pets.judgements.list()
+    assert {(one.query, one.document, one.passage, one.relevant, one.rater, one.note) for one in after} == {
+        (one.query, one.document, one.passage, one.relevant, one.rater, one.note) for one in before
+    }
+
+
+def test_trec_qrels_are_taken_over_with_their_queries(zoo: Collection, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("301 0 cat 2\n301 0 dog 0\n\n302 0 long#1 1\n")
+    (tmp_path / "queries.jsonl").write_text(
+        '{"_id": "301", "text": "a cat"}\n{"_id": "302", "text": "sleep"}\n'
+    )
+    assert zoo.judgements.load(tmp_path / "qrels", tmp_path / "queries.jsonl").judgements == 3
+    assert zoo.judgements.of("a cat") == {("cat", 0): True, ("dog", 0): False}
+    assert zoo.judgements.of("sleep") == {("long", 1): True}
+    with pytest.raises(BadInputError, match="--queries FILE"):
+        zoo.judgements.load(tmp_path / "qrels")
+
+
+def test_an_exported_evaluation_is_taken_over_again(zoo: Collection, tmp_path: Path) -> None:
+    zoo.judgements.add("a cat", "cat", True)
+    zoo.judgements.add("a cat", "long", False, passage=1)
+    zoo.judgements.export(tmp_path / "judged", "evaluation")
+    before = zoo.judgements.of("a cat")
+    zoo.judgements.remove("a cat", "cat")
+    zoo.judgements.remove("a cat", "long")
+    assert zoo.judgements.load(tmp_path / "judged").notes == ()
+    assert zoo.judgements.of("a cat") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "query,document,relevant\nbirds,owl,perhaps\n", "line 2: relevant is 'perhaps'"),
+        ("a.csv", "query,document,relevant,passage\nbirds,owl,1,first\n", "line 2: 'first' is no passage"),
+        ("a.csv", "query,relevant\nbirds,1\n", "line 2: a query and a document"),
+        ("qrels", "301 0 owl\n", "line 1: '301 0 owl' is not"),
+        ("qrels", "302 0 owl 1\n", "line 1: queries.csv has no query '302'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_by_line_and_nothing_is_taken(
+    zoo: Collection, tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "queries.csv").write_text("_id,text\n301,birds\n")
+    with pytest.raises(BadInputError, match=said):
+        zoo.judgements.load(tmp_path / name, tmp_path / "queries.csv")
+    assert zoo.judgements.list() == ()
