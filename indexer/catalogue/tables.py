@@ -53,7 +53,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0009"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0010"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={

@@ -1,13 +1,13 @@
 """Who judged, with what note, and passages of which nobody can say whether they answer.
 
-Revision: 0009
+Revision: 0010
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 
