@@ -20,6 +20,7 @@ from nearsay.indexer.errors import (
     CatalogueError,
     DamagedSegmentError,
     EncoderMismatchError,
+    GateError,
     LostLockError,
     StrictError,
     UnknownCollectionError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.filters.facets import Facets
     from nearsay.indexer.given_vectors import VectorsOnly
     from nearsay.indexer.ingest import AddReport
+    from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
     from nearsay.indexer.overview import CollectionOverview
     from nearsay.indexer.plan import Plan
@@ -72,6 +74,8 @@ __all__ = [
     "Explorer",
     "Facets",
     "Fusion",
+    "GateError",
+    "GateReport",
     "Hit",
     "HitScores",
     "Hits",
@@ -109,6 +113,7 @@ _LATER = {
     "Explanation": "nearsay.indexer.explain.explanation",
     "Explorer": "nearsay.indexer.exploring.explorer",
     "Facets": "nearsay.indexer.filters.facets",
+    "GateReport": "nearsay.indexer.judgements.gate",
     "Judgements": "nearsay.indexer.judgements.judgements",
     "Plan": "nearsay.indexer.plan",
     "ReadOptions": "nearsay.data.read_options",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
     from nearsay.indexer.ingest import AddReport
+    from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
     from nearsay.indexer.library import Library
     from nearsay.indexer.rollout import RebuildReport
@@ -282,11 +283,44 @@ class Collection:
         self,
         generation: int | None = None,
         *,
+        gate: bool | None = None,
+        margin: float | None = None,
+        force: bool = False,
         progress: ProgressListener = unheard,
         wait: float | None = None,
     ) -> int:
-        """Make a ready generation live (the newest unless numbered), after embedding what it still lacks."""
-        return self._writing.promote(generation, progress, wait)
+        """Make a ready generation live (the newest unless numbered), after embedding what it still lacks.
+
+        gate:   measure it first against the live one, see `gate`, and promote it only if it passes; None =
+                where ten queries of the judgements' test part, or more, have a relevant passage
+        margin: see `gate`
+        force:  promote it though it does not pass, which its hits' lineage says from then on
+
+        GateError, with the figures, for one that does not pass.
+        """
+        from nearsay.indexer.judgements.gate import passed
+
+        report = None
+        if gate is not False and self.exists():
+            report = passed(self, generation, margin=margin, asked=bool(gate), force=force)
+        chosen = generation if report is None else report.generation
+        return self._writing.promote(chosen, progress, wait, report)
+
+    def gate(self, generation: int | None = None, *, margin: float | None = None) -> "GateReport":
+        """Measure a generation (the newest that is ready unless numbered) against the live one.
+
+        margin: of nDCG@10 that the interval of the difference may reach below 0; None = 0.05
+
+        By hybrid search for the queries of the judgements' test part, from which nothing learns. The interval
+        is valid however often one looks and however many generations one tries.
+        """
+        from nearsay.indexer.judgements.gate import measure_gate, judged_test_queries
+        from nearsay.indexer.rollout import promotable
+
+        chosen = promotable(self._store, self._record.row(), generation)
+        judged = judged_test_queries(self.judgements.list())
+        live, candidate = self._record.live().number, self._snapshot.take(chosen.number)
+        return measure_gate(judged, self.search, live, candidate, margin=margin)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from nearsay.indexer.given_vectors import VectorsOnly, with_vectors
 from nearsay.indexer.hybrid.lexical_check import check_words, refill
 from nearsay.indexer.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
 from nearsay.indexer.ingest import AddReport, add, awaiting_windows, check_something_read, live_or_begin
+from nearsay.indexer.judgements.gate import GateReport
 from nearsay.indexer.latest_snapshot import LatestSnapshot
 from nearsay.indexer.plan import ContractChange, Plan
 from nearsay.indexer.plans.contract import RecallContract
@@ -241,12 +242,19 @@ class CollectionWriting:
                 generation, embedded, truncated, unmeasured(self._record.name, plan, promise)
             )
 
-    def promote(self, generation: int | None, progress: ProgressListener, wait: float | None = None) -> int:
-        """Make a ready generation live; its number."""
+    def promote(
+        self,
+        generation: int | None,
+        progress: ProgressListener,
+        wait: float | None = None,
+        gate: GateReport | None = None,
+    ) -> int:
+        """Make a ready generation live; its number. gate: what was measured of it before."""
         row = self._record.row()
         with self.locked(row, "promote", wait) as store:
             chosen = promotable(store, row, generation)
-            return self._go_live(store, row, chosen, progress)
+            measured = {} if gate is None else gate.to_json() | {"figures": gate.figures}
+            return self._go_live(store, row, chosen, progress, measured)
 
     def rollback(self, progress: ProgressListener, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
@@ -407,7 +415,12 @@ class CollectionWriting:
         return [replace(report, notes=(*report.notes, *notes), near_duplicates=passed) for report in reports]
 
     def _go_live(
-        self, store: Store, row: CollectionRow, generation: GenerationRow, progress: ProgressListener
+        self,
+        store: Store,
+        row: CollectionRow,
+        generation: GenerationRow,
+        progress: ProgressListener,
+        measured: dict[str, Any] | None = None,
     ) -> int:
         """Whatever waits is embedded first; where nothing does, the encoder is not loaded."""
         self._encoder.refuse_changed(generation)
@@ -415,7 +428,7 @@ class CollectionWriting:
         mend(store, row, generation, load, progress)
         catch_up(store, generation, load, progress)
         refresh_index(store, row, generation, listener=progress)
-        number = promote(store, row, generation.number).number
+        number = promote(store, row, generation.number, measured).number
         check_contract(store, row, self._snapshot.take)
         return number
 

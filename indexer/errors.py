@@ -8,6 +8,7 @@ __all__ = [
     "CatalogueError",
     "DamagedSegmentError",
     "EncoderMismatchError",
+    "GateError",
     "LostLockError",
     "StrictError",
     "UnknownCollectionError",
@@ -35,6 +36,10 @@ class DamagedSegmentError(NearsayError):
 
 class EncoderMismatchError(NearsayError):
     """The encoder at hand is not the one that made the stored vectors."""
+
+
+class GateError(NearsayError):
+    """A generation was not promoted, since the judgements do not show that it answers as well."""
 
 
 class LostLockError(BusyError):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -206,15 +207,17 @@ def promotable(store: Store, collection: CollectionRow, number: int | None = Non
     return chosen
 
 
-def promote(store: Store, collection: CollectionRow, number: int) -> GenerationRow:
-    """Make a generation that can go live the live one, in one transaction."""
+def promote(
+    store: Store, collection: CollectionRow, number: int, gate: dict[str, Any] | None = None
+) -> GenerationRow:
+    """Make a generation that can go live the live one, in one transaction; gate: what was measured before."""
     chosen = promotable(store, collection, number)
     with store.database.writing() as connection:
         every = generations.all_of(connection, collection.id)
         for generation in every:
             if generation.state is GenerationState.LIVE:
                 generations.set_state(connection, generation, GenerationState.RETIRED)
-        generations.set_state(connection, chosen, GenerationState.LIVE)
+        generations.set_state(connection, chosen, GenerationState.LIVE, gate)
         collections.changed(connection, collection.id)
     return chosen
 

@@ -392,7 +392,7 @@ def _hits(
         fingerprint=encoder.fingerprint,
         generation=snapshot.generation.number,
         plan=snapshot.answered_by,
-        made_by=encoder.lineage,
+        made_by=snapshot.generation.lineage,
         device=snapshot.device,
     )
     fused = dict(zip(ranking.ids, ranking.scores, strict=True)) if request.mode is SearchMode.HYBRID else {}

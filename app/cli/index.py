@@ -306,17 +306,48 @@ def rebuild(
 @index.command()
 @click.argument("collection")
 @click.option("--generation", type=int, metavar="N", help="The newest that is ready if left out.")
+@click.option(
+    "--gate/--no-gate",
+    default=None,
+    help="Measure it on the judgements' test part first; done unasked where ten queries of it or more have a "
+    "relevant passage.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0),
+    default=0.05,
+    show_default=True,
+    help="Of nDCG@10 that the interval of the difference may reach below 0.",
+)
+@click.option("--force", is_flag=True, help="Promote it though it does not pass; its hits say so.")
 @library_options
-def promote(collection: str, generation: int | None, **place: Unpack[Place]) -> None:
+def promote(
+    collection: str,
+    generation: int | None,
+    *,
+    gate: bool | None,
+    margin: float,
+    force: bool,
+    **place: Unpack[Place],
+) -> None:
     """Make a generation that is ready answer for COLLECTION.
+
+    Where there are judgements it has to pass the gate: the interval of its difference to the live one, on the
+    judged queries that nothing learns from, must not reach further below 0 than --margin, and its index must
+    keep the recall contract. The interval is right however often one looks and however many one tries.
 
     \b
     Example:
         nearsay index promote papers
+        nearsay index promote papers --gate --margin 0.02
     """
     with open_library(place) as library, ProgressBar("embedding") as bar:
         target = library.collection(collection)
-        number, warnings = target.promote(generation, progress=bar), target.warnings()
+        number = target.promote(generation, gate=gate, margin=margin, force=force, progress=bar)
+        measured = next(row.gate for row in target.generations() if row.number == number)
+        warnings = target.warnings()
+    if measured:
+        print_notes([measured["figures"]])
     click.echo(
         f"generation {number} of '{collection}' is live. Back: nearsay index rollback {collection}", err=True
     )

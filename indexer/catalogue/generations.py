@@ -79,6 +79,14 @@ class GenerationRow:
     promoted_at: str | None
     promotion: int | None  # of two that were live, the later one has the higher; None: never live
     encoder: EncoderRow
+    gate: dict[str, Any] | None = None  # what the gate measured when it was promoted last
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """What made the encoder, and what was said against the generation when it was promoted."""
+        if self.gate is None or not self.gate.get("forced"):
+            return self.encoder.lineage
+        return (*self.encoder.lineage, f"promoted by force: {self.gate['figures']}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +183,16 @@ def begin(
     return number
 
 
-def set_state(connection: sa.Connection, generation: GenerationRow, state: GenerationState) -> None:
-    """Move a generation to another state."""
+def set_state(
+    connection: sa.Connection,
+    generation: GenerationRow,
+    state: GenerationState,
+    gate: dict[str, Any] | None = None,
+) -> None:
+    """Move a generation to another state; gate: what was measured before, None: as it was."""
     values: dict[str, Any] = {"state": state}
+    if gate is not None:
+        values["gate"] = gate
     if state is GenerationState.LIVE:
         values["promoted_at"] = now()
         values["promotion"] = _next_promotion(generation.collection_id)
@@ -306,4 +321,5 @@ def _generation(row: sa.Row[Any]) -> GenerationRow:
         found[generations.c.promoted_at],
         found[generations.c.promotion],
         encoder,
+        found[generations.c.gate],
     )

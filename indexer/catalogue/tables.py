@@ -53,7 +53,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0010"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0011"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -214,6 +214,7 @@ generations = Table(
     Column("created_at", String(32), nullable=False),
     Column("promoted_at", String(32), nullable=True),
     Column("promotion", BigInteger, nullable=True),  # grows in the collection: a roll-back goes by it
+    Column("gate", Json, nullable=True),  # what the gate measured when it was promoted last
     CheckConstraint("state IN ('building', 'ready', 'live', 'retired')", name="state"),
     Index(
         "uq_generations_live",

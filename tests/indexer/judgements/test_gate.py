@@ -1,0 +1,139 @@
+"""A generation goes live where judged queries show that it answers as well, and otherwise is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.indexer import Collection, GateError
+from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.judgements.gate import LEVEL, measure_gate, spent_level, judged_test_queries
+from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence
+
+
+def judge(collection: Collection, count: int) -> None:
+    """Add documents, each the answer to a question of the test part, and judge so many."""
+    rows: list[dict[str, str]] = []
+    judged = number = 0
+    while judged < count:
+        number += 1
+        query = f"question {number}"
+        rows.append({"id": f"d{number}", "text": f"question {number}"})
+        probe = collection.judgements.add(query, "cat", False)
+        if in_part([probe], Part.TEST):
+            collection.add_rows(rows[-1:])
+            collection.judgements.add(query, f"d{number}", True)
+            judged += 1
+        collection.judgements.remove(query, "cat")
+
+
+def test_a_generation_that_answers_alike_passes_once_there_are_enough_queries(zoo: Collection) -> None:
+    judge(zoo, 12)
+    zoo.rebuild(WordsEncoder(name="wide", dimension=12))
+    report = zoo.gate()
+    assert (report.generation, report.against, report.queries) == (2, 1, 12)
+    assert report.live == report.candidate > 0
+    assert report.low < -0.05 < report.high
+    assert not report.passed
+    assert zoo.gate(margin=0.9).passed
+    assert zoo.promote(margin=0.9) == 2
+    live = next(row for row in zoo.generations() if row.state is GenerationState.LIVE)
+    assert live.gate is not None
+    assert (live.gate["queries"], live.gate["passed"], live.gate["forced"]) == (12, True, False)
+    assert zoo.search("a cat")[0].lineage.made_by == ("made for tests",)
+
+
+def test_a_refusal_names_the_figures_and_force_is_told_by_every_hit(zoo: Collection) -> None:
+    judge(zoo, 10)
+    zoo.rebuild(WordsEncoder(name="wide", dimension=12))
+    with pytest.raises(GateError) as refused:
+        zoo.promote()
+    report = zoo.gate()
+    assert report.figures in str(refused.value)
+    assert "--force" in str(refused.value)
+    assert zoo.search("a cat")[0].lineage.generation == 1
+    assert zoo.promote(force=True) == 2
+    made_by = zoo.search("a cat")[0].lineage.made_by
+    assert made_by == ("made for tests", f"promoted by force: {report.figures}")
+    assert zoo.rollback() == 1
+    assert zoo.search("a cat")[0].lineage.made_by == ("made for tests",)
+
+
+def test_without_enough_judged_queries_nothing_is_measured_unless_it_is_asked_for(zoo: Collection) -> None:
+    judge(zoo, 2)
+    zoo.rebuild(WordsEncoder(name="wide", dimension=12))
+    with pytest.raises(GateError, match="2 judged test queries"):
+        zoo.promote(gate=True)
+    assert zoo.promote() == 2
+    zoo.rebuild(WordsEncoder(name="wider", dimension=14))
+    for query in zoo.judgements.queries():
+        for one in zoo.judgements.list(query.query):
+            zoo.judgements.remove(one.query, one.document)
+    with pytest.raises(GateError, match="nothing is measured"):
+        zoo.promote(gate=True)
+    assert zoo.promote(gate=False) == 3
+
+
+def test_an_index_that_does_not_keep_its_contract_is_refused(
+    zoo: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(zoo, 1)
+    zoo.rebuild(WordsEncoder(name="wide", dimension=12))
+    snapshot = zoo.snapshot()
+    assert zoo.gate(margin=1.0).passed
+    judged = judged_test_queries(zoo.judgements.list())
+
+    class Kept:
+        kept = False
+
+    monkeypatch.setattr("nearsay.indexer.judgements.gate.checked", lambda *_: Kept)
+    indexed = replace(snapshot, index=object())
+    report = measure_gate(judged, zoo.search, 1, indexed, margin=1.0)
+    assert (report.contract, report.passed) == (False, False)
+    assert "recall contract" in report.figures
+
+
+def test_only_the_test_part_is_measured_on_and_what_changed_is_left_out(zoo: Collection) -> None:
+    judge(zoo, 3)
+    zoo.judgements.add("a cat", "cat", True)
+    zoo.judgements.add("who sleeps", "long", True, passage=0)
+    asked = judged_test_queries(zoo.judgements.list())
+    assert len(asked) == 3
+    assert all(in_part(zoo.judgements.list(query), Part.TEST) for query in asked)
+    first = next(iter(asked))
+    ((document, _),) = (place for place, word in asked[first].items() if word)
+    zoo.add_rows([{"id": document, "text": "now something else"}])
+    assert first not in judged_test_queries(zoo.judgements.list())
+
+
+def test_the_generations_that_are_tried_share_the_errors() -> None:
+    errors = [1 - spent_level(generation) for generation in range(2, 2000)]
+    assert errors[0] == pytest.approx((1 - LEVEL) / 2)
+    assert errors[1] == pytest.approx((1 - LEVEL) / 6)
+    assert sum(errors) <= 1 - LEVEL
+
+
+def test_of_five_candidates_that_lose_more_than_the_margin_few_pass_however_often_one_looks() -> None:
+    """Each loses .08 a query on average; looked at after every query from the tenth on."""
+    passed, draws, margin = 0, 120, 0.05
+    for draw in range(draws):
+        random = np.random.default_rng(draw)
+        wrong = False
+        for generation in range(2, 7):
+            touched = random.random(120) < 0.4
+            each = np.where(touched, np.clip(random.normal(-0.2, 0.5, 120), -1, 1), 0.0)
+            loss = -0.08 - 0.4 * float(
+                np.clip(np.random.default_rng(1).normal(-0.2, 0.5, 100_000), -1, 1).mean()
+            )
+            each = np.clip(each + loss, -1, 1)
+            sequence = ConfidenceSequence(-1.0, 1.0, spent_level(generation))
+            total, squares = 0.0, 0.25
+            for seen, value in enumerate(each.tolist()):
+                mean = total / (seen + 1)
+                sequence.observe(value, low=-1.0, high=1.0, mean=mean, variance=squares / (seen + 1))
+                total, squares = total + value, squares + (value - total / (seen + 2)) ** 2
+                wrong |= seen >= 9 and sequence.interval().low >= -margin
+        passed += wrong
+    assert passed <= 10  # 5 % of 120 are 6
