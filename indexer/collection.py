@@ -314,7 +314,7 @@ class Collection:
         By hybrid search for the queries of the judgements' test part, from which nothing learns. The interval
         is valid however often one looks and however many generations one tries.
         """
-        from nearsay.indexer.judgements.gate import measure_gate, judged_test_queries
+        from nearsay.indexer.judgements.gate import judged_test_queries, measure_gate
         from nearsay.indexer.rollout import promotable
 
         chosen = promotable(self._store, self._record.row(), generation)

@@ -23,10 +23,10 @@ __all__ = [
     "MARGIN",
     "QUERIES",
     "GateReport",
+    "judged_test_queries",
     "measure_gate",
     "passed",
     "spent_level",
-    "judged_test_queries",
 ]
 
 MARGIN: Final = 0.05  # of nDCG@10 that the interval may reach below 0

@@ -261,10 +261,10 @@ def test_a_promotion_is_one_transaction(pets: Collection, monkeypatch: pytest.Mo
     pets.rebuild("letters")
     set_state = generations.set_state
 
-    def fail_at_live(connection: object, generation: object, state: GenerationState) -> None:
+    def fail_at_live(connection: object, generation: object, state: GenerationState, *gate: object) -> None:
         if state is _LIVE:
             raise ZeroDivisionError
-        set_state(connection, generation, state)
+        set_state(connection, generation, state, *gate)
 
     monkeypatch.setattr(generations, "set_state", fail_at_live)
     with pytest.raises(ZeroDivisionError):

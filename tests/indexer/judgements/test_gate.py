@@ -8,7 +8,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, GateError
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.judgements.gate import LEVEL, measure_gate, spent_level, judged_test_queries
+from nearsay.indexer.judgements.gate import LEVEL, judged_test_queries, measure_gate, spent_level
 from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence
 
