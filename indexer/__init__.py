@@ -18,6 +18,7 @@ from nearsay.indexer.errors import (
     BadFilterError,
     BusyError,
     CatalogueError,
+    ClusterError,
     DamagedSegmentError,
     EncoderMismatchError,
     GateError,
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from nearsay.indexer.asynchronous import AsyncCollection
     from nearsay.indexer.browsing import Browser
     from nearsay.indexer.catalogue.documents import StoredDocument
+    from nearsay.indexer.cluster.joining import Cluster
     from nearsay.indexer.compaction import CompactReport
     from nearsay.indexer.declaring import DeclareReport
     from nearsay.indexer.explain.explanation import Explanation
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
     from nearsay.indexer.given_vectors import VectorsOnly
-    from nearsay.indexer.improving import Improvement
     from nearsay.indexer.ingest import AddReport
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
@@ -63,6 +64,8 @@ __all__ = [
     "BusyError",
     "CatalogueError",
     "Chunking",
+    "Cluster",
+    "ClusterError",
     "Collection",
     "CollectionOverview",
     "CompactReport",
@@ -80,7 +83,6 @@ __all__ = [
     "Hit",
     "HitScores",
     "Hits",
-    "Improvement",
     "Judgements",
     "Library",
     "Lineage",
@@ -108,6 +110,7 @@ _LATER = {
     "AsyncCollection": "nearsay.indexer.asynchronous",
     "Browser": "nearsay.indexer.browsing",
     "Chunking": "nearsay.data.chunking",
+    "Cluster": "nearsay.indexer.cluster.joining",
     "CollectionOverview": "nearsay.indexer.overview",
     "CompactReport": "nearsay.indexer.compaction",
     "DeclareReport": "nearsay.indexer.declaring",
@@ -116,7 +119,6 @@ _LATER = {
     "Explorer": "nearsay.indexer.exploring.explorer",
     "Facets": "nearsay.indexer.filters.facets",
     "GateReport": "nearsay.indexer.judgements.gate",
-    "Improvement": "nearsay.indexer.improving",
     "Judgements": "nearsay.indexer.judgements.judgements",
     "Plan": "nearsay.indexer.plan",
     "ReadOptions": "nearsay.data.read_options",

@@ -320,6 +320,7 @@ class CollectionWriting:
             store: Store, row: CollectionRow, generation: GenerationRow, encoder: TextEncoder
         ) -> list[AddReport]:
             if embedding is not None:
+                store = replace(store, cluster=None)  # there is hardly anything to embed
                 made_by, encoder = encoder, embedding(Chunking.parse(row.chunking), encoder)
                 if isinstance(made_by, VectorsOnly):  # what waits is refused before more is entered
                     for window in awaiting_windows(store, generation):

@@ -6,6 +6,7 @@ __all__ = [
     "BadFilterError",
     "BusyError",
     "CatalogueError",
+    "ClusterError",
     "DamagedSegmentError",
     "EncoderMismatchError",
     "GateError",
@@ -28,6 +29,10 @@ class BusyError(NearsayError):
 
 class CatalogueError(NearsayError):
     """The catalogue database cannot be opened or used."""
+
+
+class ClusterError(NearsayError):
+    """A Ray cluster cannot be joined, or lost what it was to do."""
 
 
 class DamagedSegmentError(NearsayError):

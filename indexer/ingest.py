@@ -162,9 +162,20 @@ def _add(source: "_Source", generation: GenerationRow, listener: ProgressListene
         yield from tally.counted(awaiting_windows(store, generation), "resumed")
         yield from source.windows()
 
-    ahead = read_ahead(all_windows())
-    with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
-        embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
+    if store.cluster is None:
+        ahead = read_ahead(all_windows())
+        with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
+            embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
+    else:
+        from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
+        from nearsay.indexer.cluster.joining import joined
+
+        with store.database.reading() as connection:
+            tally.counts["resumed"] = ranges.unembedded(connection, generation)
+        with joined(store.cluster):  # nothing is entered where there is no cluster
+            for _ in source.windows():
+                pass  # entered; their texts are read again by the workers
+            embedded, truncated = embed_on_cluster(store, generation, listener)
     removed = source.remove_vanished()
     counts = tally.counts
     used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))

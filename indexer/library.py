@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
@@ -22,6 +22,9 @@ from nearsay.indexer.errors import CatalogueError
 from nearsay.indexer.plan import ContractChange
 from nearsay.indexer.store import Store, now
 from nearsay.training.sentence.text_encoder import TextEncoder
+
+if TYPE_CHECKING:
+    from nearsay.indexer.cluster.joining import Cluster
 
 __all__ = ["Library"]
 
@@ -65,6 +68,7 @@ class Library:
         create: bool = True,
         load_encoder: EncoderLoader | None = None,
         wait: float = WAIT,
+        cluster: "Cluster | None" = None,
     ) -> "Library":
         """Open the library in `folder`; one that is not there is made, unless `create` is false.
 
@@ -76,6 +80,9 @@ class Library:
         load_encoder: gives the encoder of a name, instead of `Encoder.load`
         wait:         seconds that who wants to write a collection waits for another one that does; BusyError
                       after that, which names it. Each method that writes takes a `wait` of its own
+        cluster:      a Ray cluster whose workers embed what is added or rebuilt; see `Cluster`. Its machines
+                      see the folder under the same path, and the catalogue, which is PostgreSQL unless all
+                      of it is one machine
         """
         home = Path(folder)
         try:
@@ -114,10 +121,9 @@ class Library:
         except BaseException:
             catalogue.close()
             raise
-        store = Store(home.resolve(), catalogue, device, wait)
-        if load_encoder is not None:
-            return cls(store, load_encoder)
-        return cls(store, _loader(device, precision), _fingerprint_on_disk)
+        load = load_encoder or _loader(device, precision)
+        store = Store(home.resolve(), catalogue, device, wait, cluster, load)
+        return cls(store, load, None if load_encoder else _fingerprint_on_disk)
 
     def __repr__(self) -> str:
         """The folder, and where the catalogue is if it is not in there."""

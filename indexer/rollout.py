@@ -143,6 +143,10 @@ def catch_up(
         total = ranges.unembedded(connection, generation)
     if not total:
         return 0, 0
+    if store.cluster is not None:
+        from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
+
+        return embed_on_cluster(store, generation, listener)
     ahead = read_ahead(awaiting_windows(store, generation))
     with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
         return embed(windows, load(), writer, listener, total=lambda: total)

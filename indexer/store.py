@@ -1,11 +1,17 @@
 """Where a library keeps its things."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.segment import SUFFIX
+
+if TYPE_CHECKING:
+    from nearsay.indexer.cluster.joining import Cluster
+    from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["Store", "now"]
 
@@ -23,6 +29,8 @@ class Store:
     database: Database
     device: str | None = None  # as the library was opened: cuda or cuda:1 search on GPUs
     wait: float = 0.0  # seconds that a writer waits for another one, unless told otherwise
+    cluster: "Cluster | None" = None  # whose workers embed what waits; None: this process does
+    load_encoder: "Callable[[str], TextEncoder] | None" = None  # what the workers load it with
 
     def segments(self, collection_id: int) -> Path:
         """The folder of a collection's segment files."""

@@ -12,7 +12,15 @@ from nearsay.app.cli.contract_options import contract_options
 from nearsay.app.cli.index_fields import fields
 from nearsay.app.cli.index_show import list_, show
 from nearsay.app.cli.index_tune import optimize, tune
-from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.options import (
+    OnCluster,
+    Place,
+    cluster_options,
+    json_option,
+    library_options,
+    open_library,
+    where_option,
+)
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.data.quantity import counted, size_words
@@ -91,7 +99,7 @@ def index() -> None:
     help="When many new passages get an index: with this addition, or by `nearsay index optimize`.",
 )
 @json_option
-@library_options
+@cluster_options
 def add(
     *,
     collection: str,
@@ -116,7 +124,7 @@ def add(
     near_duplicate_threshold: float | None,
     index_: Literal["now", "later"],
     as_json: bool,
-    **place: Unpack[Place],
+    **place: Unpack[OnCluster],
 ) -> None:
     """Add files to COLLECTION, or update what changed in them.
 
@@ -265,7 +273,7 @@ def _at_a_terminal() -> bool:
 @click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
 @contract_options
 @json_option
-@library_options
+@cluster_options
 def rebuild(
     collection: str,
     encoder: str | None,
@@ -273,7 +281,7 @@ def rebuild(
     recall: str | None,
     memory: str | None,
     as_json: bool,
-    **place: Unpack[Place],
+    **place: Unpack[OnCluster],
 ) -> None:
     """Embed COLLECTION by another encoder, or mend it.
 
@@ -283,6 +291,7 @@ def rebuild(
     \b
     Example:
         nearsay index rebuild papers --encoder ./my-encoder
+        nearsay index rebuild papers --encoder ./my-encoder --cluster auto --workers 8
     """
     with open_library(place) as library, ProgressBar("embedding") as bar:
         target = library.collection(collection, recall=recall, memory=memory)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from nearsay.app.cli.cluster import cluster
 from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
@@ -18,7 +19,6 @@ from nearsay.app.cli.evaluate import evaluate
 from nearsay.app.cli.explore import explore
 from nearsay.app.cli.facets import facets
 from nearsay.app.cli.fill import fill, next_
-from nearsay.app.cli.improve import improve
 from nearsay.app.cli.index import index
 from nearsay.app.cli.judgements import judgements
 from nearsay.app.cli.printing import visible
@@ -67,7 +67,6 @@ for command in (
     explore,
     facets,
     judgements,
-    improve,
     encode,
     encoders,
     train,
@@ -77,5 +76,6 @@ for command in (
     runs,
     ui,
     doctor,
+    cluster,
 ):
     main.add_command(command)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import click
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
+    "OnCluster",
     "Place",
+    "cluster_options",
     "device_options",
     "encoders_kept",
     "inexact_resume_option",
@@ -34,6 +36,15 @@ class Place(TypedDict):
     database: str | None
     device: str | None
     precision: str
+
+
+class OnCluster(Place):
+    """What `cluster_options` gives to a command."""
+
+    cluster: str | None
+    workers: int | None
+    worker_cpus: float
+    worker_gpus: float
 
 
 def json_option(command: Command) -> Command:
@@ -83,6 +94,21 @@ def library_options(command: Command) -> Command:
     )(command)
 
 
+def cluster_options(command: Command) -> Command:
+    """`library_options`, and the Ray cluster whose workers embed."""
+    whom = "HOST:PORT of its head, or auto: RAY_ADDRESS, or what `nearsay cluster up` started."
+    most = "The most workers; as many as there is room for if left out."
+    parts: dict[str, Any] = {"type": float, "show_default": True}
+    for option in (
+        click.option("--worker-gpus", default=0.0, **parts, help="GPUs of each worker; .5: two share one."),
+        click.option("--worker-cpus", default=1.0, **parts, help="Cores of each worker."),
+        click.option("--workers", type=int, metavar="N", help=most),
+        click.option("--cluster", metavar="ADDRESS", help=f"Embed by the workers of a Ray cluster: {whom}"),
+    ):
+        command = option(command)
+    return library_options(command)
+
+
 def where_option(command: Command) -> Command:
     """`--where`: a filter over the documents."""
     return click.option(
@@ -92,7 +118,7 @@ def where_option(command: Command) -> Command:
     )(command)
 
 
-def open_library(place: Place, *, create: bool = False) -> "Library":
+def open_library(place: Place | OnCluster, *, create: bool = False) -> "Library":
     """The library that the options name; one that is not there is made only if `create` is true."""
     if "nearsay.indexer" not in sys.modules and gc.isenabled():
         # What is imported is no garbage: nobody looks for any among these 70,000 objects, now or at the end.
@@ -104,6 +130,12 @@ def open_library(place: Place, *, create: bool = False) -> "Library":
             gc.enable()
     from nearsay.indexer import Library
 
+    cluster = None
+    if place.get("cluster") is not None:
+        from nearsay.indexer import Cluster
+
+        on = cast("OnCluster", place)
+        cluster = Cluster(on["cluster"] or "auto", on["workers"], on["worker_cpus"], on["worker_gpus"])
     library = Library.open(
         place["library"],
         database=place["database"],
@@ -111,6 +143,7 @@ def open_library(place: Place, *, create: bool = False) -> "Library":
         precision=place["precision"],
         create=create,
         wait=0.0,  # who holds a collection is told at once
+        cluster=cluster,
     )
     kept = _KEPT.get()
     if kept is not None:

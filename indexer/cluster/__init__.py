@@ -1,0 +1,1 @@
+"""Past one machine: work on a collection spread over the machines of a Ray cluster."""

@@ -1,0 +1,268 @@
+"""Embedding what waits in a collection by the workers of a Ray cluster.
+
+Rows stay in the catalogue, and only the driver commits. It plans ranges of passages; each worker reads one
+from the catalogue, embeds it, writes its segment beside the others and gives back a record of some bytes,
+which the driver enters under the collection's writer lock. Ray does a lost worker's range again, perhaps
+twice: the second record of a range is refused by its key, and the file of both is the same.
+"""
+
+import json
+import logging
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import first_line
+from nearsay.data.quantity import counted
+from nearsay.indexer import segment_writer
+from nearsay.indexer.catalogue import collections, generations, passages, ranges
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.passage_documents import document_ids
+from nearsay.indexer.catalogue.ranges import Range
+from nearsay.indexer.cluster.joining import Cluster, joined
+from nearsay.indexer.errors import ClusterError, EncoderMismatchError, LostLockError
+from nearsay.indexer.passage import PassageWindow
+from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.segment import SegmentKind, write_vectors
+from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import unit_length
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+__all__ = ["Worker", "embed_on_cluster"]
+
+_WINDOW = 512  # passages read from the catalogue and encoded at a time
+_TRIES = 3  # for a range whose worker died, after the first
+_NAMED = 3  # documents that an error names
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Passages of a range that are embedded, and the file of their vectors."""
+
+    first: int
+    last: int
+    count: int
+    sha256: str | None  # None: there was none to embed
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a worker gives back of a range: all there is to enter."""
+
+    pieces: list[_Piece]
+    truncated: int
+    faults: list[tuple[int, str]]  # passages that cannot be embedded, and why
+
+    @classmethod
+    def from_json(cls, text: str) -> "_Record":
+        found = json.loads(text)
+        return cls(
+            [_Piece(**piece) for piece in found["pieces"]],
+            found["truncated"],
+            [(number, reason) for number, reason in found["faults"]],
+        )
+
+
+class Worker:
+    """Embeds ranges of one generation, in a process of its own: the encoder is loaded once."""
+
+    def __init__(
+        self, folder: str, database: str, generation: tuple[int, int], load: Callable[[str], TextEncoder]
+    ) -> None:
+        """generation: the collection's id and its number; load: gives the encoder of a source."""
+        self._store = Store(Path(folder), Database(database))
+        collection, number = generation
+        with self._store.database.reading() as connection:
+            self._generation = next(
+                row for row in generations.all_of(connection, collection) if row.number == number
+            )
+        made_by = self._generation.encoder
+        self._encoder = load(made_by.source)
+        self._refusal = ""
+        if self._encoder.fingerprint != made_by.fingerprint:
+            self._refusal = (
+                f"'{made_by.source}' on {socket.gethostname()} is another encoder "
+                f"({self._encoder.fingerprint[:12]}) than the collection's ({made_by.fingerprint[:12]}). "
+                "Bring the same folder to every machine"
+            )
+
+    def __call__(self, batch: Mapping[str, NDArray[np.int64]]) -> dict[str, list[str]]:
+        """The records of the ranges `first` to `last`, as JSON."""
+        if self._refusal:
+            return {"record": [""] * len(batch["first"]), "refusal": [self._refusal] * len(batch["first"])}
+        wanted = zip(batch["first"].tolist(), batch["last"].tolist(), strict=True)
+        records = [json.dumps(asdict(self.embed(Range(first, last)))) for first, last in wanted]
+        return {"record": records, "refusal": [""] * len(records)}
+
+    def embed(self, wanted: Range) -> _Record:
+        """Embed a range and write its segment, or several where a passage between cannot be embedded."""
+        numbers: list[int] = []
+        vectors: list[NDArray[np.float32]] = []
+        truncated, faults = 0, list[tuple[int, str]]()
+        for window in self._windows(wanted):
+            for part, encoded, cut in self._encoded(window, faults):
+                numbers += part
+                vectors.append(unit_length(encoded))
+                truncated += cut
+        whole = np.concatenate(vectors) if vectors else np.zeros((0, self._encoder.dimension), np.float32)
+        ids = np.array(numbers, dtype=np.int64)
+        ends = [wanted.first - 1, *sorted(number for number, _ in faults), wanted.last + 1]
+        pieces = []
+        for before, after in pairwise(ends):
+            if after - before < 2:
+                continue
+            own = (ids > before) & (ids < after)
+            sha256 = None
+            if own.any():
+                folder = self._store.segments(self._generation.collection_id)
+                sha256 = write_vectors(
+                    folder, ids[own], whole[own], self._generation.encoder.fingerprint
+                ).stem
+            pieces.append(_Piece(before + 1, after - 1, int(own.sum()), sha256))
+        return _Record(pieces, truncated, faults)
+
+    def _windows(self, wanted: Range) -> Iterator[PassageWindow]:
+        after = wanted.first - 1
+        while True:
+            with self._store.database.reading() as connection:
+                window = passages.awaiting(
+                    connection, self._generation.collection_id, after, _WINDOW, wanted.last
+                )
+            if not window.numbers:
+                return
+            after = window.numbers[-1]
+            yield window
+
+    def _encoded(
+        self, window: PassageWindow, faults: list[tuple[int, str]]
+    ) -> Iterator[tuple[list[int], NDArray[np.float32], int]]:
+        """Numbers, vectors (n, d) and how many were cut, without the passages that cannot be encoded."""
+        try:
+            (encoded,) = self._encoder.stream([window.texts], kind=TextKind.PASSAGE)
+        except Exception as error:  # noqa: BLE001 - whatever a text does to an encoder, the others go on
+            if len(window.numbers) == 1:
+                faults.append((window.numbers[0], f"{type(error).__name__}: {first_line(error)}"))
+                return
+            middle = len(window.numbers) // 2
+            for some in (slice(middle), slice(middle, None)):
+                yield from self._encoded(PassageWindow(window.numbers[some], window.texts[some]), faults)
+            return
+        yield window.numbers, encoded.vectors, encoded.truncated
+
+
+def embed_on_cluster(
+    store: Store, generation: GenerationRow, listener: ProgressListener = unheard
+) -> tuple[int, int]:
+    """Embed the passages that have no vector in the generation; how many, and how many were cut.
+
+    The caller holds the writer lock. What is done is committed range by range: stopped at any moment, the
+    same call resumes. ClusterError names what could not be embedded when all else is done.
+    """
+    with store.database.reading() as connection:
+        wanted = ranges.waiting(connection, generation, segment_writer.ROWS)
+        total = ranges.unembedded(connection, generation)
+    cluster = store.cluster
+    if not total or cluster is None or store.load_encoder is None:
+        return 0, 0
+    done = truncated = 0
+    faults: list[tuple[int, str]] = []
+    with joined(cluster):
+        for record in _records(store, cluster, generation, wanted):
+            with store.database.writing() as connection:
+                for at, piece in enumerate(record.pieces):
+                    cut = record.truncated if at == 0 else 0
+                    _enter(connection, store, generation, piece, cut)
+                collections.changed(connection, generation.collection_id)
+            done += sum(piece.count for piece in record.pieces)
+            truncated += record.truncated
+            faults += record.faults
+            listener(Progress(done, total))
+    _refuse_lost(store, generation, sorted(faults))
+    return done, truncated
+
+
+def _enter(connection: Any, store: Store, generation: GenerationRow, piece: _Piece, truncated: int) -> None:  # noqa: ANN401
+    try:
+        with connection.begin_nested():
+            ranges.enter(connection, generation, Range(piece.first, piece.last), truncated)
+    except LostLockError:
+        return  # Ray did the range twice, and its first record was entered
+    if piece.sha256 is not None:
+        path = store.segment(generation.collection_id, piece.sha256)
+        span = (piece.first, piece.last)
+        generations.add_segment(connection, generation, SegmentKind.VECTORS, path, piece.count, span)
+
+
+def _records(
+    store: Store, cluster: Cluster, generation: GenerationRow, wanted: list[Range]
+) -> Iterator[_Record]:
+    """The records of the ranges as they come; those whose workers die again and again do not."""
+    import ray.data
+
+    _refuse_far(store, ray)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.max_errored_blocks = -1  # a range that is lost is missed at the end
+    for name in ("ray.data", "ray"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    room = int(resources.get("CPU", 1.0) // cluster.cpus)
+    workers = max(1, min(cluster.workers or room, room, len(wanted)))
+    url = store.database.engine.url.render_as_string(hide_password=False)
+    key = (generation.collection_id, generation.number)
+    rows = [{"first": each.first, "last": each.last} for each in wanted]
+    tries = {"max_restarts": _TRIES * len(rows), "max_task_retries": _TRIES}  # for ever otherwise
+    with warnings.catch_warnings():  # going away in Ray 2.64, and there is no other way to say it yet
+        warnings.filterwarnings("ignore", ".*ray_remote_args_fn")
+        embedded = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+            Worker,
+            fn_constructor_args=(str(store.folder), url, key, store.load_encoder),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers, max_tasks_in_flight_per_actor=2),
+            num_cpus=cluster.cpus,
+            num_gpus=cluster.gpus,
+            ray_remote_args_fn=lambda: tries,
+        )
+    for row in embedded.iter_rows():
+        if row["refusal"]:
+            raise EncoderMismatchError(row["refusal"])
+        yield _Record.from_json(row["record"])
+
+
+def _refuse_far(store: Store, ray: Any) -> None:  # noqa: ANN401 - the module
+    """ClusterError where a catalogue in SQLite would have to be read from other machines."""
+    hosts = {node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+    if store.database.dialect == "sqlite" and hosts - {socket.gethostname()}:
+        raise ClusterError(
+            f"the cluster has {counted(len(hosts), 'machine')}, and the catalogue of {store.folder} is a "
+            "SQLite file, which only one can read safely. Use a PostgreSQL catalogue: --database URL"
+        )
+
+
+def _refuse_lost(store: Store, generation: GenerationRow, faults: list[tuple[int, str]]) -> None:
+    """ClusterError that names what was not embedded; the rest is in the catalogue."""
+    with store.database.reading() as connection:
+        left = ranges.unembedded(connection, generation)
+        numbers = np.array([number for number, _ in faults], dtype=np.int64)
+        owners = document_ids(connection, generation.collection_id, numbers)
+    if faults:
+        named = "; ".join(f"'{owners.get(number, '?')}' ({reason})" for number, reason in faults[:_NAMED])
+        more = len(faults) - _NAMED
+        raise ClusterError(
+            f"{counted(len(faults), 'passage')} cannot be embedded, of the documents {named}"
+            f"{f' and {more:,} more' if more > 0 else ''}. All others are. Change or remove these documents"
+        )
+    if left:
+        raise ClusterError(
+            f"the workers of {counted(left, 'passage')} ended again and again before they were done (out of "
+            "memory?). What is done is kept: run the same command again, with fewer workers on a machine"
+        )

@@ -1,0 +1,84 @@
+"""`nearsay cluster`: the commands of docs/cluster.md, run one after another on a cluster of this machine."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from nearsay.data import samples
+
+if find_spec("ray") is None:
+    pytest.skip("Ray is not installed", allow_module_level=True)
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text("utf-8")
+_TRY_IT = _PAGE.partition("## Try it on one machine")[2]
+_COMMANDS = re.findall(r"^\$ nearsay (.*)$", _TRY_IT.partition("```\n")[0], re.MULTILINE)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with papers.jsonl in it; what a cluster keeps is kept in it, too."""
+    shutil.copy(samples.folder() / "corpus.jsonl", tmp_path / "papers.jsonl")
+    return tmp_path
+
+
+def _run(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return subprocess.run(
+        [sys.executable, "-m", "nearsay.app.cli", *command],
+        cwd=home,
+        env=kept | {"XDG_CACHE_HOME": str(home / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> None:
+    assert [command.split()[:2] for command in _COMMANDS] == [
+        ["cluster", "up"],
+        ["cluster", "status"],
+        ["index", "add"],
+        ["search", "papers"],
+        ["cluster", "down"],
+    ]
+    try:
+        said = [_run(home, *shlex.split(command)) for command in _COMMANDS]
+        assert [each.returncode for each in said] == [0] * 5, [each.stderr for each in said]
+        assert "2 of 2 cores free" in said[1].stdout
+        assert "660 passages embedded" in said[2].stderr
+        assert said[3].stdout.lstrip().startswith("1. 0.")
+        token = home / "cache" / "nearsay" / "cluster-token"
+        assert token.stat().st_mode & 0o077 == 0, "only its owner reads the token"
+    finally:
+        last = _run(home, "cluster", "down")
+    assert last.returncode == 1
+    assert "nearsay cluster up" in last.stderr
+
+
+def test_nothing_is_entered_where_there_is_no_cluster(home: Path) -> None:
+    refused = _run(home, "index", "add", "papers", "papers.jsonl", "--cluster", "auto")
+    assert refused.returncode == 1
+    assert "nearsay cluster up" in refused.stderr
+    listed = _run(home, "index", "list", "--json")
+    assert [json.loads(line)["documents"] for line in listed.stdout.splitlines()] in ([], [0])
+
+
+def test_a_cluster_is_started_once(home: Path) -> None:
+    try:
+        assert _run(home, "cluster", "up", "--workers", "1").returncode == 0
+        again = _run(home, "cluster", "up", "--workers", "1")
+        assert again.returncode == 1
+        assert "runs already" in again.stderr
+        state = json.loads(_run(home, "cluster", "status", "--json").stdout)
+        assert (state["nodes"], state["cpus"], state["free_cpus"]) == (1, 1.0, 1.0)
+    finally:
+        assert _run(home, "cluster", "down").returncode == 0
