@@ -50,9 +50,9 @@ def encode_file(
     A row that cannot be used raises BadInputError and nothing is written: a row left out would shift all
     that follow. The texts are held in memory.
     """
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.compression.stored_file import write_vectors
     from nearsay.training.sentence.encoder import Encoder
-    from nearsay.training.sentence.precision import Precision
 
     texts, notes = _texts(source, text)
     vectors = Encoder.load(encoder, device=device, precision=Precision(precision)).encode(texts)
@@ -80,7 +80,7 @@ def encode_features(
     """
     from nearsay.training.bert.array_file import write_array
     from nearsay.training.bert.features import FeatureExtractor
-    from nearsay.training.sentence.precision import Precision
+    from nearsay.training.encoder.precision import Precision
 
     texts, notes = _texts(source, text)
     features = FeatureExtractor.load(
@@ -126,7 +126,7 @@ def encode_tokens(
         )
     from nearsay.training.bert.features import FeatureExtractor
     from nearsay.training.bert.token_vectors import write_token_vectors
-    from nearsay.training.sentence.precision import Precision
+    from nearsay.training.encoder.precision import Precision
 
     texts, notes = _texts(source, text)
     features = FeatureExtractor.load(encoder, layers=layers, device=device, precision=Precision(precision))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import click
@@ -44,6 +45,22 @@ COMMANDS = list(commands(main, ("nearsay",)))
 def test_imports_point_from_app_down_to_data_only(module: Path) -> None:
     layer = LAYERS.index(module.parts[0])
     assert imported_layers(ROOT / module) <= set(LAYERS[: layer + 1])
+
+
+@pytest.mark.parametrize("layer", ["data", "training"])
+def test_rooms_import_each_other_one_way(layer: str) -> None:
+    graph: dict[str, set[str]] = {}
+    for module in MODULES:
+        if module.parts[0] != layer:
+            continue
+        room = graph.setdefault(".".join(module.parts[:-1]), set())
+        for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"nearsay.{layer}"):
+                named = Path(*str(node.module).split(".")[1:])
+                room.add(".".join(named.parts if (ROOT / named).is_dir() else named.parts[:-1]))
+    for name, others in graph.items():
+        others.discard(name)
+    list(TopologicalSorter(graph).static_order())  # CycleError names the rooms of a circle
 
 
 def test_every_package_on_disk_is_listed_for_installation() -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 
 __all__ = ["Finding", "environment"]
 

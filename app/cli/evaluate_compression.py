@@ -60,9 +60,9 @@ def compression(
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
     from nearsay.indexer.progress import Progress
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.compression.comparison import compare_compressions
     from nearsay.training.sentence.encoder import Encoder
-    from nearsay.training.sentence.precision import Precision
 
     if not sts and not retrieval:
         raise click.UsageError("say what to measure on: --sts FILE, --retrieval FOLDER or both")

@@ -55,9 +55,9 @@ def layers(
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.indexer.progress import Progress
     from nearsay.training.bert.bert_folder import load_bert
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.evaluation.layer_plot import plot_format, write_layer_plot
     from nearsay.training.evaluation.layers import evaluate_layers
-    from nearsay.training.sentence.precision import Precision
 
     if plot:
         plot_format(plot)  # a wrong ending is told now, not when all is measured

@@ -63,7 +63,7 @@ def judging_options(command: Command) -> Command:
 
 def load_encoder(name: str, device: str | None, precision: str) -> "Encoder":
     """Load an encoder as the options say."""
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.encoder import Encoder
-    from nearsay.training.sentence.precision import Precision
 
     return Encoder.load(name, device=device, precision=Precision(precision))

@@ -73,7 +73,7 @@ def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
     from nearsay.training.bert.heads.fine_tuning import FineTuning
     from nearsay.training.bert.heads.freezing import Freezing
     from nearsay.training.bert.heads.head_start import HeadStart
-    from nearsay.training.sentence.precision import Precision
+    from nearsay.training.encoder.precision import Precision
 
     return FineTuning(
         epochs=options["epochs"],

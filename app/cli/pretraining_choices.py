@@ -7,8 +7,8 @@ from nearsay.app.cli.pretraining_options import prepare_options
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
 from nearsay.training.bert.pretrain import Pretraining
 from nearsay.training.bert.sizes import BertSize
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.sentence.precision import Precision
 
 __all__ = ["pretraining_of"]
 

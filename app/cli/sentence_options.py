@@ -114,10 +114,10 @@ def sentence_options(command: Command) -> Command:
 def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options name, changed by the other options."""
     from nearsay.data.errors import BadInputError
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
     from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
-    from nearsay.training.sentence.precision import Precision
 
     given = {name: value for name, value in options.items() if value is not None}
     _require_files(files, given)

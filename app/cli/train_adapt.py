@@ -52,10 +52,10 @@ def adapt(
         nearsay index rebuild papers --encoder my-encoder
     """
     from nearsay.indexer.adaptation import adapt_to_collection
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.evaluation.judged.reading import read_judged_set
     from nearsay.training.run.watch import Watch
     from nearsay.training.sentence.adaptation.adapt import Adaptation
-    from nearsay.training.sentence.precision import Precision
 
     options = Adaptation(power=power, precision=Precision(place["precision"]), seed=seed)
     tests = [read_judged_set(spec) for spec in evaluate]

@@ -121,8 +121,8 @@ def distill(
 
 
 def _options(training: _Training) -> "SentenceTraining":
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-    from nearsay.training.sentence.precision import Precision
 
     return SentenceTraining(
         epochs=training["epochs"],

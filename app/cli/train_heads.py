@@ -150,7 +150,7 @@ def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, 
     from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
     from nearsay.training.bert.layers import LayerChoice
     from nearsay.training.bert.pooling import Pooling
-    from nearsay.training.sentence.precision import Precision
+    from nearsay.training.encoder.precision import Precision
 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]
@@ -183,7 +183,7 @@ def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, An
     from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
     from nearsay.training.bert.heads.train_tagger import train_tagger
     from nearsay.training.bert.layers import LayerChoice
-    from nearsay.training.sentence.precision import Precision
+    from nearsay.training.encoder.precision import Precision
 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]

@@ -206,8 +206,8 @@ def _judges(options: _Options) -> "list[Judge]":
 
 
 def _encoder(name: str, place: Place) -> "TextEncoder":
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.encoder import Encoder
-    from nearsay.training.sentence.precision import Precision
 
     return Encoder.load(name, device=place["device"], precision=Precision(place["precision"]))
 

@@ -52,8 +52,8 @@ def reduce(
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.indexer.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder
-    from nearsay.training.sentence.precision import Precision
 
     if (method == "pca") != bool(sources):
         raise click.UsageError("pca needs texts" if method == "pca" else "matryoshka takes no texts")

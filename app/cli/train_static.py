@@ -59,9 +59,9 @@ def static(
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.indexer.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.evaluation.text_sample import TextSample
     from nearsay.training.sentence.compression.static_encoder import make_static_encoder
-    from nearsay.training.sentence.precision import Precision
 
     with ExitStack() as stack:
         bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}

@@ -219,7 +219,7 @@ def _check(settings: Settings) -> None:
             "Name the folder of one with --library, or leave --read-only out"
         )
     if settings.device not in (None, "auto", "cpu"):
-        from nearsay.training.sentence.device import choose_device
+        from nearsay.training.encoder.device import choose_device
 
         choose_device(settings.device)
 

@@ -39,9 +39,9 @@ class Products:
         """device: "cpu", "cuda", None = the best there is; two bytes a number where it multiplies those."""
         import torch
 
-        from nearsay.training.sentence.device import choose_device
-        from nearsay.training.sentence.precision import Precision, product_format, resolve_precision
-        from nearsay.training.sentence.processor import Processor
+        from nearsay.training.encoder.device import choose_device
+        from nearsay.training.encoder.precision import Precision, product_format, resolve_precision
+        from nearsay.training.encoder.processor import Processor
 
         device = choose_device(device)
         dtype = product_format(resolve_precision(Precision.AUTO, device, Processor.detect()))

@@ -8,9 +8,9 @@ import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Library
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.folder import EncoderFolder
 
 _LIST = """
 import gc, sys

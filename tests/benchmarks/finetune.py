@@ -30,6 +30,7 @@ from transformers import AutoTokenizer, TrainerCallback
 
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.outcome import Outcome
@@ -42,7 +43,6 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
-from nearsay.training.sentence.precision import Precision
 from nearsay.training.sentence.tokens import TextTokenizer
 
 BATCH = 32

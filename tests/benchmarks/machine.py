@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.processor import Processor
 
 __all__ = ["commit", "machine"]
 

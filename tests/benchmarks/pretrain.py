@@ -38,6 +38,7 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.sizes import BertSize
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.hardware_peak import hardware_peak
 from nearsay.training.run.loop import train
 from nearsay.training.run.optimisation import Optimisation
@@ -45,7 +46,6 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import TrainingProgress
 from nearsay.training.sentence.bundled import bundled_folder
-from nearsay.training.sentence.precision import Precision
 
 NOVELS = 4
 RATE = 1e-4

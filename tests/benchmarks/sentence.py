@@ -31,6 +31,7 @@ from pathlib import Path
 from machine import commit, machine
 
 from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
@@ -47,7 +48,6 @@ from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, Se
 from nearsay.training.sentence.objectives.concatenation import Concatenation
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
-from nearsay.training.sentence.precision import Precision
 
 RANKING = ObjectiveConfig(ObjectiveKind.RANKING)
 COSENT = ObjectiveConfig(ObjectiveKind.COSENT)

@@ -15,9 +15,9 @@ from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.errors import EncoderMismatchError, UnknownCollectionError, UnknownGenerationError
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.text_encoder import EncodedWindow
 
 _ROWS = [

@@ -25,13 +25,13 @@ from nearsay.data.quantity import counted
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.fill import Candidate, likeliest
 from nearsay.training.bert.relevance import PooledVector, TokenRelevance, rollout
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.workers import Workers
 from nearsay.training.sentence.batching import token_batches
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.prompts import prompts_of
-from nearsay.training.sentence.runtime.workers import Workers
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 

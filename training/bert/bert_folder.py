@@ -15,13 +15,13 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel, PreTrain
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.saved_tokenizer import read_tokenizer, require_fitting_vocabulary
+from nearsay.training.encoder.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["BertFolder", "find_bert", "load_bert", "load_model"]
 

@@ -17,11 +17,11 @@ from nearsay.training.bert.pooling import Pooling, pooled
 from nearsay.training.bert.text_tokens import TextTokens, TokenCutter
 from nearsay.training.bert.token_vectors import TokenVectors, vector_blocks
 from nearsay.training.cut_note import cut_note
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer

@@ -9,7 +9,7 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
-from nearsay.training.sentence.device import choose_device
+from nearsay.training.encoder.device import choose_device
 
 __all__ = ["Candidate", "Filler", "likeliest"]
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from transformers import MODEL_MAPPING, PreTrainedModel
 
 from nearsay.training.bert.bert_folder import BertFolder, load_model
+from nearsay.training.encoder.precision import Precision, computing_in, narrow_linear_weights
 from nearsay.training.sentence.batching import token_batches
 from nearsay.training.sentence.forward import padded
-from nearsay.training.sentence.precision import Precision, computing_in, narrow_linear_weights
 
 __all__ = ["HiddenStates", "TakeStates"]
 

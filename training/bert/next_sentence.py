@@ -5,7 +5,7 @@ from transformers import BertForNextSentencePrediction
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
-from nearsay.training.sentence.device import choose_device
+from nearsay.training.encoder.device import choose_device
 
 __all__ = ["NextSentence"]
 

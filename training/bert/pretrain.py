@@ -19,12 +19,13 @@ from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import load_bert, load_model
+from nearsay.training.bert.mlm import evaluate_mlm
 from nearsay.training.bert.pretraining_card import pretraining_card
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.sizes import BertSize
-from nearsay.training.evaluation.mlm import evaluate_mlm
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
@@ -33,7 +34,6 @@ from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
 from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.quiet import quiet_libraries
 
 __all__ = ["read_tokenizer", "require_fitting_vocabulary"]

@@ -10,12 +10,12 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.layers import LayerChoice, layer_choices
 from nearsay.training.bert.pooling import Pooling
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.evaluation.stored_features import StoredEncoder, StoredFeatures
 from nearsay.training.evaluation.sts import evaluate_sts
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = ["LayerReport", "LayerScore", "evaluate_layers"]

@@ -18,7 +18,7 @@ from nearsay.training.bert.hidden_states import HiddenStates
 from nearsay.training.bert.layers import LayerChoice, LayerRule, layer_choices
 from nearsay.training.bert.pooling import Pooling, pooled
 from nearsay.training.bert.text_tokens import TokenCutter
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer

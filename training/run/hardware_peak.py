@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 __all__ = ["hardware_peak"]
 

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.best_weights import BestWeights
 from nearsay.training.run.checkpoint import Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
@@ -30,7 +31,6 @@ from nearsay.training.run.run_environment import training_precision
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
 from nearsay.training.run.training_progress import Pace, PaceWatch, TrainingProgress
-from nearsay.training.sentence.precision import Precision
 
 __all__ = ["Evaluation", "TrainingResult", "train"]
 

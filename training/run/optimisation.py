@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 __all__ = ["Optimisation"]
 

@@ -12,8 +12,8 @@ import torch
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 
 __all__ = ["RunEnvironment", "training_precision"]
 

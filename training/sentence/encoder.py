@@ -12,29 +12,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.training.cut_note import cut_note
-from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.contributing import ContributingPass
-from nearsay.training.sentence.contributions import TextContributions
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.forward import ForwardPass
-from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.plain_encoder import (
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.packed_encoder import PackedEncoder
+from nearsay.training.encoder.plain_encoder import (
     PlainEncoder,
     UnsupportedEncoderError,
     read_plain_encoder,
 )
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
+from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
+from nearsay.training.sentence.contributing import ContributingPass
+from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.forward import ForwardPass
+from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_plain
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
 from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import file_sha256
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.weights import weight_hashes
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.weights import weight_hashes
 
 __all__ = ["FINGERPRINT_REVISION", "encoder_fingerprint"]
 

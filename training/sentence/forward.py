@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearsay.training.sentence.batching import inference_batches
-from nearsay.training.sentence.plain_encoder import PlainEncoder
-from nearsay.training.sentence.precision import (
+from nearsay.training.encoder.packed_encoder import PackedEncoder
+from nearsay.training.encoder.plain_encoder import PlainEncoder
+from nearsay.training.encoder.precision import (
     Precision,
     computing_in,
     narrow_linear_weights,
     product_format,
 )
-from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
+from nearsay.training.sentence.batching import inference_batches
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.cut_note import cut_note
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
 from nearsay.training.sentence.contributing import ContributingPass
 from nearsay.training.sentence.contributions import TextContributions
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.sentence.pooling_shares import shares_of_plain
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
@@ -27,7 +28,6 @@ from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
 from nearsay.training.sentence.vectors import checked_vectors
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.encoder import Encoder
@@ -178,8 +178,8 @@ class LightEncoder:
             return self._loaded
 
     def _load_full(self) -> "Encoder":
+        from nearsay.training.encoder.precision import Precision
         from nearsay.training.sentence.encoder import Encoder
-        from nearsay.training.sentence.precision import Precision
 
         found = encoder_fingerprint(self._source.folder)
         if found != self.fingerprint:
@@ -212,7 +212,7 @@ class LightEncoder:
 
 
 def _load(name_or_folder: str | Path, device: str | None, precision: str) -> "Encoder":
+    from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.encoder import Encoder
-    from nearsay.training.sentence.precision import Precision
 
     return Encoder.load(name_or_folder, device=device, precision=Precision(precision))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from nearsay.training.sentence.plain_encoder import (
+from nearsay.training.encoder.plain_encoder import (
     Array,
     DenseStep,
     LayerWeights,

@@ -9,9 +9,9 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from nearsay.data.errors import NearsayError, first_line
-from nearsay.training.sentence.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.weights import require_complete
 
 __all__ = [
     "gives_unit_vectors",

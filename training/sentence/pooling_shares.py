@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.sentence.plain_encoder import DenseStep, PlainEncoder
+from nearsay.training.encoder.plain_encoder import DenseStep, PlainEncoder
 
 if TYPE_CHECKING:  # a question is explained without torch
     import torch

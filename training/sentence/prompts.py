@@ -2,7 +2,7 @@
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["prompts_of"]

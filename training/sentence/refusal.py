@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nearsay.data.errors import NearsayError
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.encoder.folder import EncoderFolder
 
 __all__ = ["EncoderRefusedError", "refuse_unsafe"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearsay.data.errors import NearsayError, first_line
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
-from nearsay.training.sentence.folder import EncoderFolder
 
 __all__ = ["EncoderSource", "find_encoder"]
 

@@ -12,9 +12,9 @@ from nearsay.app.ui.runs.run_product import out_folder
 from nearsay.app.ui.training.shelf import Shelf, made
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.encoder_uses import EncoderUse, KnownEncoder
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.source import find_encoder
 

@@ -68,8 +68,8 @@ def _wait_for_the_first_search(visit: Visit) -> None:
 def _encoder(source: str, device: str | None, precision: str, changed: int) -> "Encoder":
     del changed
     with _LOADING:
+        from nearsay.training.encoder.precision import Precision
         from nearsay.training.sentence.encoder import Encoder
-        from nearsay.training.sentence.precision import Precision
 
         return Encoder.load(source, device=device, precision=Precision(precision))
 

@@ -12,8 +12,8 @@ from nearsay.training.bert.pretrain import Pretraining
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.bert.vocabulary import VocabularyConfig, train_vocabulary
 from nearsay.training.bert.vocabulary_folder import save_vocabulary
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.sentence.precision import Precision
 
 
 @pytest.fixture(scope="session")

@@ -23,11 +23,11 @@ from nearsay.training.bert.fill import Filler
 from nearsay.training.bert.next_sentence import NextSentence
 from nearsay.training.bert.pretrain import Pretraining, pretrain
 from nearsay.training.bert.sizes import BertSize
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.mlm_of_folder import evaluate_mlm_of
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.precision import Precision
 
 Make = Callable[..., Pretraining]
 TIMES = {"seconds", "tokens_per_second", "peak_share"}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.task import Batch, StepData, StepLosses
-from nearsay.training.sentence.precision import Precision
 
 ENVIRONMENT = RunEnvironment.here("cpu", Precision.FLOAT32)
 WIDTH = 3

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.hardware_peak import hardware_peak
-from nearsay.training.sentence.precision import Precision
 
 
 def test_a_processors_peak_is_what_a_product_was_timed_at() -> None:

@@ -11,6 +11,7 @@ from linear_task import ENVIRONMENT, LinearTask, small_model, step_rows
 from torch import Tensor, nn
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.cpu_dropout import CpuDropout
 from nearsay.training.run.loop import Evaluation, train
@@ -20,7 +21,6 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.sentence.precision import Precision
 
 ALONE = Processes()
 FLOAT32 = Precision.FLOAT32

@@ -15,6 +15,7 @@ from torch import nn
 
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import DiskFullError, NearsayError
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.checkpoint import last_checkpoint
 from nearsay.training.run.loop import Evaluation, train
@@ -24,7 +25,6 @@ from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.sentence.precision import Precision
 
 ALONE = Processes()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from linear_task import LinearTask
 
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.sentence.precision import Precision
 
 NAN = math.nan
 

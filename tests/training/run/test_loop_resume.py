@@ -11,6 +11,7 @@ import torch
 from linear_task import ENVIRONMENT, LinearTask, small_model
 from torch import Tensor
 
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.checkpoint import weights_of
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
@@ -19,7 +20,6 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.sentence.precision import Precision
 
 ALONE = Processes()
 STEPS = 7

@@ -18,8 +18,8 @@ from safetensors.torch import save_file
 
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.sentence.precision import Precision
 
 LOCK = ".training.lock"
 CONFIG = {"task": "linear", "batch": 8, "optimisation": {"steps": 5, "learning_rate": 0.1}, "texts": ["a"]}

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from linear_task import LinearTask, small_model
 
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.loop import Evaluation, train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.sentence.precision import Precision
 
 pytestmark = pytest.mark.slow
 TIMES = {"seconds", "tokens_per_second", "peak_share"}

@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 from linear_task import ENVIRONMENT, LinearTask, small_model
 
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.cpu_dropout import CpuDropout
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.sentence.precision import Precision
 
 STEPS = 8
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
-from nearsay.training.sentence.folder import EncoderFolder
 
 MakeFolder = Callable[..., Path]
 

@@ -27,11 +27,11 @@ from nearsay.training.bert.heads.text_scorers import (
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling
 from nearsay.training.cut_note import cut_note
-from nearsay.training.sentence.device import choose_device
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
 
 __all__ = ["TextClassifier", "TextPredictions"]
 

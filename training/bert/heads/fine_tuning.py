@@ -14,14 +14,14 @@ from nearsay.training.bert.heads.head_start import HeadStart, start_linear
 from nearsay.training.bert.heads.head_task import HeadTask
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
 
 __all__ = ["FineTuning", "fine_tune", "fresh_network", "head_device"]
 

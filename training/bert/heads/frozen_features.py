@@ -14,7 +14,7 @@ from nearsay.training.bert.heads.run_examples import run_examples
 from nearsay.training.bert.heads.word_examples import WordExample
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling, pooled
-from nearsay.training.sentence.precision import Precision, narrow_linear_weights
+from nearsay.training.encoder.precision import Precision, narrow_linear_weights
 
 __all__ = ["FrozenFeatures"]
 

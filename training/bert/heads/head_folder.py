@@ -9,12 +9,12 @@ from typing import Protocol
 
 from nearsay.data.document import JsonValue
 from nearsay.training.bert.heads.network import HeadKind
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe

@@ -12,7 +12,7 @@ from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.bert.heads.question_examples import QuestionLengths
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.encoder.folder import EncoderFolder
 
 __all__ = ["HEAD_FILE", "ClassifierSettings", "HeadWay", "ReaderSettings", "TaggerSettings"]
 

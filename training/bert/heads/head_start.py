@@ -13,7 +13,7 @@ from nearsay.training.bert.heads.example import NO_TARGET, HeadExample
 from nearsay.training.bert.heads.linear_head import fit_linear_head
 from nearsay.training.bert.heads.network import HeadNetwork
 from nearsay.training.bert.heads.run_examples import run_examples
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 __all__ = ["HeadStart", "start_linear"]
 

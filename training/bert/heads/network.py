@@ -14,7 +14,7 @@ from nearsay.training.bert.bert_folder import BertFolder, load_model
 from nearsay.training.bert.heads.example import HeadExample
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.run_examples import run_examples
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 __all__ = ["HeadKind", "HeadNetwork", "HeadTransformer", "example_logits", "load_network"]
 

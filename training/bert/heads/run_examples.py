@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 
 from nearsay.training.bert.heads.example import HeadExample, batch_tensors
+from nearsay.training.encoder.precision import Precision, computing_in
 from nearsay.training.sentence.batching import inference_batches
-from nearsay.training.sentence.precision import Precision, computing_in
 
 __all__ = ["TakeBatch", "on_device", "run_examples"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
-from nearsay.training.sentence.precision import Precision, narrow_linear_weights
+from nearsay.training.encoder.precision import Precision, narrow_linear_weights
 
 __all__ = ["copy_encoder", "load_saved_network", "save_network"]
 

@@ -14,10 +14,10 @@ from nearsay.training.bert.heads.saved_head import load_saved_network
 from nearsay.training.bert.heads.word_examples import word_examples
 from nearsay.training.bert.heads.word_scorers import FeatureWordScorer, NetworkWordScorer, WordScorer
 from nearsay.training.bert.layers import LayerChoice
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 
 __all__ = ["Tagger"]
 

@@ -12,7 +12,7 @@ from nearsay.training.bert.heads.linear_head import LinearHead
 from nearsay.training.bert.heads.network import HeadNetwork, example_logits
 from nearsay.training.bert.heads.text_examples import text_examples
 from nearsay.training.bert.pooling import Pooling
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [

@@ -34,12 +34,12 @@ from nearsay.training.bert.heads.text_scorers import (
 from nearsay.training.bert.heads.train_classifier import check_texts, require_positions
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.precision import Precision
 from nearsay.training.sentence.source import find_encoder
 
 __all__ = ["LinearClassifier", "train_linear_classifier"]

@@ -31,12 +31,12 @@ from nearsay.training.bert.heads.train_tagger import TAGGER_USAGE, entity_metric
 from nearsay.training.bert.heads.word_examples import word_examples
 from nearsay.training.bert.heads.word_scorers import FeatureWordScorer
 from nearsay.training.bert.layers import LayerChoice, LayerRule
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.entity_f1 import entity_f1
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.precision import Precision
 
 __all__ = ["LinearTagger", "train_linear_tagger"]
 

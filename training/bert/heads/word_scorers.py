@@ -10,7 +10,7 @@ from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.linear_head import LinearHead
 from nearsay.training.bert.heads.network import HeadNetwork, example_logits
 from nearsay.training.bert.heads.word_examples import WordExample
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 __all__ = ["FeatureWordScorer", "NetworkWordScorer", "WordScorer"]
 

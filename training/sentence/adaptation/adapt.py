@@ -17,6 +17,9 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
@@ -31,18 +34,15 @@ from nearsay.training.sentence.adaptation.pseudo_queries import (
     draw_pseudo_queries,
 )
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import changed
 from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.precision import Precision
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
 

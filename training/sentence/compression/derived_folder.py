@@ -12,16 +12,16 @@ from sentence_transformers import SentenceTransformer
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import new_folder
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.sentence.bundled import check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder, Precision
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import LINEAGE_FILE, lineage_of
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["Derivation", "open_model", "require_new", "save_derived"]
 

@@ -7,6 +7,7 @@ from typing import Final
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.conversion import as_texts
 from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.run_folder import STUDENT_PREFIX, RunFolder
 from nearsay.training.run.watch import Watch
@@ -18,7 +19,6 @@ from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["distil"]
 

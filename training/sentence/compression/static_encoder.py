@@ -12,6 +12,9 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import Precision, resolve_precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.sentence.compression.derived_folder import (
     Derivation,
     open_model,
@@ -27,12 +30,9 @@ from nearsay.training.sentence.compression.static_table import (
     token_shares,
     zipf_probabilities,
 )
-from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.loading import transformer_of
-from nearsay.training.sentence.precision import Precision, resolve_precision
-from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = ["StaticReport", "make_static_encoder"]

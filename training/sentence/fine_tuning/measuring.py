@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from sentence_transformers import SentenceTransformer
 
+from nearsay.training.encoder.precision import Precision, computing_in, resolve_precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.kind import EvaluationKind
@@ -12,8 +14,6 @@ from nearsay.training.run.loop import Evaluation
 from nearsay.training.sentence.fine_tuning.result import Change
 from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
 from nearsay.training.sentence.loading import length_limit
-from nearsay.training.sentence.precision import Precision, computing_in, resolve_precision
-from nearsay.training.sentence.processor import Processor
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.source import EncoderSource
 from nearsay.training.sentence.tokens import TextTokenizer

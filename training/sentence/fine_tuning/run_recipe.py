@@ -15,6 +15,7 @@ from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.run_folder import RunFolder
@@ -26,7 +27,6 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["SeedResult", "Spread", "read_set", "run_recipe", "spread_of"]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
@@ -16,12 +18,10 @@ from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["finish_encoder", "learned_from", "told_judged", "told_sets"]
 

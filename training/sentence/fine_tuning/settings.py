@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.mixing import Sampling
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 __all__ = ["SentenceTraining", "usual_epochs"]
 

@@ -10,7 +10,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.loading import load_model, transformer_of
 
 __all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]

@@ -11,6 +11,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
 from nearsay.training.run.metrics_log import read_metrics
@@ -20,7 +22,6 @@ from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.device import choose_device
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
@@ -39,7 +40,6 @@ from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.tokens import shortened
-from nearsay.training.sentence.weights import combined_sha256, weight_hashes
 
 __all__ = ["train_sentence_encoder"]
 

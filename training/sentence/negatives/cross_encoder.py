@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
 from nearsay.data.errors import NearsayError, first_line
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.folder import EncoderFolder
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.weights import require_complete
 
 __all__ = ["CrossEncoderJudge"]
 

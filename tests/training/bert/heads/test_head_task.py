@@ -16,7 +16,7 @@ from nearsay.training.bert.heads.head_start import start_linear
 from nearsay.training.bert.heads.head_task import HeadTask
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
-from nearsay.training.sentence.precision import Precision
+from nearsay.training.encoder.precision import Precision
 
 LABELS = LabelSet(("a", "b", "c"))
 

@@ -21,10 +21,10 @@ from nearsay.training.bert.heads.head_start import HeadStart
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, load_network
 from nearsay.training.bert.heads.train_classifier import train_classifier
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.precision import Precision
 
 SINGLE = [
     ("feline", "the cat sat"),

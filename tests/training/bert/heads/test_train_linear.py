@@ -26,9 +26,9 @@ from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_
 from nearsay.training.bert.heads.word_examples import word_examples
 from nearsay.training.bert.layers import LayerChoice
 from nearsay.training.bert.pooling import Pooling
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.precision import Precision
 
 SINGLE = [
     (label, f"{a} {label} {b}")

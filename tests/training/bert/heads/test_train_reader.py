@@ -15,9 +15,9 @@ from nearsay.training.bert.heads.head_evaluation import evaluate_reader
 from nearsay.training.bert.heads.head_settings import ReaderSettings
 from nearsay.training.bert.heads.reader import Reader
 from nearsay.training.bert.heads.train_reader import train_reader
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.precision import Precision
 
 # "a" asks for the animal, "m" for the mat with what stands before it.
 QUESTIONS = [

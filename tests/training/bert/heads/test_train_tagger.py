@@ -15,9 +15,9 @@ from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
 from nearsay.training.bert.heads.head_start import HeadStart
 from nearsay.training.bert.heads.tagger import Tagger
 from nearsay.training.bert.heads.train_tagger import train_tagger
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
-from nearsay.training.sentence.precision import Precision
 
 # "cat" begins an animal and "dog" after it goes on with it; "mats" is a thing, in two tokens.
 SENTENCES = [

@@ -8,6 +8,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.vector_store import unit_length
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
@@ -21,7 +22,6 @@ from nearsay.training.sentence.adaptation.adapt import (
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.result import Change
-from nearsay.training.sentence.precision import Precision
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SHORT = Adaptation(held_out=8, precision=Precision.FLOAT32)

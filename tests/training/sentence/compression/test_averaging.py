@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.precision import Precision
 
 
 def moved(folder: Path, by: float) -> Path:

@@ -14,13 +14,13 @@ from sentence_transformers.sentence_transformer.losses import (
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.cpu_dropout import cpu_dropout
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.making import make_objective

@@ -9,13 +9,13 @@ import pytest
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read_recipe
 from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import SentencePooling
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
-from nearsay.training.sentence.precision import Precision
 
 WHOLE = """
 base = "my-base"

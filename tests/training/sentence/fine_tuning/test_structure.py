@@ -11,10 +11,10 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling, build_encoder
-from nearsay.training.sentence.folder import EncoderFolder
-from nearsay.training.sentence.precision import Precision
 
 TEXT = "the cat sat"
 

@@ -15,6 +15,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
@@ -25,7 +26,6 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
-from nearsay.training.sentence.precision import Precision
 
 EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
 

@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import hard_negatives
 
 from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.folder import EncoderFolder
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.negatives.mined import MinedNegatives
 from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives

@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence import device as device_module
-from nearsay.training.sentence import processor as processor_module
-from nearsay.training.sentence.device import choose_device
-from nearsay.training.sentence.precision import (
+from nearsay.training.encoder import device as device_module
+from nearsay.training.encoder import processor as processor_module
+from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.precision import (
     Precision,
     computing_in,
     narrow_linear_weights,
     product_format,
     resolve_precision,
 )
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.processor import Processor
 
 PLAIN = Processor(name="plain", avx2=True, avx512=True, avx512_bf16=False, amx_bf16=False)
 WITH_AMX = Processor(name="amx", avx2=True, avx512=True, avx512_bf16=False, amx_bf16=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import torch
 from torch.nn import functional
 
-from nearsay.training.sentence.plain_encoder import LinearWeights, NormWeights, PlainTransformer
-from nearsay.training.sentence.runtime.attention import Attention, attention, takes_blocks, takes_bounds
-from nearsay.training.sentence.runtime.packed_window import PackedBatch
-from nearsay.training.sentence.runtime.product import LinearLayer, Product
+from nearsay.training.encoder.attention import Attention, attention, takes_blocks, takes_bounds
+from nearsay.training.encoder.packed_window import PackedBatch
+from nearsay.training.encoder.plain_encoder import LinearWeights, NormWeights, PlainTransformer
+from nearsay.training.encoder.product import LinearLayer, Product
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from transformers import BertModel

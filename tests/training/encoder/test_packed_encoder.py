@@ -19,14 +19,14 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from transformers import BertConfig, BertModel
 
+from nearsay.training.encoder import bert as bert_module
+from nearsay.training.encoder import packed_encoder as packed_encoder_module
+from nearsay.training.encoder import workers as workers_module
+from nearsay.training.encoder.packed_encoder import PackedEncoder
+from nearsay.training.encoder.packed_window import PackedBatch, PackedWindow
+from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.processor import Processor
 from nearsay.training.sentence.forward import ForwardPass, padded
-from nearsay.training.sentence.precision import Precision
-from nearsay.training.sentence.processor import Processor
-from nearsay.training.sentence.runtime import bert as bert_module
-from nearsay.training.sentence.runtime import packed_encoder as packed_encoder_module
-from nearsay.training.sentence.runtime import workers as workers_module
-from nearsay.training.sentence.runtime.packed_encoder import PackedEncoder
-from nearsay.training.sentence.runtime.packed_window import PackedBatch, PackedWindow
 
 MODES = ["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", ("cls", "mean")]
 LENGTHS = [1, 16, 2, 9, 9, 3, 16, 5, 9, 1, 12]

@@ -14,8 +14,8 @@ from nearsay.data.pretraining.example_config import ExampleConfig, Packing
 from nearsay.data.pretraining.prepare import prepare_text
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.mlm import evaluate_mlm
 from nearsay.training.bert.pretraining_network import PretrainingSums
-from nearsay.training.evaluation.mlm import evaluate_mlm
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "boat", "net", "fog", "gull", "."]
 SPECIAL = SpecialTokens(0, 1, 2, 3, 4)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import torch
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.processor import Processor
 
 __all__ = ["Precision", "computing_in", "narrow_linear_weights", "product_format", "resolve_precision"]
 

@@ -4,8 +4,8 @@ import threading
 import pytest
 import torch
 
-from nearsay.training.sentence.runtime import workers as workers_module
-from nearsay.training.sentence.runtime.workers import Workers
+from nearsay.training.encoder import workers as workers_module
+from nearsay.training.encoder.workers import Workers
 
 
 @pytest.fixture

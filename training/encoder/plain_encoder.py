@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from nearsay.training.sentence.folder import EncoderFolder, EncoderModule, UnsupportedEncoderError
-from nearsay.training.sentence.weights import modern_name, stored_tensors
+from nearsay.training.encoder.folder import EncoderFolder, EncoderModule, UnsupportedEncoderError
+from nearsay.training.encoder.weights import modern_name, stored_tensors
 
 __all__ = [
     "Array",

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import torch
 from torch.nn import functional
 
-from nearsay.training.sentence.processor import Processor
-from nearsay.training.sentence.runtime.blocks import Blocks
-from nearsay.training.sentence.runtime.packed_window import PackedBatch
+from nearsay.training.encoder.blocks import Blocks
+from nearsay.training.encoder.packed_window import PackedBatch
+from nearsay.training.encoder.processor import Processor
 
 __all__ = [
     "Attention",

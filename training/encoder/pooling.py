@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from nearsay.training.sentence.runtime.packed_window import PackedBatch
+from nearsay.training.encoder.packed_window import PackedBatch
 
 __all__ = ["Pooling", "PoolingOfModes", "pool"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
 from nearsay.data.known_hashes import known_sha256
-from nearsay.training.sentence.folder import EncoderFolder, UnsupportedEncoderError
+from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
 
 __all__ = [
     "StoredTensor",

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 from torch.nn import functional
 
-from nearsay.training.sentence.processor import Processor
+from nearsay.training.encoder.processor import Processor
 
 __all__ = ["LinearLayer", "Product"]
 

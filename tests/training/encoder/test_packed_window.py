@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.training.sentence.runtime.packed_window import EqualLengths, pack
+from nearsay.training.encoder.packed_window import EqualLengths, pack
 
 TEXTS = st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=9), min_size=1, max_size=40)
 

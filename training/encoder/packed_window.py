@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearsay.training.sentence.runtime.blocks import Blocks, fill, lay
+from nearsay.training.encoder.blocks import Blocks, fill, lay
 
 __all__ = ["EqualLengths", "PackedBatch", "PackedWindow", "pack"]
 

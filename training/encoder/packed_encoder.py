@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from nearsay.training.sentence.plain_encoder import DenseStep, PlainEncoder
-from nearsay.training.sentence.runtime.bert import PackedBert
-from nearsay.training.sentence.runtime.packed_window import PackedBatch, pack
-from nearsay.training.sentence.runtime.pooling import Pooling, PoolingOfModes, pool
-from nearsay.training.sentence.runtime.workers import Workers
+from nearsay.training.encoder.bert import PackedBert
+from nearsay.training.encoder.packed_window import PackedBatch, pack
+from nearsay.training.encoder.plain_encoder import DenseStep, PlainEncoder
+from nearsay.training.encoder.pooling import Pooling, PoolingOfModes, pool
+from nearsay.training.encoder.workers import Workers
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer

@@ -1,1 +1,0 @@
-"""The fast ways through an encoder's model."""
