@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
     from nearsay.indexer.given_vectors import VectorsOnly
+    from nearsay.indexer.improving import Improvement
     from nearsay.indexer.ingest import AddReport
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
@@ -83,6 +84,7 @@ __all__ = [
     "Hit",
     "HitScores",
     "Hits",
+    "Improvement",
     "Judgements",
     "Library",
     "Lineage",
@@ -119,6 +121,7 @@ _LATER = {
     "Explorer": "nearsay.indexer.exploring.explorer",
     "Facets": "nearsay.indexer.filters.facets",
     "GateReport": "nearsay.indexer.judgements.gate",
+    "Improvement": "nearsay.indexer.improving",
     "Judgements": "nearsay.indexer.judgements.judgements",
     "Plan": "nearsay.indexer.plan",
     "ReadOptions": "nearsay.data.read_options",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, TypedDict, Unpack, overload
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.compaction import CompactReport
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
+    from nearsay.indexer.improving import Improvement
     from nearsay.indexer.ingest import AddReport
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
@@ -325,6 +326,27 @@ class Collection:
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
         return self._writing.rollback(progress, wait)
+
+    def improve(self, *, apply: bool = False, wait: float | None = None) -> "Improvement":
+        """Learn from the judgements how queries are searched for better; what was tried and is recommended.
+
+        apply: make what is recommended live, at once and for every reader; nothing is embedded again, and
+            `undo_improvement` takes it back
+
+        See `nearsay.indexer.improving.improve`.
+        """
+        from nearsay.indexer.improving import improve
+
+        locked = partial(self._writing.locked, self._record.row(), "improve", wait)
+        judged, writing = self.judgements.list(), locked if apply else None
+        return improve(self._store, self.snapshot(), self._encoder.of, judged, writing)
+
+    def undo_improvement(self, *, wait: float | None = None) -> str:
+        """Take back what `improve` made live last, and say what is live then; BadInputError without any."""
+        from nearsay.indexer.improving import undo
+
+        with self._writing.locked(self._record.row(), "improve", wait) as store:
+            return undo(store, self.snapshot())
 
     def compact(
         self, *, drop_retired: bool = False, grace: float | None = None, wait: float | None = None

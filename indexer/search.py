@@ -63,6 +63,7 @@ class SearchRequest:
     min_score: float | None = None  # hits below are left out
     fields: Sequence[str] | None = None  # that hits carry, as a filter names them; None = all
     with_vectors: bool = False
+    word_weight: float | None = None  # in weighted fusion; None: as the collection's
     judge: PairJudge | None = None  # ranks the first candidates anew
     explained_by: TextEncoder | None = None  # hits say why they matched
 
@@ -155,6 +156,8 @@ class Searcher:
             encoder = self._encoder.of(snapshot.generation)
             if request.mode is not SearchMode.LEXICAL:
                 vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
+                if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
+                    vectors = snapshot.refinement.adapter(vectors)
         request = replace(request, judge=judge, explained_by=encoder if explain else None)
         return search(self._store, snapshot, vectors, request, texts)
 
@@ -314,7 +317,16 @@ class _Query:
         enough = request.last if request.judge is None else max(request.last, RERANKED)
         drawn, fusion, longest = enough, Fusion(request.fusion), None if request.reads_text else 0
         while True:
-            ranking = candidates(snapshot, self.vector, self._nearest, lexical, self._passes, fusion, drawn)
+            ranking = candidates(
+                snapshot,
+                self.vector,
+                self._nearest,
+                lexical,
+                self._passes,
+                fusion,
+                drawn,
+                weight=snapshot.word_weight if request.word_weight is None else request.word_weight,
+            )
             best: list[tuple[float, PassageRow]] = []
             seen: set[str] = set()
             for begin in range(0, len(ranking.ids), drawn):
@@ -392,7 +404,7 @@ def _hits(
         fingerprint=encoder.fingerprint,
         generation=snapshot.generation.number,
         plan=snapshot.answered_by,
-        made_by=snapshot.generation.lineage,
+        made_by=snapshot.lineage,
         device=snapshot.device,
     )
     fused = dict(zip(ranking.ids, ranking.scores, strict=True)) if request.mode is SearchMode.HYBRID else {}

@@ -11,11 +11,13 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError, StorageError
-from nearsay.indexer.catalogue import generations, ranges
+from nearsay.indexer.catalogue import generations, ranges, refinements
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.errors import DamagedSegmentError
+from nearsay.indexer.hybrid.fusion import WEIGHT
 from nearsay.indexer.plan import Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import faiss_is_installed
@@ -60,6 +62,7 @@ class Snapshot:
     last_removal: int  # how far the removals are known
     notes: tuple[str, ...]
     gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
+    refinement: Refinement | None = None  # what queries go through before they are searched for
 
     @cached_property
     def chance(self) -> float:
@@ -75,6 +78,18 @@ class Snapshot:
         sample = living[np.linspace(0, living.size - 1, count).astype(np.int64)]
         centre = self.vectors.rows(self.vectors.positions(sample)).mean(axis=0, dtype=np.float64)
         return float((count * (centre @ centre) - 1) / (count - 1))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """What made the generation's encoder, what was said when it was promoted, and its refinement."""
+        refined = () if self.refinement is None else (self.refinement.said,)
+        return (*self.generation.lineage, *refined)
+
+    @property
+    def word_weight(self) -> float:
+        """The weight of words in the fusion."""
+        refined = None if self.refinement is None else self.refinement.word_weight
+        return WEIGHT if refined is None else refined
 
     @property
     def device(self) -> str:
@@ -276,6 +291,12 @@ def take(
         last_removal=last_removal,
         notes=notes,
         gpu_notes=said,
+        refinement=refinements.live_of(
+            connection,
+            collection.id,
+            generation.number,
+            None if before is None else before.refinement,
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from nearsay.app.cli.evaluate import evaluate
 from nearsay.app.cli.explore import explore
 from nearsay.app.cli.facets import facets
 from nearsay.app.cli.fill import fill, next_
+from nearsay.app.cli.improve import improve
 from nearsay.app.cli.index import index
 from nearsay.app.cli.judgements import judgements
 from nearsay.app.cli.printing import visible
@@ -67,6 +68,7 @@ for command in (
     explore,
     facets,
     judgements,
+    improve,
     encode,
     encoders,
     train,

@@ -14,6 +14,7 @@ from nearsay.indexer.catalogue.tables import (
     embedded_ranges,
     generations,
     passages,
+    refinements,
     removed_passages,
     segments,
 )
@@ -110,7 +111,8 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
     lexical_rows.drop_table(connection, collection_id)
     field_values.forget(connection, field_values.declared(connection, collection_id))
     leave_collection(connection, collection_id)
-    for table in (segments, embedded_ranges, generations, removed_passages, passages, documents):
+    of_generations = refinements, segments, embedded_ranges
+    for table in (*of_generations, generations, removed_passages, passages, documents):
         connection.execute(table.delete().where(table.c.collection_id == collection_id))
     connection.execute(collections.delete().where(collections.c.id == collection_id))
 

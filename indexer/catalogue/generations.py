@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.explored import leave_generation
-from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, segments
+from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, refinements, segments
 from nearsay.indexer.errors import CatalogueError, UnknownGenerationError
 from nearsay.indexer.segment import SegmentHeader, SegmentKind
 from nearsay.indexer.store import now
@@ -207,7 +207,7 @@ def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[st
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
     """Forget a generation with its segments, clusters and map."""
     leave_generation(connection, generation.collection_id, generation.number)
-    for table in (segments, embedded_ranges):
+    for table in (segments, embedded_ranges, refinements):
         whose = table.c.collection_id == generation.collection_id
         connection.execute(table.delete().where(whose, table.c.generation == generation.number))
     connection.execute(generations.delete().where(_is(generation)))

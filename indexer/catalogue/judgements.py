@@ -72,14 +72,15 @@ def take_back(
     return connection.execute(judgements.delete().where(where)).rowcount
 
 
-def forget(connection: sa.Connection, collection_id: int) -> None:
-    """Forget all judgements of a collection that is about to be removed in this transaction.
+def forget(connection: sa.Connection, collection_id: int) -> int:
+    """Forget all judgements of a collection, as when it is removed in this transaction; how many there were.
 
     Whoever judges meanwhile waits for its row to be gone, and is told so.
     """
     of_it = collections.c.id == collection_id
     connection.execute(sa.select(collections.c.id).where(of_it).with_for_update())
-    connection.execute(judgements.delete().where(judgements.c.collection_id == collection_id))
+    whose = judgements.c.collection_id == collection_id
+    return connection.execute(judgements.delete().where(whose)).rowcount
 
 
 def listed(

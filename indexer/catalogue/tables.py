@@ -47,13 +47,14 @@ __all__ = [
     "metadata",
     "near_duplicates",
     "passages",
+    "refinements",
     "removed_passages",
     "runs",
     "segments",
     "token_samples",
 ]
 
-SCHEMA = "0011"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0012"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -403,6 +404,25 @@ judgements = Table(
         "passage",
         name="uq_judgements_collection_id_query_hash_document_id_passage",
     ),
+    sqlite_autoincrement=True,
+)
+
+# How queries are searched for in a generation, learned from judgements; live is the newest not undone.
+refinements = Table(
+    "refinements",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("collection_id", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("adapter", LargeBinary, nullable=True),  # see nearsay.training.sentence.query_adapter
+    Column("word_weight", Double, nullable=True),  # in the fusion; NULL: the usual one
+    Column("report", Json, nullable=False),  # what it was learned from, and what was measured
+    Column("undone", Boolean, nullable=False),
+    Column("created_at", String(32), nullable=False),
+    ForeignKeyConstraint(
+        ["collection_id", "generation"], ["generations.collection_id", "generations.number"]
+    ),
+    Index(None, "collection_id", "generation"),
     sqlite_autoincrement=True,
 )
 

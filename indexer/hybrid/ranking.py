@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.hybrid.fusion import Fusion, reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.indexer.hybrid.fusion import WEIGHT, Fusion, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.hybrid.lexical import LexicalCandidates
 from nearsay.indexer.snapshot import Snapshot
 from nearsay.indexer.vector_store import Candidates
@@ -38,6 +38,8 @@ def candidates(
     passes: Callable[[NDArray[np.int64]], NDArray[np.bool_]],
     fusion: Fusion,
     count: int,
+    *,
+    weight: float = WEIGHT,
 ) -> Ranking:
     """At least the `count` best candidates that pass, fewer only when fewer qualify.
 
@@ -45,6 +47,7 @@ def candidates(
     nearest: gives so many of the passages nearest to it that pass
     lexical: what the words found; None where only vectors are searched
     passes:  which of the passages a filter lets through
+    weight:  of words, where the two are fused by their scores
     """
     if lexical is None:
         found = nearest(count)
@@ -64,13 +67,13 @@ def candidates(
         ranked, fused = reciprocal_rank_fusion([near.ids, by_words])
         cosines = _cosines(snapshot, query, ranked, near)
         return Ranking(ranked.tolist(), fused.tolist(), exhausted, cosines, words)
-    every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score)
+    every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score, weight)
     farthest = float(near.scores[-1]) if full else 0.0
-    reach = _reach(lexical, farthest, fused[:count], snapshot.chance)
+    reach = _reach(lexical, farthest, fused[:count], snapshot.chance, weight)
     if reach > by_words.size:
         by_words, bm25 = _first_passing(lexical, reach, passes)
         words |= dict(zip(by_words.tolist(), bm25.tolist(), strict=True))
-        every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score)
+        every, fused, cosines = _weighted(snapshot, query, near, by_words, words, lexical.full_score, weight)
     return Ranking(every.tolist(), fused.tolist(), exhausted, cosines, words, lexical.full_score)
 
 
@@ -81,13 +84,14 @@ def _weighted(
     by_words: NDArray[np.int64],
     words: dict[int, float],
     full_score: float,
+    weight: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[int, float]]:
     """The candidates of either kind by falling fused score, ties by rising number, and their cosines."""
     every = np.union1d(near.ids, by_words)
     cosines = _cosines(snapshot, vector, every, near)
     shares = word_shares(np.array([words.get(number, 0.0) for number in every.tolist()]), full_score)
     known = np.array([cosines.get(number, 0.0) for number in every.tolist()])
-    fused = weighted_fusion(known, shares, snapshot.chance)
+    fused = weighted_fusion(known, shares, snapshot.chance, weight)
     order = np.lexsort((every, -fused))
     return every[order], fused[order], cosines
 
@@ -98,7 +102,9 @@ def _of_these(lexical: LexicalCandidates, ids: NDArray[np.int64]) -> dict[int, f
     return dict(zip(lexical.ids[there].tolist(), lexical.scores[there].tolist(), strict=True))
 
 
-def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64], chance: float) -> int:
+def _reach(
+    lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64], chance: float, weight: float
+) -> int:
     """How many lexical candidates, best first, could stand among the `best` if their cosine were `farthest`.
 
     What has not been seen yet is no nearer than the farthest that was, so that with these the best are
@@ -107,7 +113,7 @@ def _reach(lexical: LexicalCandidates, farthest: float, best: NDArray[np.float64
     if not best.size:
         return 0
     cosines = np.full(lexical.ids.size, max(farthest, 0.0))  # 0 without a vector
-    at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score), chance)
+    at_best = weighted_fusion(cosines, word_shares(lexical.scores, lexical.full_score), chance, weight)
     return int(np.count_nonzero((at_best >= best[-1]) & (at_best > cosines)))
 
 

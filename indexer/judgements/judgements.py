@@ -97,6 +97,12 @@ class Judgements:
         with self._database.writing() as connection:
             return judgements.take_back(connection, row.id, words, judged.document, judged.passage)
 
+    def clear(self) -> int:
+        """Take back everything that was said of the collection; how much that was."""
+        row = self._record.row()
+        with self._database.writing() as connection:
+            return judgements.forget(connection, row.id)
+
     def list(
         self, query: str | None = None, document: str | None = None, *, relevant: bool | None = None
     ) -> tuple[Judgement, ...]:

@@ -216,3 +216,24 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
     run("judgements", "export", "pets", "--as", "csv", "--out", "out.csv")
     assert "a cat,cat,0,1,Cat,the cat sat" in (tmp_path / "out.csv").read_text()
     run("judgements", "import", "pets", "nowhere.csv", code=1)
+
+
+def test_improve_shows_what_was_tried_applies_it_and_takes_it_back(run: Run) -> None:
+    run("improve", "pets", code=1)  # nothing was judged
+    with Library.open("library") as library:
+        for at in range(40):
+            library.collection("pets").judgements.add(f"question {'x' * at}", ("owl", "dog")[at % 2], True)
+    found = json.loads(run("improve", "pets", "--json").stdout)
+    names = [one["name"] for one in found["candidates"]]
+    assert names == ["keep what you have", "query adapter", "weight of words", "adapter and weight"]
+    assert found["recommended"] in names
+    assert found["training_queries"] + found["test_queries"] == 40
+    result = run("improve", "pets")
+    assert f"recommended: {found['recommended']}" in result.stdout
+    run("improve", "pets", "--apply", "--undo", code=2)
+    if found["recommended"] == names[0]:
+        run("improve", "pets", "--undo", code=1)
+    else:
+        run("improve", "pets", "--apply")
+        run("improve", "pets", "--undo")
+    run("improve", "pets", "--undo", code=1)

@@ -1,12 +1,17 @@
 """Does the loop of judging hold what it promises? Each question by itself, on fully judged sets.
 
-    python tests/benchmarks/loop.py judging --data FOLDER [--draws 1000] [--keep FOLDER] [--out FILE.json]
+    python tests/benchmarks/loop.py judging|improve --data FOLDER [--draws N] [--keep FOLDER] [--out FILE]
 
 judging: which of two ways of searching is better, from a fifth of the judgements or fewer? The judgements of
 the set say what a person would. Of each comparison: how often the interval covers what all judgements say (at
 every look at once: intervals of later looks lie within those of earlier ones), how often it is decided, how
 often rightly, and how many judgements it takes. The pool is the first ten of both ways; the order is drawn
 anew each time. Rankings are made once, and with --keep stay in FOLDER.
+
+improve: does `nearsay improve` make a search better, and never worse? SciFact's training claims are the
+judgements, 50, 100 or 200 of them, drawn anew each time; a fifth of them is the test part, by their words.
+What is recommended is made live and measured on the 300 test claims, which it never saw; keeping what there
+is counts 0.
 
 FOLDER holds ir_scifact/, ir_xquad_en/, ir_cacm/, ir_npl/ and ir_time/ in BEIR's layout.
 """
@@ -16,7 +21,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,9 +29,12 @@ from typing import Any
 import numpy as np
 from machine import commit, machine
 
-from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.indexer import Library
+from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.improving import KEEP
 from nearsay.indexer.judgements.minimal_test import DEPTH, MinimalTest, Verdict
+from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
+from nearsay.training.evaluation.ndcg import ndcg
 
 SETS = {
     "time": "ir_time",
@@ -44,6 +52,7 @@ WAYS: dict[str, dict[str, Any]] = {
 COMPARED = (("dense", "lexical"), ("dense", "hybrid"), ("lexical", "hybrid"), ("hybrid", "rrf"))
 SHARE = 0.2  # of the pool that is judged
 QUERIES = 300  # of a set, at most: the first
+CLAIMS = (50, 100, 200)  # of SciFact's training part, that were judged
 TO_THE_END = 50  # draws of which each is judged until it is decided
 
 
@@ -150,13 +159,93 @@ def judging(data: Path, kept: Path, draws: int) -> dict[str, Any]:
     }
 
 
+def improving(data: Path, kept: Path, draws: int) -> dict[str, Any]:
+    claims, test = (read_retrieval_set(data / "ir_scifact", split) for split in ("train", "test"))
+    asked = [query for query in test.judgements if query in test.queries]
+    with Library.open(kept / "library-scifact") as library:
+        collection = library.collection("judged", chunking="none")
+        collection.add_rows([{"id": id_, "text": text} for id_, text in claims.corpus.items()])
+
+        def figures() -> np.ndarray:
+            found = collection.search([test.queries[query] for query in asked], DEPTH)
+            ranked = ([hit.id for hit in hits] for hits in found)
+            return np.array(
+                [ndcg(ranking, test.judgements[query]) for query, ranking in zip(asked, ranked, strict=True)]
+            )
+
+        before = figures()
+        rows = [
+            improved(collection, claims, kept, count, draw, before, figures)
+            for count in CLAIMS
+            for draw in range(draws)
+        ]
+    return {
+        "question": "improve on SciFact: nDCG@10 of hybrid search on the test claims, after less before",
+        "before": round(float(before.mean()), 4),
+        "by_claims": [summary(count, [row for row in rows if row["claims"] == count]) for count in CLAIMS],
+        "draws": rows,
+    }
+
+
+def improved(
+    collection: Collection,
+    claims: RetrievalSet,
+    kept: Path,
+    count: int,
+    draw: int,
+    before: np.ndarray,
+    figures: Callable[[], np.ndarray],
+) -> dict[str, Any]:
+    """Judgements of so many claims, what is recommended, and what it is worth."""
+    drawn = np.random.default_rng(draw).permutation(sorted(claims.judgements))[:count].tolist()
+    collection.judgements.clear()
+    rows = ["_id\ttext"] + [f"{query}\t{' '.join(claims.queries[query].split())}" for query in drawn]
+    (kept / "queries.tsv").write_text("\n".join(rows) + "\n")
+    lines = [f"{query} 0 {id_} {score}" for query in drawn for id_, score in claims.judgements[query].items()]
+    (kept / "claims.qrels").write_text("\n".join(lines) + "\n")
+    collection.judgements.load(kept / "claims.qrels", kept / "queries.tsv")
+    found = collection.improve(apply=True)
+    gains = np.zeros_like(before)
+    if found.applied:
+        gains = figures() - before
+        collection.undo_improvement()
+    interval = interval_of_mean(gains)
+    row = {
+        "claims": count,
+        "draw": draw,
+        "recommended": found.recommended,
+        "learned": {one.name: one.learned for one in found.candidates},
+        "tested": {one.name: one.tested for one in found.candidates},
+        "verdicts": {one.name: one.verdict for one in found.candidates},
+        "gain": round(float(gains.mean()), 4),
+        "interval": [round(interval.low, 4), round(interval.high, 4)],
+        "seconds": found.seconds,
+    }
+    sys.stderr.write(json.dumps(row) + "\n")
+    return row
+
+
+def summary(count: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    gains = [row["gain"] for row in rows]
+    return {
+        "claims": count,
+        "mean_gain": round(float(np.mean(gains)), 4),
+        "least_gain": min(gains),
+        "worse_beyond_noise": sum(row["interval"][1] < 0 for row in rows),
+        "better_beyond_noise": sum(row["interval"][0] > 0 for row in rows),
+        "kept": sum(row["recommended"] == KEEP for row in rows),
+        "draws": len(rows),
+        "seconds_median": median(row["seconds"] for row in rows),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("question", choices=["judging"])
+    parser.add_argument("question", choices=["judging", "improve"])
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--draws", type=int, help="1000 of judging, 10 of improve")
     parser.add_argument("--keep", type=Path, help="folder for libraries and rankings")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args(arguments)
@@ -164,7 +253,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         kept = chosen.keep or Path(folder)
         kept.mkdir(parents=True, exist_ok=True)
-        result = judging(chosen.data, kept, chosen.draws)
+        if chosen.question == "judging":
+            result = judging(chosen.data, kept, chosen.draws or 1000)
+        else:
+            result = improving(chosen.data, kept, chosen.draws or 10)
     result |= {
         "commit": commit(),
         "machine": machine(),

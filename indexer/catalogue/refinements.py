@@ -1,0 +1,76 @@
+"""Refinements in the catalogue: how queries are searched for in a generation, otherwise than at first."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue.tables import refinements
+from nearsay.indexer.store import now
+from nearsay.training.sentence.query_adapter import QueryAdapter
+
+__all__ = ["Refinement", "add", "live_of", "undo"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Refinement:
+    """What a generation's queries go through; of several the newest that was not undone is live."""
+
+    number: int  # that no other ever had
+    adapter: QueryAdapter | None  # None: queries are as their encoder makes them
+    word_weight: float | None  # in the fusion; None: the usual one
+    report: dict[str, Any]  # what it was learned from, and what was measured
+    created_at: str
+
+    @property
+    def said(self) -> str:
+        """For the lineage of hits."""
+        return str(self.report.get("said", "queries refined"))
+
+
+def add(
+    connection: sa.Connection,
+    collection_id: int,
+    generation: int,
+    adapter: QueryAdapter | None,
+    word_weight: float | None,
+    report: dict[str, Any],
+) -> int:
+    """Make a refinement live; its number. The caller says that the collection changed."""
+    values = {
+        "collection_id": collection_id,
+        "generation": generation,
+        "adapter": None if adapter is None else adapter.to_bytes(),
+        "word_weight": word_weight,
+        "report": report,
+        "undone": False,
+        "created_at": now(),
+    }
+    statement = refinements.insert().values(values).returning(refinements.c.id)
+    return int(connection.execute(statement).scalar_one())
+
+
+def live_of(
+    connection: sa.Connection, collection_id: int, generation: int, known: Refinement | None = None
+) -> Refinement | None:
+    """A generation's live refinement; `known`: one that was read before, which is not read again."""
+    newest = connection.execute(
+        sa.select(refinements.c.id)
+        .where(
+            refinements.c.collection_id == collection_id,
+            refinements.c.generation == generation,
+            refinements.c.undone.is_(False),
+        )
+        .order_by(refinements.c.id.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+    if newest is None or (known is not None and known.number == newest):
+        return None if newest is None else known
+    row = connection.execute(sa.select(refinements).where(refinements.c.id == newest)).one()
+    adapter = None if row.adapter is None else QueryAdapter.from_bytes(row.adapter)
+    return Refinement(row.id, adapter, row.word_weight, dict(row.report), row.created_at)
+
+
+def undo(connection: sa.Connection, number: int) -> None:
+    """Take a refinement back: the one before it is live again, if there was one."""
+    connection.execute(refinements.update().where(refinements.c.id == number).values(undone=True))

@@ -1,0 +1,382 @@
+"""From judgements to a better live search: candidates, measured, and a recommendation."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue import collections, generations, passages, refinements
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.refinements import Refinement
+from nearsay.indexer.errors import BusyError
+from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.judgements.judgement import Judgement, JudgementState
+from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.indexer.search import SearchRequest, search
+from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.store import Store
+from nearsay.indexer.vector_store import unit_length
+from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
+from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
+from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.sentence.query_adapter import (
+    STRENGTHS,
+    QueryAdapter,
+    adapted_leaving_one_out,
+    fit_query_adapter,
+)
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+__all__ = ["FEWEST", "KEEP", "WEIGHTS", "Candidate", "Improvement", "JudgedQueries", "improve", "undo"]
+
+KEEP: Final = "keep what you have"
+FEWEST: Final = 8  # judged queries of the training part that have a relevant passage
+WEIGHTS: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # of words in the fusion, that are tried
+_LEVEL: Final = 0.95
+_DEPTH: Final = 10
+_TIMED: Final = 50
+
+JudgedQueries = Mapping[str, Mapping[tuple[str, int], bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way of searching that could go live; figures are nDCG@10 by hybrid search, less the live one's."""
+
+    name: str
+    word_weight: float | None  # None: as it is
+    strength: float | None  # of the adapter's penalty; None: no adapter of its own
+    learned: float | None  # difference on the training part, each query held out of the adapter's fit
+    learned_low: float | None  # of its bootstrap interval at 95 %
+    learned_high: float | None
+    tested: float | None  # difference on the test part; None where nothing was judged there
+    tested_low: float | None  # of its interval at 95 %, valid however often one looks
+    tested_high: float | None
+    recall: float | None  # of the index for queries that are searched for so; None: searched exactly
+    milliseconds: float  # that a query takes longer, the median
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """What was tried, and what is recommended."""
+
+    training_queries: int
+    test_queries: int
+    live: float  # nDCG@10 on the training part, as it is
+    live_tested: float | None  # on the test part
+    candidates: tuple[Candidate, ...]  # the first is KEEP
+    recommended: str  # the name of one of them
+    applied: bool
+    seconds: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The judged queries of a part, encoded."""
+
+    judged: JudgedQueries
+    vectors: NDArray[np.float32]  # (queries, d) of length 1, as the encoder makes them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trial:
+    """A candidate before it is measured on the test part."""
+
+    name: str
+    strength: float | None
+    word_weight: float | None
+    each: NDArray[np.float64]  # nDCG@10 of the training queries, each held out
+
+
+def improve(
+    store: Store,
+    snapshot: Snapshot,
+    encoder_of: Callable[[GenerationRow], TextEncoder],
+    judgements: Sequence[Judgement],
+    locked: Callable[[], AbstractContextManager[Store]] | None = None,
+) -> Improvement:
+    """Try an adapter of queries, a weight of words, and both, and say which is recommended.
+
+    locked: gives the writer lock, to make what is recommended live; None = nothing is changed
+
+    An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
+    Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
+    adapter moves it that was fitted to the others. Recommended is the candidate that gains most there, if the
+    bootstrap interval of its gain is above 0, if it loses nothing on the test part, and if the index keeps
+    its recall contract. Passages that nobody judged count as not relevant, which favours what is live.
+    BadInputError for fewer than 8 judged queries to learn from.
+    """
+    began = time.monotonic()
+    train, test = _parts(snapshot, encoder_of(snapshot.generation), judgements)
+    if len(train.judged) < FEWEST:
+        name, there = snapshot.collection.name, len(train.judged)
+        raise BadInputError(
+            f"{counted(there, 'judged query', 'judged queries')} of '{name}' to learn from have a relevant "
+            f"passage; {FEWEST} are needed. Judge more: nearsay judgements next {name}"
+        )
+    targets = _targets(store, snapshot, train)
+    live = _Live(store, snapshot)
+    base = live.figures(train, live.adapted(train.vectors), None)
+    base_test = live.figures(test, live.adapted(test.vectors), None) if test.judged else None
+    nothing = None if base_test is None else 0.0
+    rows = [Candidate(KEEP, None, None, 0.0, 0.0, 0.0, nothing, nothing, nothing, None, 0.0, "")]
+    chosen: tuple[float, _Trial, QueryAdapter | None] | None = None
+    for trial in _trials(live, train, targets):
+        adapter = None
+        if trial.strength is not None:
+            adapter = fit_query_adapter(train.vectors, targets, trial.strength)
+        row = _measured(live, trial, adapter, base, test, base_test)
+        rows.append(row)
+        gain = float((trial.each - base).mean())
+        if not row.verdict and (chosen is None or gain > chosen[0]):
+            chosen = gain, trial, adapter
+    if chosen is not None and locked is not None:
+        with locked() as writing:
+            _apply(writing, snapshot, _refinement(snapshot, train, test, *chosen))
+    recommended = KEEP if chosen is None else chosen[1].name
+    notes = ["no judged query of the test part has a relevant passage: nothing is measured there"]
+    return Improvement(
+        training_queries=len(train.judged),
+        test_queries=len(test.judged),
+        live=round(float(base.mean()), 4),
+        live_tested=None if base_test is None else round(float(base_test.mean()), 4),
+        candidates=tuple(_with_verdict(row, recommended) for row in rows),
+        recommended=recommended,
+        applied=chosen is not None and locked is not None,
+        seconds=round(time.monotonic() - began, 2),
+        notes=() if test.judged else tuple(notes),
+    )
+
+
+def _apply(store: Store, snapshot: Snapshot, refinement: Refinement) -> None:
+    """Make a refinement live for the snapshot's generation; BusyError if another went live meanwhile."""
+    collection = snapshot.collection
+    with store.database.writing() as connection:
+        live = generations.live(connection, collection.id)
+        if live is None or live.number != snapshot.generation.number:
+            raise BusyError(f"'{collection.name}' has another live generation now. Run the command again")
+        refinements.add(
+            connection,
+            collection.id,
+            live.number,
+            refinement.adapter,
+            refinement.word_weight,
+            refinement.report,
+        )
+        collections.changed(connection, collection.id)
+
+
+def undo(store: Store, snapshot: Snapshot) -> str:
+    """Take the live refinement back, and say what is live then; the caller holds the writer lock.
+
+    BadInputError where there is none.
+    """
+    name, refined = snapshot.collection.name, snapshot.refinement
+    if refined is None:
+        raise BadInputError(
+            f"queries of '{name}' are not refined. Refine them: nearsay improve {name} --apply"
+        )
+    with store.database.writing() as connection:
+        refinements.undo(connection, refined.number)
+        collections.changed(connection, snapshot.collection.id)
+        left = refinements.live_of(connection, snapshot.collection.id, snapshot.generation.number)
+    return "queries are as their encoder makes them" if left is None else left.said
+
+
+class _Live:
+    """Searches as the live search does, but for queries' vectors and the weight of words."""
+
+    def __init__(self, store: Store, snapshot: Snapshot) -> None:
+        self._store, self.snapshot = store, snapshot
+
+    def adapted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The queries as they are searched for now."""
+        refined = self.snapshot.refinement
+        return vectors if refined is None or refined.adapter is None else refined.adapter(vectors)
+
+    def figures(self, part: _Part, vectors: NDArray[np.float32], weight: float | None) -> NDArray[np.float64]:
+        """nDCG@10 of each query, (queries,)."""
+        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
+        found = search(self._store, self.snapshot, vectors, request, list(part.judged))
+        return np.array(
+            [
+                ndcg(
+                    [f"{hit.id}#{hit.passage}" for hit in hits],
+                    {f"{document}#{passage}": int(word) for (document, passage), word in of_it.items()},
+                )
+                for hits, of_it in zip(found, part.judged.values(), strict=True)
+            ]
+        )
+
+    def recall(self, vectors: NDArray[np.float32]) -> float | None:
+        """The share of the nearest that the index finds; None without one."""
+        snapshot = self.snapshot
+        if snapshot.index is None:
+            return None
+        at = snapshot.plan.contract.at
+        exact = snapshot.vectors.nearest_many(vectors, at, snapshot.alive)
+        found = snapshot.nearest_many(vectors, at)
+        shares = [
+            np.isin(true.ids, some.ids).mean()
+            for true, some in zip(exact, found, strict=True)
+            if true.ids.size
+        ]
+        return float(np.mean(shares))
+
+
+def _parts(snapshot: Snapshot, encoder: TextEncoder, judgements: Sequence[Judgement]) -> tuple[_Part, _Part]:
+    """The judged queries to learn from and those to measure on, with a relevant passage each.
+
+    A query that the live refinement learned from measures nothing, whichever part its words say.
+    """
+    learned = (
+        set() if snapshot.refinement is None else set(snapshot.refinement.report.get("learned_from", ()))
+    )
+    found = []
+    for part in (Part.TRAIN, Part.TEST):
+        judged: dict[str, dict[tuple[str, int], bool]] = {}
+        for one in in_part(judgements, part):
+            if one.state is JudgementState.CURRENT:
+                judged.setdefault(one.query, {})[one.document, one.passage] = one.relevant
+        kept = {
+            query: of_it
+            for query, of_it in judged.items()
+            if any(of_it.values()) and not (part is Part.TEST and query_hash(query) in learned)
+        }
+        vectors = np.zeros((0, encoder.dimension), dtype=np.float32)
+        if kept:
+            vectors = unit_length(encoder.encode(list(kept), kind=TextKind.QUERY))
+        found.append(_Part(kept, vectors))
+    return found[0], found[1]
+
+
+def _targets(store: Store, snapshot: Snapshot, part: _Part) -> NDArray[np.float32]:
+    """The mean vector of each query's relevant passages, (queries, d)."""
+    means = []
+    with store.database.reading() as connection:
+        for of_it in part.judged.values():
+            numbers = []
+            for (document, place), relevant in of_it.items():
+                if relevant:
+                    there = passages.passage_numbers_of(connection, snapshot.collection.id, document) or []
+                    numbers += there[place : place + 1]
+            rows = np.array(sorted(numbers), dtype=np.int64)
+            means.append(snapshot.vectors.rows(snapshot.vectors.positions(rows)).mean(axis=0))
+    return np.array(means, dtype=np.float32)
+
+
+def _trials(live: _Live, train: _Part, targets: NDArray[np.float32]) -> list[_Trial]:
+    """The best adapter, the best weight of words, and the best of both, by the training part."""
+    held_out = {each: adapted_leaving_one_out(train.vectors, targets, each) for each in STRENGTHS}
+    adapters = [
+        _Trial("query adapter", strength, None, live.figures(train, vectors, None))
+        for strength, vectors in held_out.items()
+    ]
+    best = max(adapters, key=lambda trial: trial.each.mean())
+    assert best.strength is not None  # noqa: S101 - for the type checker: each of them has one
+    kinds: Sequence[tuple[str, float | None, Callable[[], NDArray[np.float32]]]] = (
+        ("weight of words", None, lambda: live.adapted(train.vectors)),
+        ("adapter and weight", best.strength, lambda: held_out[best.strength or 0.0]),
+    )
+    found = [best]
+    for name, strength, vectors in kinds:
+        tried = [
+            _Trial(name, strength, weight, live.figures(train, vectors(), weight))
+            for weight in WEIGHTS
+            if weight != live.snapshot.word_weight
+        ]
+        found.append(max(tried, key=lambda trial: trial.each.mean()))
+    return found
+
+
+def _measured(
+    live: _Live,
+    trial: _Trial,
+    adapter: QueryAdapter | None,
+    base: NDArray[np.float64],
+    test: _Part,
+    base_test: NDArray[np.float64] | None,
+) -> Candidate:
+    """The candidate's row; its verdict is why it is not to be taken, "" where nothing stands against it."""
+    gains = trial.each - base
+    learned = interval_of_mean(gains, level=_LEVEL)
+    tested, interval, recall = None, Interval(-1.0, 1.0), None
+    if base_test is not None:
+        moved = live.adapted(test.vectors) if adapter is None else adapter(test.vectors)
+        each = live.figures(test, moved, trial.word_weight) - base_test
+        tested, interval = float(each.mean()), sequence_of_mean(each, level=_LEVEL)
+        recall = live.recall(moved)
+    verdict = ""
+    if learned.low <= 0:
+        verdict = "no gain beyond chance on what it learned from"
+    elif tested is not None and tested < 0:
+        verdict = "loses on the test part"
+    elif recall is not None and recall < live.snapshot.plan.contract.recall:
+        verdict = f"the index finds {recall:.3f} of the nearest, {live.snapshot.plan.contract} is promised"
+    return Candidate(
+        name=trial.name,
+        word_weight=trial.word_weight,
+        strength=trial.strength,
+        learned=round(float(gains.mean()), 4),
+        learned_low=round(learned.low, 4),
+        learned_high=round(learned.high, 4),
+        tested=None if tested is None else round(tested, 4),
+        tested_low=None if tested is None else round(interval.low, 4),
+        tested_high=None if tested is None else round(interval.high, 4),
+        recall=None if recall is None else round(recall, 4),
+        milliseconds=0.0 if adapter is None else _milliseconds(adapter),
+        verdict=verdict,
+    )
+
+
+def _milliseconds(adapter: QueryAdapter) -> float:
+    query = np.ones((1, len(adapter.step)), dtype=np.float32)
+    spent = []
+    for _ in range(_TIMED):
+        began = time.perf_counter()
+        adapter(query)
+        spent.append(1000 * (time.perf_counter() - began))
+    return round(float(np.median(spent)), 3)
+
+
+def _with_verdict(row: Candidate, recommended: str) -> Candidate:
+    if row.name == recommended:
+        return replace(row, verdict="recommended")
+    return row if row.verdict or row.name == KEEP else replace(row, verdict="gains less")
+
+
+def _refinement(
+    snapshot: Snapshot, train: _Part, test: _Part, gain: float, trial: _Trial, adapter: QueryAdapter | None
+) -> Refinement:
+    """What is made live, with where it comes from; a test query is never among what it learned from."""
+    learned = [query_hash(query) for query in train.judged]
+    if set(learned) & {query_hash(query) for query in test.judged}:
+        raise ValueError("a query to measure on is among those to learn from")
+    before = snapshot.refinement
+    if adapter is None and before is not None:  # the weight alone is new
+        adapter = before.adapter
+        learned = sorted({*learned, *before.report.get("learned_from", ())})
+    judged = sum(map(len, train.judged.values()))
+    said = (
+        f"queries refined ({trial.name}) from {counted(judged, 'judgement')} of "
+        f"{counted(len(learned), 'query', 'queries')}, none of the {len(test.judged)} judged test queries"
+    )
+    report: dict[str, Any] = {
+        "said": said,
+        "name": trial.name,
+        "strength": trial.strength,
+        "word_weight": trial.word_weight,
+        "gain_on_training_part": round(gain, 4),
+        "learned_from": learned,
+    }
+    weight = snapshot.word_weight if trial.word_weight is None else trial.word_weight
+    return Refinement(0, adapter, weight, report, "")

@@ -1,0 +1,145 @@
+"""Judgements make the live search better, or nothing is changed; and it can be taken back."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.improving import KEEP
+from nearsay.indexer.judgements.part import Part, in_part
+
+LETTERS = "bcdfghjklmnpqrstvwxz"
+
+
+@pytest.fixture
+def mistaken(library: Library) -> Collection:
+    """Questions of words of 3 letters, whose answers have words of 7: by their lengths they lie far apart.
+
+    Beside them stand passages of 3 letters, which answer nothing, and no word is in two texts.
+    """
+    collection = library.collection("mistaken")
+    rows = []
+    for at in range(20):
+        for other in range(3):
+            short = LETTERS[at] + LETTERS[other] + "o"
+            rows.append({"id": f"lure{at}-{other}", "text": f"{short} {short}{LETTERS[at]}"})
+        long = LETTERS[at] * 7
+        rows.append({"id": f"answer{at}", "text": f"{long} {'y' * (1 + at % 2)}"})
+    collection.add_rows(rows)
+    return collection
+
+
+def judge(collection: Collection, count: int) -> None:
+    """Questions of short words that stand in no passage, each answered by a passage of long ones."""
+    for at in range(count):
+        first = LETTERS[at % 20] + LETTERS[(at * 7 + 3) % 20] + "a"
+        query = f"{first} {'i' * (1 + at % 2)}{'u' * (at // 20)}"
+        collection.judgements.add(query, f"answer{(at * 7) % 20}", True)
+
+
+def test_what_the_judgements_teach_is_recommended_applied_and_taken_back(mistaken: Collection) -> None:
+    judge(mistaken, 60)
+    found = mistaken.improve()
+    assert not found.applied
+    assert found.training_queries + found.test_queries == 60
+    assert found.recommended in ("query adapter", "adapter and weight")
+    by_name = {one.name: one for one in found.candidates}
+    chosen = by_name[found.recommended]
+    assert chosen.verdict == "recommended"
+    assert chosen.learned is not None
+    assert chosen.learned_low is not None
+    assert chosen.learned >= chosen.learned_low > 0
+    assert by_name[KEEP].learned == 0.0
+
+    question = in_part(mistaken.judgements.list(), Part.TEST)[0].query
+    before = mistaken.search(question, 3)
+    assert not before[0].id.startswith("answer")
+    embedded = len(mistaken.snapshot().vectors)
+    assert mistaken.improve(apply=True).applied
+    after = mistaken.search(question, 3)
+    assert after[0].id.startswith("answer")
+    assert len(mistaken.snapshot().vectors) == embedded
+    assert "queries refined" in after[0].lineage.made_by[-1]
+    assert mistaken.search(question, 3, mode="lexical").hits == ()  # words are looked for as before
+
+    assert mistaken.undo_improvement() == "queries are as their encoder makes them"
+    assert [hit.id for hit in mistaken.search(question, 3)] == [hit.id for hit in before]
+    with pytest.raises(BadInputError, match="not refined"):
+        mistaken.undo_improvement()
+
+
+def test_another_reader_sees_it_at_its_next_search(
+    mistaken: Collection, open_library: Callable[[], Library]
+) -> None:
+    judge(mistaken, 60)
+    reader = open_library().collection("mistaken")
+    question = in_part(mistaken.judgements.list(), Part.TEST)[0].query
+    assert not reader.search(question, 1)[0].id.startswith("answer")
+    mistaken.improve(apply=True)
+    assert reader.search(question, 1)[0].id.startswith("answer")
+
+
+def test_with_nothing_to_gain_what_there_is_is_kept(mistaken: Collection) -> None:
+    for at in range(20):
+        mistaken.judgements.add(LETTERS[at] * 7, f"answer{at}", True)  # found by its word already
+    found = mistaken.improve(apply=True)
+    assert (found.recommended, found.applied) == (KEEP, False)
+    assert mistaken.snapshot().refinement is None
+
+
+def test_no_judged_test_query_is_learned_from_and_the_lineage_names_those_that_are(
+    mistaken: Collection,
+) -> None:
+    judge(mistaken, 60)
+    mistaken.improve(apply=True)
+    refinement = mistaken.snapshot().refinement
+    assert refinement is not None
+    learned = set(refinement.report["learned_from"])
+    train, test = (
+        {query_hash(one.query) for one in in_part(mistaken.judgements.list(), part)} for part in Part
+    )
+    assert learned == train
+    assert not learned & test
+
+
+def test_too_few_judgements_are_refused_with_what_to_do(mistaken: Collection) -> None:
+    judge(mistaken, 5)
+    with pytest.raises(BadInputError, match=r"8 are needed.*judgements next mistaken"):
+        mistaken.improve()
+
+
+def test_a_refinement_is_of_its_generation_and_goes_with_it(mistaken: Collection) -> None:
+    judge(mistaken, 60)
+    mistaken.improve(apply=True)
+    mistaken.rebuild(WordsEncoder(name="wide", dimension=12))
+    mistaken.promote(gate=False)
+    assert mistaken.snapshot().refinement is None
+    mistaken.rollback()
+    assert mistaken.snapshot().refinement is not None
+    mistaken.promote(2, gate=False)
+    mistaken.compact(drop_retired=True)
+    mistaken.delete()
+    assert not mistaken.exists()
+
+
+def test_a_weight_of_words_is_that_of_the_fusion(mistaken: Collection) -> None:
+    from nearsay.indexer.catalogue import collections, refinements
+
+    question = LETTERS[0] * 7
+    scores = mistaken.search(question, 1)[0].scores
+    assert scores.fused is not None
+    assert scores.dense is not None
+    words = scores.fused - scores.dense
+    snapshot = mistaken.snapshot()
+    with mistaken.library.store.database.writing() as connection:
+        refinements.add(connection, snapshot.collection.id, 1, None, 0.8, {})
+        collections.changed(connection, snapshot.collection.id)
+    heavier = mistaken.search(question, 1)[0].scores
+    assert heavier.fused is not None
+    assert heavier.dense is not None
+    assert heavier.fused - heavier.dense == pytest.approx(4 * words)  # .2 became .8
+    assert np.isclose(heavier.dense, scores.dense)

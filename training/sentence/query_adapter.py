@@ -1,0 +1,89 @@
+"""A linear step behind the encoding of queries alone: the passages' vectors stay as they are."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+
+__all__ = ["STRENGTHS", "QueryAdapter", "adapted_leaving_one_out", "fit_query_adapter"]
+
+STRENGTHS: Final = (1.0, 3.0, 10.0)  # of the penalty; the higher, the nearer queries stay to where they were
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryAdapter:
+    """Moves a query to where its answers were: q + q · step, of length 1."""
+
+    step: NDArray[np.float32]  # (d, d)
+
+    def __call__(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Adapt queries, (n, d) of length 1, to (n, d) of length 1."""
+        return _unit(queries + queries @ self.step)
+
+    def to_bytes(self) -> bytes:
+        """As `from_bytes` reads it: float32 numbers, little-endian, row after row."""
+        return self.step.astype("<f4").tobytes()
+
+    @classmethod
+    def from_bytes(cls, kept: bytes) -> "QueryAdapter":
+        """Read what `to_bytes` gave; BadInputError for what is no square."""
+        numbers = np.frombuffer(kept[: len(kept) // 4 * 4], dtype="<f4")
+        size = int(np.sqrt(numbers.size))
+        if not size or 4 * size * size != len(kept) or not np.isfinite(numbers).all():
+            raise BadInputError(f"{len(kept)} bytes are no query adapter. Make it anew: nearsay improve")
+        return cls(numbers.reshape(size, size).astype(np.float32))
+
+
+def fit_query_adapter(
+    queries: NDArray[np.float32], targets: NDArray[np.float32], strength: float
+) -> QueryAdapter:
+    """Fit the step from queries to what answers them, by ridge regression.
+
+    queries: (n, d) of length 1; targets: (n, d), of each query the mean of its relevant passages' vectors
+    strength: of the penalty on the step's squares, above 0
+
+    step = argmin Σ |t - q - q · step|² + strength · |step|², in closed form, Hoerl & Kennard 1970,
+    https://doi.org/10.1080/00401706.1970.10488634. That only the queries' side is trained, over stored
+    vectors: https://arxiv.org/abs/2601.04646
+    """
+    _check(queries, targets, strength)
+    dual = np.linalg.solve(_kernel(queries, strength), (targets - queries).astype(np.float64))
+    return QueryAdapter((queries.T.astype(np.float64) @ dual).astype(np.float32))
+
+
+def adapted_leaving_one_out(
+    queries: NDArray[np.float32], targets: NDArray[np.float32], strength: float
+) -> NDArray[np.float32]:
+    """Each query as an adapter moves it that was fitted to all the others, (n, d) of length 1.
+
+    What the adapter makes of queries that it has not seen, without fitting n of them: the residual of the
+    whole fit is divided by how much the query pulled it to itself.
+    """
+    _check(queries, targets, strength)
+    wanted = (targets - queries).astype(np.float64)
+    inverse = np.linalg.inv(_kernel(queries, strength))
+    left_out = wanted - (inverse @ wanted) / np.diag(inverse)[:, None]
+    return _unit((queries + left_out).astype(np.float32))
+
+
+def _kernel(queries: NDArray[np.float32], strength: float) -> NDArray[np.float64]:
+    wide = queries.astype(np.float64)
+    kernel: NDArray[np.float64] = wide @ wide.T + strength * np.eye(len(queries))
+    return kernel
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[np.float32] = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return unit
+
+
+def _check(queries: NDArray[np.float32], targets: NDArray[np.float32], strength: float) -> None:
+    if queries.shape != targets.shape or queries.ndim != 2 or not len(queries) or strength <= 0:
+        raise BadInputError(
+            f"queries {queries.shape} and what answers them {targets.shape}, strength {strength:g}: give as "
+            "many of one as of the other, and a strength above 0"
+        )
