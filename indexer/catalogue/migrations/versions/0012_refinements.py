@@ -30,9 +30,11 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["collection_id", "generation"],
             ["generations.collection_id", "generations.number"],
-            name=op.f("fk_refinements_collection_id"),
+            name=op.f("fk_refinements_collection_id_generation"),
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_refinements")),
         sqlite_autoincrement=True,
     )
-    op.create_index(op.f("ix_refinements_collection_id"), "refinements", ["collection_id", "generation"])
+    op.create_index(
+        op.f("ix_refinements_collection_id_generation"), "refinements", ["collection_id", "generation"]
+    )
