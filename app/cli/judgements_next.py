@@ -13,12 +13,11 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
     from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
-    from nearsay.indexer.judgements.minimal_test import Difference
 
-__all__ = ["difference_line", "import_", "next_"]
+__all__ = ["import_", "next_"]
 
-_KEYS: Final = {"y": True, "n": False, "c": None}
-_ASKED: Final = "answers? [y]es [n]o [c]annot say, [m] note, [q]uit: "
+_KEYS: Final = {"y": True, "n": False, "s": None}
+_ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
 _QUERIES: Final = 100  # of those asked, made from documents
 
 
@@ -128,25 +127,6 @@ def import_(
     print_notes(taken.notes)
 
 
-def difference_line(found: "Difference", first: object, second: object) -> str:
-    """What is known of two ways, in a sentence."""
-    figures = f"{found.difference:+.3f} [{found.interval.low:+.3f}, {found.interval.high:+.3f}]"
-    words = {
-        "first": f"{first} is better",
-        "second": f"{second} is better",
-        "equal": "no difference that matters",
-        "open": "not decided",
-    }
-    after = f"after {counted(found.judged, 'judgement')}"
-    if found.verdict != "open":
-        more = ""
-    elif found.needed is None:
-        more = f"; all {found.unjudged:,} that are left may not decide it"
-    else:
-        more = f"; likely {found.needed:,} more of {found.unjudged:,}"
-    return f"{words[found.verdict]}: DCG@10 of {second} less {first} {figures} {after}{more}"
-
-
 def _made(target: "Collection", count: int) -> Sequence[str]:
     from nearsay.indexer.adaptation import drawn_corpus
     from nearsay.training.sentence.adaptation.pseudo_queries import draw_pseudo_queries
@@ -177,7 +157,7 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
         if following is None or found.verdict != "open":
             break
         if done % 5 == 0:
-            click.echo(difference_line(found, compared.first, compared.second), err=True)
+            click.echo(found.said(compared.first, compared.second), err=True)
         click.echo(_shown(following))
         note = None
         while (key := _key()) == "m":
@@ -186,7 +166,7 @@ def _judge(compared: "JudgedComparison", rater: str | None, limit: int | None) -
             break
         compared.judge(following, _KEYS[key], rater=rater, note=note)
         done += 1
-    click.echo(difference_line(compared.difference(), compared.first, compared.second))
+    click.echo(compared.difference().said(compared.first, compared.second))
 
 
 def _key() -> str:

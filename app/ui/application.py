@@ -36,6 +36,7 @@ class PageEntry:
 PAGES = (
     PageEntry("search", "Search", ":material/search:", "nearsay.app.ui.search.page"),
     PageEntry("compare", "Compare", ":material/compare_arrows:", "nearsay.app.ui.compare.page"),
+    PageEntry("judge", "Judge", ":material/rule:", "nearsay.app.ui.judging.page", read_only=False),
     PageEntry("explore", "Explore", ":material/scatter_plot:", "nearsay.app.ui.explore.page"),
     PageEntry("collections", "Collections", ":material/folder_open:", "nearsay.app.ui.collections.page"),
     PageEntry("encoders", "Encoders", ":material/hub:", "nearsay.app.ui.encoders.page"),
@@ -45,7 +46,8 @@ PAGES = (
     PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page", read_only=False),
 )
 _SEEN = "pages_seen"  # in the session: the pages that were shown whole
-_NEEDS_DOCUMENTS = ("search", "compare", "explore")  # where there is nothing yet, the way in is shown instead
+# Where there is nothing yet, the way in is shown instead.
+_NEEDS_DOCUMENTS = ("search", "compare", "judge", "explore")
 
 
 def run() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence
 
@@ -45,6 +46,25 @@ class Difference:
     judged: int  # pairs of a query and a passage that count and were judged
     unjudged: int  # that count and were not
     needed: int | None  # how many more are likely needed; None: more than there are; 0: decided
+
+    def said(self, first: object, second: object) -> str:
+        """What is known of two ways of these names, in a sentence."""
+        low, high = self.interval.low, self.interval.high
+        words = {
+            Verdict.FIRST: f"{first} is better",
+            Verdict.SECOND: f"{second} is better",
+            Verdict.EQUAL: "no difference that matters",
+            Verdict.OPEN: "not decided",
+        }
+        more = ""
+        if self.verdict is Verdict.OPEN:
+            more = f"; likely {self.needed} more of {self.unjudged:,}"
+            if self.needed is None:
+                more = f"; all {self.unjudged:,} that are left may not decide it"
+        return (
+            f"{words[self.verdict]}: DCG@10 of {second} less {first} {self.difference:+.3f} [{low:+.3f}, "
+            f"{high:+.3f}] after {counted(self.judged, 'judgement')}{more}"
+        )
 
 
 def discounts(count: int) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from nearsay.app.ui.compare.agreement import PERSISTENCE, overlap, rank_biased_overlap
+from nearsay.app.ui.compare.blind import show_blind
 from nearsay.app.ui.compare.drawing import drawing, place_of
 from nearsay.app.ui.compare.passages import show_passages
 from nearsay.app.ui.compare.side import Ranking, Side, comparable, described, usual_sides
@@ -66,6 +67,15 @@ def show(visit: Visit) -> None:
     for each in generations:
         if each.number in by_meaning:
             tell_what_was_cut(visit, each, query)
+    blind = st.toggle(
+        "Blind",
+        key="blind",
+        bind="query-params",
+        help="The passages of both sides as one list, without saying whose they are: mark what answers.",
+    )
+    if blind:
+        show_blind(visit, query, [(one.side, one.hits) for one in found if one is not None])
+        return
     _show_found(found[0], found[1], depth)
     show_passages(visit, query, [(one.side, one.hits) for one in found if one is not None])
 

@@ -52,7 +52,7 @@ def test_the_menu_of_a_page_that_only_reads_has_no_runs_and_no_training(whole_pa
     whole_page()
     whole_page(read_only=True)
     everything, reading = listed
-    assert set(everything) - set(reading) == {"runs", "training"}
+    assert set(everything) - set(reading) == {"judge", "runs", "training"}
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_passages_of_both_sides_can_be_judged(page: Page, library: Library) -> N
 
 def test_who_may_only_read_is_offered_no_judging(page: Page, settings: Settings) -> None:
     app = page("compare", q=_QUERY, read="true", settings=replace(settings, read_only=True))
-    assert [toggle.label for toggle in app.toggle] == ["Read the passages"]
+    assert [toggle.label for toggle in app.toggle] == ["Blind", "Read the passages"]
     assert not [button for button in app.button if "elevant" in button.label]
 
 

@@ -1,0 +1,1 @@
+"""Judging passages by keyboard, and rankings without knowing whose they are."""

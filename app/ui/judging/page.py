@@ -1,0 +1,182 @@
+"""The page Judge: one query and one passage at a time, by keyboard alone."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from nearsay.app.runs import RunKind
+from nearsay.app.ui.collections.at_work import start
+from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.compare.side import Ranking, Side, comparable, usual_sides
+from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_html, as_markdown
+from nearsay.app.ui.visit import Visit
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
+from nearsay.indexer.judgements.minimal_test import Difference, Verdict
+
+__all__ = ["passage_html", "show", "way_of"]
+
+_KEPT = "judging"  # in the session: what is compared, and its rankings
+_DONE = "judged_last"  # in the session: what was judged, to be taken back
+_KEYS = (
+    (True, "Relevant", "y", ":material/thumb_up:"),
+    (False, "Not relevant", "n", ":material/thumb_down:"),
+    (None, "Cannot say", "s", ":material/question_mark:"),
+)
+
+
+def show(visit: Visit) -> None:
+    """Show the page."""
+    st.title("Judge", anchor=False)
+    generations = comparable(visit.collection.generations())
+    if not any(each.state == "live" for each in generations):
+        st.markdown("This collection is empty. Add documents on the page **Collections**.")
+        return
+    st.caption(
+        "Say of one passage after another whether it answers. What is asked next decides soonest which of "
+        "two ways of searching is better; which of them found it is not shown."
+    )
+    first, second, queries = _asked(visit, generations)
+    if first == second:
+        st.markdown("Choose two ways that differ.")
+    elif not queries:
+        st.markdown("Write some questions above, one a line, or judge results on the page **Search** first.")
+    else:
+        with telling_errors():
+            _judge(visit, first, second, queries)
+    _offer_improving(visit)
+
+
+def way_of(side: Side) -> str:
+    """A side as the library names it."""
+    return f"{side.ranking.mode},{side.ranking.fusion},generation={side.generation}"
+
+
+def passage_html(title: str, text: str) -> str:
+    """A passage without anything that says who found it; everything in it is escaped."""
+    head = (
+        f'<div class="ns-head"><span class="ns-title">{as_html(title)}</span></div>' if title.strip() else ""
+    )
+    return f'<article class="ns-card">{head}<div>{as_html(text)}</div></article>'
+
+
+def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Side, tuple[str, ...]]:
+    """What is compared, and by which queries."""
+    known = tuple(one.query for one in visit.collection.judgements.queries())
+    with st.expander("What is compared", icon=":material/compare_arrows:", expanded=not known):
+        sides = []
+        choices = [Side(each.number, ranking) for each in generations for ranking in Ranking]
+        for place, name, usual in zip(
+            st.columns(2), ("first", "second"), usual_sides(generations), strict=True
+        ):
+            with place:
+                labels = [str(choice) for choice in choices]
+                chosen = st.selectbox(
+                    f"The {name} way",
+                    labels,
+                    index=choices.index(usual),
+                    key=f"judge-{name}",
+                    bind="query-params",
+                )
+                sides.append(choices[labels.index(chosen)])
+        written = st.text_area(
+            "Questions, one a line",
+            key="judge-queries",
+            placeholder="Left empty: those that were judged so far",
+            max_chars=100_000,
+        )
+        st.text_input("Your name", key="judge-rater", max_chars=200, help="Kept with each judgement.")
+    lines = tuple(line.strip() for line in written.splitlines() if line.strip())
+    return sides[0], sides[1], lines or known
+
+
+def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) -> None:
+    compared = _compared(visit, way_of(first), way_of(second), queries)
+    found, following = compared.difference(), compared.next()
+    _progress(found, first, second)
+    if following is None:
+        st.markdown("**Everything that matters for this comparison is judged.**")
+    else:
+        st.subheader(as_markdown(following.query), anchor=False)
+        st.html(passage_html(following.hit.title, following.hit.text))
+        note = st.text_input("Note", key=f"judge-note-{found.judged}", max_chars=2_000)
+        with st.container(horizontal=True):
+            for relevant, label, key, icon in _KEYS:
+                st.button(
+                    label,
+                    key=f"judge-{key}",
+                    icon=icon,
+                    shortcut=key,
+                    type="primary" if relevant else "secondary",
+                    on_click=_keep,
+                    args=(visit, compared, following, relevant, note),
+                )
+    if st.session_state.get(_DONE) is not None:
+        st.button(
+            "Take the last one back",
+            key="judge-u",
+            icon=":material/undo:",
+            shortcut="u",
+            on_click=_back,
+            args=(visit,),
+        )
+
+
+def _compared(visit: Visit, first: str, second: str, queries: tuple[str, ...]) -> JudgedComparison:
+    """The comparison with its rankings, made anew when the collection or what is asked is another."""
+    version = visit.collection.snapshot().collection
+    asked = (visit.name, version, first, second, queries)
+    known = st.session_state.get(_KEPT)
+    if known is None or known[0] != asked:
+        with st.spinner("Searching for every question in both ways …"):
+            known = asked, visit.collection.judgements.compare(first, second, queries)
+        st.session_state[_KEPT] = known
+    compared: JudgedComparison = known[1]
+    return compared
+
+
+def _progress(found: Difference, first: Side, second: Side) -> None:
+    """What is known so far; once it is decided, that it is."""
+    said = as_markdown(found.said(first, second))
+    if found.verdict is Verdict.OPEN:
+        st.caption(said)
+    else:
+        st.success(f"Decided: {said}", icon=":material/check_circle:")
+
+
+@telling_errors()
+def _keep(visit: Visit, compared: JudgedComparison, asked: ToJudge, relevant: bool | None, note: str) -> None:
+    visit.check_writing()
+    rater = str(st.session_state.get("judge-rater", "")).strip()
+    compared.judge(asked, relevant, rater=rater or None, note=note.strip() or None)
+    st.session_state[_DONE] = asked
+
+
+@telling_errors()
+def _back(visit: Visit) -> None:
+    visit.check_writing()
+    last: ToJudge = st.session_state.pop(_DONE)
+    visit.collection.judgements.remove(last.query, last.hit)
+
+
+def _offer_improving(visit: Visit) -> None:
+    name = visit.name or ""
+    with st.expander("Improve the search by what was judged", icon=":material/trending_up:"):
+        st.caption(
+            "An adapter of the queries and a weight of words are learned from the judgements and measured on "
+            "those that nothing learns from. No passage is embedded again. What is applied is live at once, "
+            "and can be taken back."
+        )
+        arguments = ["improve", "--", name]
+        with st.container(horizontal=True):
+            for label, options, icon in (
+                ("Improve", [], ":material/science:"),
+                ("Improve and apply", ["--apply"], ":material/bolt:"),
+                ("Take it back", ["--undo"], ":material/undo:"),
+            ):
+                if st.button(label, key=f"improve-{label}", icon=icon):
+                    asked = ["improve", *options, "--", name]
+                    title = f"{label}: {name}"
+                    start(visit, RunKind.OTHER, asked, title=title, collection=name, elsewhere=True)
+        show_command(visit, arguments)

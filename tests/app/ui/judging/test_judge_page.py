@@ -1,0 +1,169 @@
+"""The page Judge, and Compare without knowing whose passages are whose."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from nearsay.app.ui.compare.blind import interleaved
+from nearsay.app.ui.judging.page import passage_html
+from nearsay.app.ui.settings import Settings
+from nearsay.indexer import Library
+from nearsay.indexer.judgements.minimal_test import Verdict
+
+Page = Callable[..., AppTest]
+_QUERY = "frost on a cold clear night"
+
+
+@pytest.fixture
+def library(library_folder: Path) -> Iterator[Library]:
+    with Library.open(library_folder, device="cpu") as library:
+        yield library
+
+
+def asked(page: Page, **more: object) -> AppTest:
+    state = {"judge-queries": f"{_QUERY}\nhow to bake bread", "judge-rater": "ada", **more}
+    ways = {"judge-first": "generation 1, dense", "judge-second": "generation 1, lexical"}
+    return page("judge", state=state, **ways)
+
+
+def press(app: AppTest, key: str) -> AppTest:
+    app.button(key=f"judge-{key}").click()
+    app.run()
+    assert not app.exception
+    return app
+
+
+def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library) -> None:
+    app = asked(page)
+    judged = library.collection("samples").judgements
+    compared = judged.compare("dense,generation=1", "lexical,generation=1", [_QUERY, "how to bake bread"])
+    first = compared.next()
+    assert first is not None
+    assert app.subheader[0].value
+    assert any(passage_html(first.hit.title, first.hit.text) == element.body for element in app.html)
+    press(app, "y")
+    (kept,) = judged.list()
+    assert (kept.query, kept.document, kept.relevant, kept.rater) == (first.query, first.hit.id, True, "ada")
+    assert not any(passage_html(first.hit.title, first.hit.text) == element.body for element in app.html)
+    press(app, "s")
+    assert (len(judged.list()), len(judged.unsure())) == (1, 1)
+    press(app, "u")
+    assert judged.unsure() == ()
+
+
+def test_nothing_shows_which_way_found_a_passage(page: Page) -> None:
+    app = asked(page)
+    cards = [element.body for element in app.html if "ns-card" in element.body]
+    assert len(cards) == 1
+    assert "ns-rank" not in cards[0]
+    assert "ns-score" not in cards[0]
+
+
+def test_every_key_is_on_its_button(page: Page) -> None:
+    app = asked(page)
+    keys = {button.key: button.proto.shortcut for button in app.button if button.proto.shortcut}
+    assert keys == {"judge-y": "y", "judge-n": "n", "judge-s": "s"}
+    press(app, "n")
+    assert app.button(key="judge-u").proto.shortcut == "u"
+
+
+def test_without_questions_it_is_said_where_they_come_from(page: Page) -> None:
+    assert any("one a line" in each.value for each in page("judge").markdown)
+
+
+def test_a_passage_is_shown_as_it_is() -> None:
+    shown = passage_html("<b>", "a < b <script>alert(1)</script>")
+    assert "<script" not in shown
+    assert "&lt;b&gt;" in shown
+
+
+def test_improving_is_started_as_a_run(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    monkeypatch.setattr(
+        "nearsay.app.ui.judging.page.start", lambda _visit, _kind, arguments, **_: begun.append(arguments)
+    )
+    app = asked(page)
+    app.button(key="improve-Improve and apply").click()
+    app.run()
+    assert begun == [["improve", "--apply", "--", "samples"]]
+
+
+def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library: Library) -> None:
+    app = page("compare", q=_QUERY, blind="true", **{"left-mode": "dense", "right-mode": "lexical"})
+    samples = library.collection("samples")
+    left, right = (samples.search(_QUERY, mode=mode) for mode in ("dense", "lexical"))
+    sides = "samples: generation 1, dense or generation 1, lexical"
+    drawn = interleaved(_QUERY, left.hits, right.hits, sides)
+    assert {team for _, team in drawn} == {Verdict.FIRST, Verdict.SECOND}
+    cards = [element.body for element in app.html if "ns-card" in element.body]
+    assert cards == [passage_html(hit.title, hit.text) for hit, _ in drawn]
+    assert not any("ns-versus" in element.body for element in app.html)
+    for place, (_, team) in enumerate(drawn):
+        if team is Verdict.FIRST:
+            app.checkbox(key=f"blind {_QUERY} {place}").check()
+    app.run()
+    next(button for button in app.button if button.label == "Count this question").click()
+    app.run()
+    assert not app.exception
+    assert [metric.value for metric in app.metric] == ["1", "0", "p = 1.000"]
+    kept = {(one.document, one.relevant) for one in samples.judgements.list()}
+    assert kept == {(hit.id, True) for hit, team in drawn if team is Verdict.FIRST}
+    assert not any("generation 1, dense 1" in each.value for each in app.markdown)  # who is ahead
+    app.toggle(key="blind-reveal").set_value(True)
+    app.run()
+    said = " ".join(each.value.replace("\\", "") for each in app.markdown)
+    assert "generation 1, dense 1, generation 1, lexical 0" in said
+
+
+def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
+    page: Page, library: Library, settings: Settings
+) -> None:
+    app = page("compare", q=_QUERY, blind="true", settings=replace(settings, read_only=True))
+    app.checkbox(key=f"blind {_QUERY} 0").check()
+    next(button for button in app.button if button.label == "Count this question").click()
+    app.run()
+    assert not app.exception
+    assert library.collection("samples").judgements.list() == ()
+
+
+@pytest.mark.slow
+def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Library) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    judged = library.collection("samples").judgements
+    for hit in library.collection("samples").search(_QUERY, 1):
+        judged.add(_QUERY, hit, False)  # its query is what is compared by
+    visitor.goes_to("judge?judge-first=generation+1%2C+dense&judge-second=generation+1%2C+lexical")
+    visitor.sees_element(".ns-card", 1)
+    visitor.is_still()
+    for count, key in enumerate("yns", 1):
+        before = visitor.finds("document.querySelector('.ns-card').innerText")
+        ActionChains(visitor.browser).send_keys(key).perform()
+        visitor.until(
+            lambda _, count=count: len(judged.list()) + len(judged.unsure()) == count + 1,
+            f"'{key}' was not kept",
+        )
+        visitor.is_still()
+        gone = f"document.querySelector('.ns-card')?.innerText !== {before!r}"
+        assert visitor.finds(gone)
+    assert sorted(one.relevant for one in judged.list()) == [False, False, True]
+    assert len(judged.unsure()) == 1
+    ActionChains(visitor.browser).send_keys("u").perform()
+    visitor.until(lambda _: not judged.unsure(), "it was not taken back")
+
+
+@pytest.mark.slow
+def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    visitor.goes_to("compare?q=frost+on+a+cold+night&right-mode=lexical&left-mode=dense&blind=true")
+    visitor.sees_element(".ns-card")
+    visitor.is_still()
+    assert not visitor.finds("[document.querySelectorAll('.ns-rank, .ns-score').length]")[0]
+    ActionChains(visitor.browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
+    visitor.sees("This question is counted")
+    visitor.sees("p = 1.000")
