@@ -13,8 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
+from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.collection import Collection, SearchOptions
-from nearsay.indexer.errors import (
+from nearsay.indexer.library import Library
+from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
+from nearsay.indexer.vectors.errors import (
     BadFilterError,
     BusyError,
     CatalogueError,
@@ -29,32 +33,28 @@ from nearsay.indexer.errors import (
     UnknownGenerationError,
     UnreadableWordsError,
 )
-from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
-from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.library import Library
 
 if TYPE_CHECKING:
     from nearsay.data.chunking import Chunking
     from nearsay.data.document import Document
     from nearsay.data.read_options import ReadOptions
     from nearsay.indexer.asynchronous import AsyncCollection
-    from nearsay.indexer.browsing import Browser
     from nearsay.indexer.catalogue.documents import StoredDocument
-    from nearsay.indexer.cluster.joining import Cluster
-    from nearsay.indexer.compaction import CompactReport
-    from nearsay.indexer.declaring import DeclareReport
-    from nearsay.indexer.explain.explanation import Explanation
+    from nearsay.indexer.catalogue.store import Cluster
     from nearsay.indexer.exploring.explorer import Explorer
+    from nearsay.indexer.filters.declaring import DeclareReport
     from nearsay.indexer.filters.facets import Facets
-    from nearsay.indexer.given_vectors import VectorsOnly
     from nearsay.indexer.improving import Improvement
-    from nearsay.indexer.ingest import AddReport
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
-    from nearsay.indexer.overview import CollectionOverview
-    from nearsay.indexer.plan import Plan
-    from nearsay.indexer.rollout import RebuildReport
+    from nearsay.indexer.plans.plan import Plan
+    from nearsay.indexer.query.browsing import Browser
+    from nearsay.indexer.query.explanation import Explanation
+    from nearsay.indexer.writing.compaction import CompactReport
+    from nearsay.indexer.writing.given_vectors import VectorsOnly
+    from nearsay.indexer.writing.ingest import AddReport
+    from nearsay.indexer.writing.overview import CollectionOverview
+    from nearsay.indexer.writing.rollout import RebuildReport
 
 __all__ = [
     "AddReport",
@@ -108,26 +108,26 @@ __all__ = [
 
 # Imported when they are first named: a process that only searches needs none of them.
 _LATER = {
-    "AddReport": "nearsay.indexer.ingest",
+    "AddReport": "nearsay.indexer.writing.ingest",
     "AsyncCollection": "nearsay.indexer.asynchronous",
-    "Browser": "nearsay.indexer.browsing",
+    "Browser": "nearsay.indexer.query.browsing",
     "Chunking": "nearsay.data.chunking",
-    "Cluster": "nearsay.indexer.cluster.joining",
-    "CollectionOverview": "nearsay.indexer.overview",
-    "CompactReport": "nearsay.indexer.compaction",
-    "DeclareReport": "nearsay.indexer.declaring",
+    "Cluster": "nearsay.indexer.catalogue.store",
+    "CollectionOverview": "nearsay.indexer.writing.overview",
+    "CompactReport": "nearsay.indexer.writing.compaction",
+    "DeclareReport": "nearsay.indexer.filters.declaring",
     "Document": "nearsay.data.document",
-    "Explanation": "nearsay.indexer.explain.explanation",
+    "Explanation": "nearsay.indexer.query.explanation",
     "Explorer": "nearsay.indexer.exploring.explorer",
     "Facets": "nearsay.indexer.filters.facets",
     "GateReport": "nearsay.indexer.judgements.gate",
     "Improvement": "nearsay.indexer.improving",
     "Judgements": "nearsay.indexer.judgements.judgements",
-    "Plan": "nearsay.indexer.plan",
+    "Plan": "nearsay.indexer.plans.plan",
     "ReadOptions": "nearsay.data.read_options",
-    "RebuildReport": "nearsay.indexer.rollout",
+    "RebuildReport": "nearsay.indexer.writing.rollout",
     "StoredDocument": "nearsay.indexer.catalogue.documents",
-    "VectorsOnly": "nearsay.indexer.given_vectors",
+    "VectorsOnly": "nearsay.indexer.writing.given_vectors",
 }
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from nearsay.data.chunking import Chunking
 from nearsay.indexer.catalogue import passages
+from nearsay.indexer.catalogue.judgement import JudgementState
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.judgements.export import ExportForm
-from nearsay.indexer.judgements.judgement import JudgementState
-from nearsay.indexer.sample import Sample
+from nearsay.indexer.query.sample import Sample
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.watch import Watch

@@ -14,47 +14,47 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.read_options import ReadOptions
 from nearsay.indexer.catalogue import documents
+from nearsay.indexer.catalogue.collection_encoder import CollectionEncoder
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.near_duplicates import NearDuplicate, linked
-from nearsay.indexer.collection_encoder import CollectionEncoder
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.declaring import DeclareReport, declared_names
-from nearsay.indexer.editing import there_of
-from nearsay.indexer.explain.explanation import Explanation
-from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
-from nearsay.indexer.export import export_documents, export_passages, stored_documents, write_lines
+from nearsay.indexer.filters.declaring import DeclareReport, declared_names
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.where import expression_of
-from nearsay.indexer.hit import Hit, Hits
-from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.hybrid.reranking import PairJudge
-from nearsay.indexer.latest_snapshot import LatestSnapshot
-from nearsay.indexer.overview import CollectionOverview, overview
-from nearsay.indexer.plan import KEPT, ContractChange, Plan
-from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.sample import Sample, drawn_sample
-from nearsay.indexer.search import Searcher, SearchRequest, as_queries
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.store import Store
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
+from nearsay.indexer.query.explanation import Explanation
+from nearsay.indexer.query.export import export_documents, export_passages, stored_documents, write_lines
+from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.query.hit import Hit, Hits
+from nearsay.indexer.query.reranking import PairJudge
+from nearsay.indexer.query.sample import Sample, drawn_sample
+from nearsay.indexer.query.search import Searcher, SearchRequest, as_queries
+from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.indexer.writing.editing import there_of
+from nearsay.indexer.writing.overview import CollectionOverview, overview
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
-    from nearsay.indexer.browsing import Browser
     from nearsay.indexer.collection_writing import CollectionWriting
-    from nearsay.indexer.compaction import CompactReport
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
     from nearsay.indexer.improving import Improvement
-    from nearsay.indexer.ingest import AddReport
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
     from nearsay.indexer.library import Library
-    from nearsay.indexer.rollout import RebuildReport
+    from nearsay.indexer.query.browsing import Browser
+    from nearsay.indexer.writing.compaction import CompactReport
+    from nearsay.indexer.writing.ingest import AddReport
+    from nearsay.indexer.writing.rollout import RebuildReport
 
 __all__ = ["Collection", "SearchOptions"]
 
@@ -316,7 +316,7 @@ class Collection:
         is valid however often one looks and however many generations one tries.
         """
         from nearsay.indexer.judgements.gate import judged_test_queries, measure_gate
-        from nearsay.indexer.rollout import promotable
+        from nearsay.indexer.writing.rollout import promotable
 
         chosen = promotable(self._store, self._record.row(), generation)
         judged = judged_test_queries(self.judgements.list())
@@ -430,7 +430,7 @@ class Collection:
 
         BadInputError for hits that another encoder found.
         """
-        from nearsay.indexer.explain.hits import explain_hits
+        from nearsay.indexer.query.hits import explain_hits
 
         snapshot = self.snapshot()
         language = Chunking.parse(snapshot.collection.chunking).language
@@ -515,7 +515,7 @@ class Collection:
     @property
     def browser(self) -> "Browser":
         """The documents page by page, for who looks through them."""
-        from nearsay.indexer.browsing import Browser
+        from nearsay.indexer.query.browsing import Browser
 
         return Browser(self._record)
 

@@ -17,33 +17,42 @@ from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
 from nearsay.indexer.catalogue import generations, near_duplicates
+from nearsay.indexer.catalogue.collection_encoder import CollectionEncoder, EncoderSource, check_encoder
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.collection_encoder import CollectionEncoder, EncoderSource, check_encoder
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.compaction import (
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.writer_lock import writer_lock
+from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
+from nearsay.indexer.filters.declaring import DeclareReport, declare_fields, forget_fields
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.judgements.gate import GateReport
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.plan import ContractChange, Plan
+from nearsay.indexer.query.lexical_check import check_words, refill
+from nearsay.indexer.snapshots.contract_check import check_contract
+from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.indexer.writing.compaction import (
     CompactReport,
     compact,
     delete_collection,
     merge_for_index,
     merge_small,
 )
-from nearsay.indexer.contract_check import check_contract
-from nearsay.indexer.declaring import DeclareReport, declare_fields, forget_fields
-from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
-from nearsay.indexer.editing import remove_documents, update_metadata
-from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.gathering import FewRows, add_few, few_rows, gathering
-from nearsay.indexer.given_vectors import VectorsOnly, with_vectors
-from nearsay.indexer.hybrid.lexical_check import check_words, refill
-from nearsay.indexer.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
-from nearsay.indexer.ingest import AddReport, add, awaiting_windows, check_something_read, live_or_begin
-from nearsay.indexer.judgements.gate import GateReport
-from nearsay.indexer.latest_snapshot import LatestSnapshot
-from nearsay.indexer.plan import ContractChange, Plan
-from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.rollout import (
+from nearsay.indexer.writing.editing import remove_documents, update_metadata
+from nearsay.indexer.writing.gathering import FewRows, add_few, few_rows, gathering
+from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
+from nearsay.indexer.writing.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
+from nearsay.indexer.writing.ingest import (
+    AddReport,
+    add,
+    awaiting_windows,
+    check_something_read,
+    live_or_begin,
+)
+from nearsay.indexer.writing.rollout import (
     RebuildReport,
     catch_up,
     last_retired,
@@ -52,10 +61,7 @@ from nearsay.indexer.rollout import (
     promote,
     rebuild,
 )
-from nearsay.indexer.store import Store
-from nearsay.indexer.strict import check_strictly, checked_files
-from nearsay.indexer.vector_store import unit_length
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.writing.strict import check_strictly, checked_files
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = ["CollectionWriting"]

@@ -28,17 +28,17 @@ from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wro
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.errors import DamagedSegmentError
 from nearsay.indexer.filters.field_check import check_fields
-from nearsay.indexer.hybrid.lexical_check import check_words
 from nearsay.indexer.inside.token_sample import opened_sample
 from nearsay.indexer.library import Library
-from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import open_index
-from nearsay.indexer.quarantine import is_current, remedy
-from nearsay.indexer.segment import SegmentKind, open_index_bytes, open_vectors
-from nearsay.indexer.vector_store import VectorStore, of_unit_length, unit_length
+from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.query.lexical_check import check_words
+from nearsay.indexer.snapshots.quarantine import is_current, remedy
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
+from nearsay.indexer.vectors.vector_store import VectorStore, of_unit_length, unit_length
 from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint

@@ -13,16 +13,17 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
 from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.refinements import Refinement
-from nearsay.indexer.errors import BusyError
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.judgements.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.judgements.part import Part, in_part
-from nearsay.indexer.search import SearchRequest, search
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.store import Store
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.query.ranking import weight_of_words
+from nearsay.indexer.query.search import SearchRequest, search
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.ndcg import ndcg
@@ -292,7 +293,7 @@ def _trials(live: _Live, train: _Part, targets: NDArray[np.float32]) -> list[_Tr
         tried = [
             _Trial(name, strength, weight, live.figures(train, vectors(), weight))
             for weight in WEIGHTS
-            if weight != live.snapshot.word_weight
+            if weight != weight_of_words(live.snapshot)
         ]
         found.append(max(tried, key=lambda trial: trial.each.mean()))
     return found
@@ -378,5 +379,5 @@ def _refinement(
         "gain_on_training_part": round(gain, 4),
         "learned_from": learned,
     }
-    weight = snapshot.word_weight if trial.word_weight is None else trial.word_weight
+    weight = weight_of_words(snapshot) if trial.word_weight is None else trial.word_weight
     return Refinement(0, adapter, weight, report, "")

@@ -16,15 +16,15 @@ from nearsay.data.durable import FULL, make_folder, read_refusal, replacing
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import libraries, segments
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.errors import CatalogueError
-from nearsay.indexer.plan import ContractChange
-from nearsay.indexer.store import Store, now
+from nearsay.indexer.plans.plan import ContractChange
+from nearsay.indexer.vectors.errors import CatalogueError
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
-    from nearsay.indexer.cluster.joining import Cluster
+    from nearsay.indexer.catalogue.store import Cluster
 
 __all__ = ["Library"]
 
@@ -152,7 +152,7 @@ class Library:
             self._encoders[source.source] = source
             return source
         if source.startswith("vectors:"):  # made elsewhere: there is nothing to load
-            from nearsay.indexer.given_vectors import VectorsOnly
+            from nearsay.indexer.writing.given_vectors import VectorsOnly
 
             made_elsewhere = VectorsOnly.of_source(source)
             if made_elsewhere is not None:

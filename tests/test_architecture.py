@@ -2,11 +2,11 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import click
@@ -47,20 +47,32 @@ def test_imports_point_from_app_down_to_data_only(module: Path) -> None:
     assert imported_layers(ROOT / module) <= set(LAYERS[: layer + 1])
 
 
-@pytest.mark.parametrize("layer", ["data", "training"])
-def test_rooms_import_each_other_one_way(layer: str) -> None:
-    graph: dict[str, set[str]] = {}
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("layer", ["data", "training", "indexer"])
+def test_rooms_import_only_those_below_them_in_the_tables_of_the_architecture(layer: str) -> None:
+    rooms = re.findall(rf"^\| `({layer}(?:/\w+)*)` \|", ARCHITECTURE, re.MULTILINE)
+    found = {module.parent.as_posix() for module in MODULES if module.parts[0] == layer}
+    assert sorted(rooms) == sorted(found - {"indexer/catalogue/migrations/versions"})
     for module in MODULES:
+        room = module.parent.as_posix().removesuffix("/versions")
         if module.parts[0] != layer:
             continue
-        room = graph.setdefault(".".join(module.parts[:-1]), set())
+        below = set(rooms[rooms.index(room) :])
         for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"nearsay.{layer}"):
                 named = Path(*str(node.module).split(".")[1:])
-                room.add(".".join(named.parts if (ROOT / named).is_dir() else named.parts[:-1]))
-    for name, others in graph.items():
-        others.discard(name)
-    list(TopologicalSorter(graph).static_order())  # CycleError names the rooms of a circle
+                imported = named if (ROOT / named).is_dir() else named.parent
+                assert imported.as_posix() in below, f"{module} imports {node.module}"
+
+
+def test_the_walks_of_the_architecture_name_functions_that_are_there() -> None:
+    walked = re.findall(r"`((?:indexer|training)/[\w/]+\.py)`\s+`(\w+)`", ARCHITECTURE)
+    assert len(walked) > 15
+    for file, function in walked:
+        defined = ast.walk(ast.parse((ROOT / file).read_text("utf-8")))
+        assert function in {node.name for node in defined if isinstance(node, ast.FunctionDef)}, file
 
 
 def test_every_package_on_disk_is_listed_for_installation() -> None:

@@ -9,7 +9,7 @@ from nearsay.data.faults import Fault, by_file
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.indexer.ingest import AddReport
+    from nearsay.indexer.writing.ingest import AddReport
 
 __all__ = ["DOCUMENTS_DONE", "GATE_DONE", "faults_told", "print_report", "report_lines"]
 

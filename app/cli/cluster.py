@@ -64,7 +64,8 @@ def status(address: str, *, as_json: bool) -> None:
         nearsay cluster status
         nearsay cluster status --cluster head.example:6379
     """
-    from nearsay.indexer.cluster.joining import Cluster, state_of
+    from nearsay.indexer.catalogue.store import Cluster
+    from nearsay.indexer.cluster.joining import state_of
 
     state = state_of(Cluster(address))
     if as_json:

@@ -35,7 +35,7 @@ def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     from pathlib import Path
 
     from nearsay.indexer.doctor import examine
-    from nearsay.indexer.errors import CatalogueError
+    from nearsay.indexer.vectors.errors import CatalogueError
     from nearsay.training.environment import Finding, environment
 
     findings = [*environment(place["device"], place["precision"])]

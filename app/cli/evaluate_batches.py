@@ -51,7 +51,7 @@ def batches(
     """
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.data import samples
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.evaluation.batch_equality import batch_equality
     from nearsay.training.evaluation.text_sample import TextSample

@@ -93,7 +93,7 @@ def _compared(
     precision: str,
 ) -> "Comparison":
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.evaluation.encoder_size import encoder_size
     from nearsay.training.evaluation.judged.comparison import compare_encoders
 

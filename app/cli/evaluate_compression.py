@@ -59,7 +59,7 @@ def compression(
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.compression.comparison import compare_compressions
     from nearsay.training.sentence.encoder import Encoder

@@ -53,7 +53,7 @@ def layers(
         nearsay evaluate layers --retrieval scifact/ --encoder my-bert/
     """
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.bert_folder import load_bert
     from nearsay.training.encoder.precision import Precision
     from nearsay.training.evaluation.layer_plot import plot_format, write_layer_plot

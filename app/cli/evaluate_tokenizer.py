@@ -67,7 +67,7 @@ def tokenizer(
         nearsay evaluate tokenizer papers.jsonl --text abstract --encoder all-MiniLM-L6-v2
     """
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.evaluation.encoder_fit import encoder_fit
     from nearsay.training.evaluation.text_sample import TextSample
@@ -92,7 +92,7 @@ def tokenizer(
 
 
 def _measured(bar: "ProgressBar", before: int, total: int, done: int) -> None:
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
 
     bar(Progress(before + done, total))
 

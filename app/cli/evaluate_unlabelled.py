@@ -82,7 +82,7 @@ def unlabelled(
 
 
 def _look(bar: "ProgressBar", done: int, total: int) -> None:
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
 
     bar(Progress(done, total))
 

@@ -13,7 +13,7 @@ from nearsay.app.cli.printing import visible
 from nearsay.data.document import beginning
 
 if TYPE_CHECKING:
-    from nearsay.indexer.explain.explanation import Explanation
+    from nearsay.indexer.query.explanation import Explanation
 
 __all__ = ["explanation_lines", "takes_colour"]
 

@@ -145,7 +145,7 @@ def add(
     from nearsay.app.cli.add_report import print_report
     from nearsay.data.formats import Format
     from nearsay.data.read_options import ReadOptions, Split
-    from nearsay.indexer.strict import checked_files
+    from nearsay.indexer.writing.strict import checked_files
 
     options = ReadOptions(
         text=text,

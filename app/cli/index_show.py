@@ -100,7 +100,7 @@ def show(collection: str, id_: str | None, plot: Path | None, as_json: bool, **p
     Example:
         nearsay index show papers
     """
-    from nearsay.indexer.report_plot import plot_live, report_plots
+    from nearsay.indexer.writing.report_plot import plot_live, report_plots
 
     with open_library(place) as library:
         target = library.collection(collection)
@@ -171,7 +171,7 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
 
 
 def _print_plan(collection: str, row: Any, picture: Path | None) -> None:  # noqa: ANN401 - GenerationRow
-    from nearsay.indexer.plan import Plan
+    from nearsay.indexer.plans.plan import Plan
 
     plan = Plan.from_json(row.plan)
     if plan.report:

@@ -66,7 +66,7 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list[tuple[str, 
 
 
 def _look(bar: "ProgressBar", done: int, total: int) -> None:
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
 
     bar(Progress(done, total))
 

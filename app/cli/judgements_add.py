@@ -10,7 +10,7 @@ from nearsay.data.document import beginning
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection, Hit
-    from nearsay.indexer.judgements.judgement import Judgement
+    from nearsay.indexer.catalogue.judgement import Judgement
 
 __all__ = ["add", "remove"]
 

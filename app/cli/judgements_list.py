@@ -11,7 +11,7 @@ from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.indexer.judgements.judgement import Judgement, JudgementCounts
+    from nearsay.indexer.catalogue.judgement import Judgement, JudgementCounts
 
 __all__ = ["list_"]
 

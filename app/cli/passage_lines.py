@@ -10,7 +10,7 @@ from nearsay.app.cli.printing import metadata_line, print_json, terminal_width, 
 from nearsay.data.document import beginning
 
 if TYPE_CHECKING:
-    from nearsay.indexer.exploring.shown import Near, ShownPassage
+    from nearsay.indexer.neighbours.shown import Near, ShownPassage
 
 __all__ = ["near_line", "print_passages"]
 
@@ -27,7 +27,7 @@ def print_passages(
 
     said: what is told of a passage: behind its title, and in a line of its own
     """
-    from nearsay.indexer.passage import headline
+    from nearsay.indexer.catalogue.passage import headline
 
     for each in found:
         if as_json:

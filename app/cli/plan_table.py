@@ -9,8 +9,8 @@ from nearsay.app.cli.printing import print_table
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.indexer.plan import Measured, Plan
     from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
+    from nearsay.indexer.plans.plan import Measured, Plan
 
 __all__ = ["print_plan"]
 

@@ -50,7 +50,7 @@ def print_hits(hits: "Hits", *, as_json: bool, by_ranks: bool = False) -> None:
 
     by_ranks: hybrid put them in order by their ranks, so that scores are no sum of a cosine and words
     """
-    from nearsay.indexer.passage import headline
+    from nearsay.indexer.catalogue.passage import headline
 
     for hit in hits:
         if as_json:

@@ -12,7 +12,7 @@ import click
 from nearsay.app.cli.progress_record import RunProgress, hearer
 
 if TYPE_CHECKING:
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
 
 __all__ = ["ProgressBar"]
 

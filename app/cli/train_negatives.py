@@ -108,7 +108,7 @@ def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
 
 
 def _mine(options: _Options) -> "MinedNegatives":
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
     from nearsay.training.sentence.negatives.nearest_texts import require_faiss
 

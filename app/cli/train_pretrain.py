@@ -78,7 +78,7 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     from nearsay.app.cli.progress_bar import ProgressBar
     from nearsay.app.cli.stopping import interruptible, stoppable
     from nearsay.app.cli.training_line import TrainingLine
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.pretrain import pretrain as run
 
     with ProgressBar("preparing", unit="bytes") as bar, TrainingLine(bar) as line, stoppable() as stop:

@@ -50,7 +50,7 @@ def reduce(
         nearsay train reduce all-MiniLM-L6-v2 abstracts.txt --dimension 128 --out small-encoder
     """
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.encoder.precision import Precision
     from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder

@@ -57,7 +57,7 @@ def static(
     from contextlib import ExitStack
 
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
     from nearsay.training.encoder.precision import Precision
     from nearsay.training.evaluation.text_sample import TextSample

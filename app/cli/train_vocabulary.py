@@ -71,7 +71,7 @@ def vocabulary(
         nearsay train vocabulary novels/ --out my-vocabulary --size 8192
     """
     from nearsay.app.cli.progress_bar import ProgressBar
-    from nearsay.indexer.progress import Progress
+    from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary import Accents, VocabularyConfig, train_vocabulary
     from nearsay.training.bert.vocabulary_folder import check_vocabulary_folder, save_vocabulary
     from nearsay.training.bert.vocabulary_texts import Texts

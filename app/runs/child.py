@@ -153,7 +153,7 @@ def _has_grown() -> bool:
 def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
     from nearsay.app.runs.command_line import background_arguments
     from nearsay.indexer.catalogue import runs
-    from nearsay.indexer.store import now
+    from nearsay.indexer.catalogue.store import now
 
     try:
         with _catalogue(library) as database, database.writing() as connection:
@@ -191,7 +191,7 @@ def _command(arguments: list[str]) -> _Ending:
 
 def _record(library: Path, number: int, ending: _Ending, *, asked: bool) -> int:
     from nearsay.indexer.catalogue import runs
-    from nearsay.indexer.store import now
+    from nearsay.indexer.catalogue.store import now
 
     RunFolder(library, number).turn_has_come()
     state, message = RunState.FAILED, ending.message

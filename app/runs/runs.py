@@ -73,7 +73,7 @@ class Runs:
         BadInputError, in the command's own words, if the arguments are not right: then nothing was started.
         """
         from nearsay.indexer.catalogue.runs import NewRun
-        from nearsay.indexer.store import now
+        from nearsay.indexer.catalogue.store import now
 
         working_folder = str(Path.cwd())
         storable(title, collection, product, working_folder)
@@ -153,7 +153,7 @@ class Runs:
         BadInputError while that one lives.
         """
         from nearsay.indexer.catalogue.runs import NewRun
-        from nearsay.indexer.store import now
+        from nearsay.indexer.catalogue.store import now
 
         run = self.get(number)
         if not run.state.ended:
@@ -178,7 +178,7 @@ class Runs:
 
     def _begin(self, new: "NewRun") -> Run:
         from nearsay.indexer.catalogue import runs as rows
-        from nearsay.indexer.store import now
+        from nearsay.indexer.catalogue.store import now
 
         store = self._library.store
         with contextlib.ExitStack() as held:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_clustering
+from nearsay.indexer.catalogue.number_lists import number_lists
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,
@@ -24,7 +25,6 @@ from nearsay.indexer.catalogue.tables import (
     passages,
     removed_passages,
 )
-from nearsay.indexer.filters.number_lists import number_lists
 
 __all__ = [
     "ClusterRow",

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import field_values, judgements
+from nearsay.indexer.catalogue import field_values, judgements, lexical_rows
 from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
     collections,
@@ -18,7 +18,6 @@ from nearsay.indexer.catalogue.tables import (
     removed_passages,
     segments,
 )
-from nearsay.indexer.hybrid import lexical_rows
 
 __all__ = [
     "CollectionRow",

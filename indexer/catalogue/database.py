@@ -36,9 +36,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.data.quantity import size_words
+from nearsay.indexer.catalogue.json_text import json_text
 from nearsay.indexer.catalogue.tables import SCHEMA
-from nearsay.indexer.errors import BusyError, CatalogueError
-from nearsay.indexer.json_text import json_text
+from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 __all__ = ["Database", "Vacuumed"]
 

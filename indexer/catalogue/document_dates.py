@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.field_values import ValueKind, value_rows
+from nearsay.indexer.catalogue.number_lists import number_list
 from nearsay.indexer.catalogue.tables import documents
-from nearsay.indexer.filters.number_lists import number_list
 
 __all__ = ["added_moments", "added_since", "document_values"]
 

@@ -9,15 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue import collections, field_values
+from nearsay.indexer.catalogue import collections, field_values, lexical_rows
 from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.near_duplicates import gate_of
 from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
-from nearsay.indexer.hybrid import lexical_rows
-from nearsay.indexer.passage import PassageWindow, Piece, PreparedDocument
 
 __all__ = [
     "KnownDocument",

@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.explored import leave_generation
+from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, refinements, segments
-from nearsay.indexer.errors import CatalogueError, UnknownGenerationError
-from nearsay.indexer.segment import SegmentHeader, SegmentKind
-from nearsay.indexer.store import now
+from nearsay.indexer.vectors.errors import CatalogueError, UnknownGenerationError
+from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import Document
+from nearsay.indexer.catalogue.passage import encoded_text, prepare, text_hash
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import (
     collections,
@@ -25,7 +26,6 @@ from nearsay.indexer.catalogue.tables import (
     metadata,
     passages,
 )
-from nearsay.indexer.passage import encoded_text, prepare, text_hash
 
 __all__ = ["differing_texts", "file_fault", "wrong_numbers"]
 

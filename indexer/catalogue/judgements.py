@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.elements import ColumnElement
 
+from nearsay.indexer.catalogue.judgement import JudgedQuery, Judgement, JudgementCounts, JudgementState
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.passage import text_hash
 from nearsay.indexer.catalogue.tables import collections, documents, judgements, passages
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.judgements.judgement import JudgedQuery, Judgement, JudgementCounts, JudgementState
-from nearsay.indexer.passage import text_hash
 
 __all__ = ["counts", "forget", "listed", "put", "queries", "query_hash", "take_back"]
 

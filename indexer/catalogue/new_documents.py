@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nearsay.indexer.json_text import json_text
-from nearsay.indexer.passage import PreparedDocument, pieces_of
+from nearsay.indexer.catalogue.json_text import json_text
+from nearsay.indexer.catalogue.passage import PreparedDocument, pieces_of
 
 __all__ = ["NewDocuments"]
 

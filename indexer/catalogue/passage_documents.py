@@ -6,8 +6,8 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.indexer.catalogue.number_lists import number_lists
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.number_lists import number_lists
 
 __all__ = ["by_text", "document_ids", "documents_of", "whole_documents"]
 

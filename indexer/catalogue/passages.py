@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
+from nearsay.indexer.catalogue.passage import PassageWindow, encoded_text
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.passage import PassageWindow, encoded_text
 
 __all__ = [
     "PassageRow",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import embedded_ranges, generations, passages
-from nearsay.indexer.errors import LostLockError
+from nearsay.indexer.vectors.errors import LostLockError
 
 __all__ = ["Range", "covered", "embedded", "enter", "fill", "unembedded", "waiting"]
 

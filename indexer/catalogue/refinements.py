@@ -5,8 +5,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import refinements
-from nearsay.indexer.store import now
 from nearsay.training.sentence.query_adapter import QueryAdapter
 
 __all__ = ["Refinement", "add", "live_of", "undo"]

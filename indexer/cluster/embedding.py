@@ -21,19 +21,19 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import first_line
 from nearsay.data.quantity import counted
-from nearsay.indexer import segment_writer
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.passage import PassageWindow
 from nearsay.indexer.catalogue.passage_documents import document_ids
 from nearsay.indexer.catalogue.ranges import Range
-from nearsay.indexer.cluster.joining import Cluster, joined
-from nearsay.indexer.errors import ClusterError, EncoderMismatchError, LostLockError
-from nearsay.indexer.passage import PassageWindow
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.segment import SegmentKind, write_vectors
-from nearsay.indexer.store import Store
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.vectors.errors import ClusterError, EncoderMismatchError, LostLockError
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = ["Worker", "embed_on_cluster"]

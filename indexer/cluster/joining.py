@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 
-from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.indexer.errors import ClusterError
+from nearsay.data.errors import MissingExtraError
+from nearsay.indexer.catalogue.store import Cluster
+from nearsay.indexer.vectors.errors import ClusterError
 
 __all__ = ["Cluster", "ClusterState", "LocalCluster", "joined", "start_local", "state_of", "stop_local"]
 
@@ -29,27 +30,6 @@ _ENDS = 30.0
 _TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
 _ONE_MACHINE = "127.0.0.2"  # a loopback address that Ray keeps; it replaces 127.0.0.1 by the machine's own
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A Ray cluster, and what each worker on it gets.
-
-    Library.open("library", database=URL, cluster=Cluster("head.example:6379", gpus=1))
-    """
-
-    address: str = "auto"  # HOST:PORT of its head or ray://HOST:PORT; auto: RAY_ADDRESS, else the local one
-    workers: int | None = None  # the most at a time; None: as many as there is room for
-    cpus: float = 1.0  # cores of each worker
-    gpus: float = 0.0  # GPUs of each worker; a part of one is shared
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise BadInputError(f"workers is {self.workers}. Give 1 or more, or None")
-        if not self.cpus > 0 or not self.gpus >= 0:
-            raise BadInputError(
-                f"a worker of {self.cpus} cores and {self.gpus} GPUs. Give at least some of a core"
-            )
 
 
 @dataclass(frozen=True, slots=True)

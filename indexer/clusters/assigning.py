@@ -12,10 +12,10 @@ from nearsay.indexer.catalogue.tables import clusters as cluster_table
 from nearsay.indexer.clusters import scores
 from nearsay.indexer.clusters.current import no_clusters
 from nearsay.indexer.clusters.saved import living_members
-from nearsay.indexer.errors import BusyError
-from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["Assigned", "assign_newer"]
 

@@ -3,7 +3,7 @@
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.plans.engine import faiss_is_installed
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["EXACT_UP_TO", "cluster_graph"]
 

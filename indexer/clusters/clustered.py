@@ -12,18 +12,18 @@ from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.indexer.catalogue import clusterings, collections, documents, generations, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.clusters.description import Described, describe
 from nearsay.indexer.clusters.earlier import compare, numbered, read_earlier, report_of
 from nearsay.indexer.clusters.names import Encode
 from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
-from nearsay.indexer.errors import BusyError
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.store import Store, now
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["Made", "cluster_collection"]

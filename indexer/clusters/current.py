@@ -12,7 +12,7 @@ from nearsay.indexer.clusters.clustered import Made
 from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering
 from nearsay.indexer.clusters.matching import Movement
 from nearsay.indexer.clusters.saved import living_members
-from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.neighbours.explored import Explored
 
 __all__ = ["current_clustering", "kept_row", "no_clusters", "rename_cluster", "shown_clustering"]
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.clusters import scores
 from nearsay.indexer.clusters.names import Encode, name_clusters, terms_by_cluster
 from nearsay.indexer.clusters.phrases import PhraseCounter
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener
-from nearsay.indexer.store import Store
+from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
 __all__ = ["Described", "describe"]
 

@@ -11,7 +11,7 @@ from nearsay.indexer.clusters.content_order import Distinct
 from nearsay.indexer.clusters.scores import each_silhouette, of_unit_length, sums
 from nearsay.indexer.neighbours.graph import NeighbourGraph
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = [
     "CRITERION",

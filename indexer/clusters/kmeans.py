@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from nearsay.indexer.clusters.content_order import Distinct
 from nearsay.indexer.clusters.scores import nearest_centre
 from nearsay.indexer.plans.engine import faiss_module
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["Fitted", "kmeans"]
 

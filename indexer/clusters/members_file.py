@@ -14,7 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.formulas import defused
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.clusters.clustering import Clustering
-from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.neighbours.explored import Explored
 
 __all__ = ["members_format", "write_members"]
 

@@ -15,7 +15,7 @@ from nearsay.indexer.clusters.kmeans import kmeans
 from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.scores import centres, nearest_centre
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["SEED", "ClusterMethod", "ClusterOptions", "Partition", "partition"]
 

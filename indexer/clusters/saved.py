@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow
-from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.snapshots.snapshot import Snapshot
 
 __all__ = ["SavedClusters", "living_members", "saved_clustering"]
 

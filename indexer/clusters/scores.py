@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = [
     "centres",

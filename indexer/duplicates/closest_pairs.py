@@ -12,7 +12,7 @@ from nearsay.indexer.neighbours.distinct import Distinct
 from nearsay.indexer.neighbours.lists import ListedProducts
 from nearsay.indexer.neighbours.points import Vectors
 from nearsay.indexer.neighbours.products import Products
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["EXACT_PAIRS_UP_TO", "ClosestPairs", "DistinctPairs", "closest_pairs", "distinct_pairs"]
 

@@ -28,14 +28,14 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearDuplicate
 from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.duplicates.arrangement import Arrangement
 from nearsay.indexer.duplicates.gate_candidates import Asked, Candidates, Multiplied
 from nearsay.indexer.duplicates.originals import nearest_original
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.store import Store, now
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
 __all__ = ["THRESHOLD", "AskedGate", "GateReport", "go_through_gate"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.duplicates.arrangement import Arrangement
 from nearsay.indexer.neighbours.products import Products, products_at
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
 
 __all__ = ["MOST", "Asked", "Candidates", "Multiplied"]
 

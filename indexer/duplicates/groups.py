@@ -18,12 +18,12 @@ from nearsay.indexer.duplicates.linking import Link, linked
 from nearsay.indexer.duplicates.pairs import PairedPassage, Side
 from nearsay.indexer.duplicates.representatives import by_centrality
 from nearsay.indexer.duplicates.whole_documents import document_pairs
-from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.export import export_documents, write_lines
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.distinct import Distinct
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.query.export import export_documents, write_lines
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["By", "DuplicateGroup", "DuplicateGroups", "KeptReport", "find_duplicates"]
 

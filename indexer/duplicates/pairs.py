@@ -12,14 +12,14 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.passage_documents import documents_of
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
-from nearsay.indexer.errors import EncoderMismatchError, UnknownDocumentError
-from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.exploring.shown import rows_of
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import JoinedPoints, Vectors
-from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.search_notes import waiting_note
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.neighbours.shown import rows_of
+from nearsay.indexer.query.search_notes import waiting_note
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import EncoderMismatchError, UnknownDocumentError
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["TOP", "Pair", "PairedPassage", "Pairs", "Side", "find_pairs"]
 

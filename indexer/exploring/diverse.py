@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.passage_documents import by_text, documents_of
 from nearsay.indexer.exploring.closeness import highest_cosines
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.marginal_relevance import Pick, marginal_relevance
-from nearsay.indexer.exploring.shown import (
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.shown import (
     Shown,
     ShownPassage,
     checked_count,
@@ -32,11 +34,9 @@ from nearsay.indexer.exploring.shown import (
     removed_meanwhile,
     rows_of,
 )
-from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["BALANCE", "DiversePassage", "company", "diverse"]

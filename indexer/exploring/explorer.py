@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings
@@ -28,11 +28,9 @@ from nearsay.indexer.duplicates.linking import Link
 from nearsay.indexer.duplicates.pairs import Pairs, find_pairs
 from nearsay.indexer.exploring.dates import Period
 from nearsay.indexer.exploring.diverse import BALANCE, DiversePassage, diverse
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.newest import News, When, new_since
 from nearsay.indexer.exploring.outliers import outliers
 from nearsay.indexer.exploring.remote_passage import RemotePassage
-from nearsay.indexer.exploring.shown import Shown, rows_of
 from nearsay.indexer.exploring.through_time import Counted, ThroughTime, over_time
 from nearsay.indexer.filters.field_kinds import FieldLook, field_looks
 from nearsay.indexer.filters.parse import Where
@@ -50,16 +48,25 @@ from nearsay.indexer.maps.drawing import Drawing, drawing
 from nearsay.indexer.maps.kept import kept_map, kept_map_number
 from nearsay.indexer.maps.map import Map
 from nearsay.indexer.maps.mapping import current_map
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.shown import Shown, rows_of
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nearsay.indexer.collection import Collection
     from nearsay.training.bert.attention import AttentionReader
 
 __all__ = ["Explorer"]
+
+
+class Explorable(Protocol):
+    """A collection."""
+
+    @property
+    def explore(self) -> "Explorer":
+        """What there is to see in it without a query."""
 
 
 class Explorer:
@@ -75,7 +82,7 @@ class Explorer:
         *,
         threshold: float | None = None,
         where: Where | None = None,
-        other: "Collection | None" = None,
+        other: "Explorable | None" = None,
         other_where: Where | None = None,
         same_document: bool = False,
         exact: bool | None = None,

@@ -13,16 +13,16 @@ from nearsay.indexer.catalogue.passage_documents import documents_of
 from nearsay.indexer.clusters.saved import saved_clustering
 from nearsay.indexer.exploring.dates import read_date
 from nearsay.indexer.exploring.document_times import document_times
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.nearest_cluster import nearest_clusters
 from nearsay.indexer.exploring.remote_passage import RemotePassage, remote_passages
 from nearsay.indexer.exploring.remotest import remotest
-from nearsay.indexer.exploring.shown import checked_count, removed_meanwhile
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.neighbours.shown import checked_count, removed_meanwhile
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["NewInCluster", "News", "When", "new_since", "read_moment"]
 

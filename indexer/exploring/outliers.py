@@ -1,12 +1,12 @@
 """The passages that are least like anything else in a collection."""
 
 from nearsay.indexer.catalogue.passage_documents import documents_of
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.remote_passage import RemotePassage, remote_passages
 from nearsay.indexer.exploring.remotest import remotest
-from nearsay.indexer.exploring.shown import Shown, checked_count, nothing_there, removed_meanwhile
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.shown import Shown, checked_count, nothing_there, removed_meanwhile
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["NEIGHBOURS", "outliers"]
 

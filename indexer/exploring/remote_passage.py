@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.remotest import Remote
-from nearsay.indexer.exploring.shown import Near, ShownPassage, rows_of
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.neighbours.shown import Near, ShownPassage, rows_of
+from nearsay.indexer.snapshots.snapshot import Snapshot
 
 __all__ = ["RemotePassage", "remote_passages"]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.exploring.closeness import REFERENCES, highest_cosines
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["Remote", "Remotest", "remotest"]
 

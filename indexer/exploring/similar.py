@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.errors import UnknownDocumentError
-from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.hit import Hits
-from nearsay.indexer.search import SearchRequest, search
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.query.hit import Hits
+from nearsay.indexer.query.search import SearchRequest, search
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import UnknownDocumentError
+from nearsay.indexer.vectors.vector_store import unit_length
 
 __all__ = ["AWAY", "Likeness", "rocchio", "similar"]
 

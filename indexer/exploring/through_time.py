@@ -13,9 +13,9 @@ from nearsay.indexer.catalogue.passage_documents import documents_of
 from nearsay.indexer.clusters.saved import SavedClusters, saved_clustering
 from nearsay.indexer.exploring.dates import Period, finest, period_names
 from nearsay.indexer.exploring.document_times import DocumentTimes, document_times
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.exploring.trend import Trend, trend
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.explored import Explored
 
 __all__ = ["ClusterThroughTime", "Counted", "ThroughTime", "clusters_of_passages", "over_time"]
 

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from nearsay.indexer.catalogue import clusterings, documents
 from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.catalogue.tables import collections
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.expression import (
     And,
     Compare,
@@ -30,6 +29,7 @@ from nearsay.indexer.filters.expression import (
     Scalar,
     fields,
 )
+from nearsay.indexer.vectors.errors import BadFilterError
 
 __all__ = ["CLUSTER", "of_clusters"]
 

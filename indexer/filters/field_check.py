@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.field_values import DeclaredField, declared, value_rows
 from nearsay.indexer.catalogue.tables import collections, documents, field_values
-from nearsay.indexer.declaring import shown
+from nearsay.indexer.filters.declaring import shown
 
 __all__ = ["check_fields"]
 

@@ -4,10 +4,10 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.indexer.catalogue.number_lists import number_list
 from nearsay.indexer.filters.declared import Declared, declared_rows
 from nearsay.indexer.filters.expression import And, Expression, Leaf, Not, Or, gathered
 from nearsay.indexer.filters.known_selections import CollectionState, Key, known_selections
-from nearsay.indexer.filters.number_lists import number_list
 from nearsay.indexer.filters.numbering import rising
 
 __all__ = ["intersection"]

@@ -6,7 +6,6 @@ from importlib.resources import files
 from lark import Lark, Token, Transformer, Tree, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import VisitError
 
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.expression import And, Contains, Expression, Not, Or, Path, Present, Scalar
 from nearsay.indexer.filters.parse import (
     DEEPEST_INPUT,
@@ -18,6 +17,7 @@ from nearsay.indexer.filters.parse import (
     scalar,
     too_deep,
 )
+from nearsay.indexer.vectors.errors import BadFilterError
 
 __all__ = ["parse_text"]
 

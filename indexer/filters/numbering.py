@@ -10,9 +10,9 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.indexer.catalogue.number_lists import number_lists
 from nearsay.indexer.catalogue.tables import collections, passages, removed_passages
 from nearsay.indexer.filters.known_selections import CollectionState
-from nearsay.indexer.filters.number_lists import number_lists
 
 __all__ = ["KnownNumberings", "Numbering", "known_numberings", "numbering", "rising"]
 

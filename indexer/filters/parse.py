@@ -13,7 +13,6 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, TypeGuard
 
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.expression import (
     And,
     Compare,
@@ -27,6 +26,7 @@ from nearsay.indexer.filters.expression import (
     Present,
     Scalar,
 )
+from nearsay.indexer.vectors.errors import BadFilterError
 
 __all__ = [
     "DEEPEST_INPUT",

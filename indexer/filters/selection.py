@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.indexer.catalogue import field_values
+from nearsay.indexer.catalogue.number_lists import number_list
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.cluster_rows import passages_in_clusters
@@ -17,12 +18,11 @@ from nearsay.indexer.filters.expression import And, Expression, InClusters
 from nearsay.indexer.filters.intersection import intersection
 from nearsay.indexer.filters.known_selections import CollectionState, Key, known_selections, state_of
 from nearsay.indexer.filters.narrowing import Narrowed, narrowest
-from nearsay.indexer.filters.number_lists import number_list
 from nearsay.indexer.filters.numbering import numbering, rising
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.filters.where import expression_of
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
 
 __all__ = [
     "LISTED",

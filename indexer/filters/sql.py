@@ -13,7 +13,6 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.indexer.catalogue.json_values import digits, elements, metadata_value
 from nearsay.indexer.catalogue.tables import documents
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.cluster_rows import in_clusters
 from nearsay.indexer.filters.comparison import (
     Condition,
@@ -43,6 +42,7 @@ from nearsay.indexer.filters.expression import (
     Within,
     gathered,
 )
+from nearsay.indexer.vectors.errors import BadFilterError
 
 __all__ = ["condition"]
 

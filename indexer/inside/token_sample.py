@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages, token_samples
+from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
-from nearsay.indexer.exploring.explored import Explored
-from nearsay.indexer.exploring.shown import nothing_there
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.segment import SegmentHeader, SegmentKind, open_tokens, write_tokens
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.store import Store, now
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.shown import nothing_there
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_tokens, write_tokens
+from nearsay.indexer.vectors.vector_store import unit_length
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

@@ -10,13 +10,13 @@ from urllib.parse import quote
 from nearsay.data.durable import new_folder
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
+from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.passage import encoded_text
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.export import write_lines
-from nearsay.indexer.judgements.judgement import Judgement
-from nearsay.indexer.passage import encoded_text
-from nearsay.indexer.progress import Progress, ProgressListener
+from nearsay.indexer.query.export import write_lines
+from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
 __all__ = ["WrittenEvaluation", "passage_id", "write_evaluation"]
 

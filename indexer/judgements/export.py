@@ -11,13 +11,13 @@ from typing import Final, TypeVar
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.formulas import defused
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.export import write_lines
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
+from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.judgements.evaluation_folder import write_evaluation
-from nearsay.indexer.judgements.judgement import Judgement
 from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.indexer.judgements.training_rows import TrainingKind, training_rows
-from nearsay.indexer.progress import ProgressListener
+from nearsay.indexer.query.export import write_lines
+from nearsay.indexer.vectors.progress import ProgressListener
 
 __all__ = ["ExportForm", "JudgementExport", "export_judgements"]
 

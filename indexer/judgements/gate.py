@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from nearsay.indexer.contract_check import checked
-from nearsay.indexer.errors import GateError
-from nearsay.indexer.hit import Hits
-from nearsay.indexer.judgements.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
 from nearsay.indexer.judgements.part import Part, in_part
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.query.hit import Hits
+from nearsay.indexer.snapshots.contract_check import checked
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import GateError
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.ndcg import ndcg
 
 if TYPE_CHECKING:
-    from nearsay.indexer.collection import Collection
+    from nearsay.indexer.judgements.judgements import Judgements
 
 __all__ = [
     "LEVEL",
@@ -149,8 +149,23 @@ def measure_gate(
     )
 
 
+class Gated(Protocol):
+    """A collection."""
+
+    @property
+    def name(self) -> str:
+        """The collection's."""
+
+    @property
+    def judgements(self) -> "Judgements":
+        """What people said of its results."""
+
+    def gate(self, generation: int | None = None, *, margin: float | None = None) -> GateReport:
+        """Measure a generation against the live one."""
+
+
 def passed(
-    collection: "Collection", generation: int | None, *, margin: float | None, asked: bool, force: bool
+    collection: Gated, generation: int | None, *, margin: float | None, asked: bool, force: bool
 ) -> GateReport | None:
     """The report of a generation that may go live; None where nothing is measured.
 

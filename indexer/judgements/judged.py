@@ -6,8 +6,8 @@ from typing import Self
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
-from nearsay.indexer.hit import Hit, Lineage
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.hit import Hit, Lineage
 
 __all__ = ["Judged", "plain_query"]
 

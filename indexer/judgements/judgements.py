@@ -13,18 +13,18 @@ from sqlalchemy.exc import IntegrityError
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import generations, judgements, passages
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.errors import UnknownDocumentError
-from nearsay.indexer.hit import Hit
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.judgement import JudgedQuery, Judgement, JudgementCounts, JudgementState
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
 from nearsay.indexer.judgements.importing import JudgementImport, read_judgements
 from nearsay.indexer.judgements.judged import Judged, plain_query
-from nearsay.indexer.judgements.judgement import JudgedQuery, Judgement, JudgementCounts, JudgementState
 from nearsay.indexer.judgements.part import Part
-from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.store import now
+from nearsay.indexer.query.hit import Hit
+from nearsay.indexer.vectors.errors import UnknownDocumentError
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judging import JudgedComparison, Search

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.hit import Hit, Hits
-from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.judgements.judged import plain_query
-from nearsay.indexer.judgements.judgement import Judgement, JudgementState
 from nearsay.indexer.judgements.minimal_test import DEPTH, Difference, MinimalTest, Pair
+from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.query.hit import Hit, Hits
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements

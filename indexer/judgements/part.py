@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from nearsay.data.sentence_examples.normalised_text import normalised_text
+from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.catalogue.judgements import query_hash
-from nearsay.indexer.judgements.judgement import Judgement
 
 __all__ = ["TEST_SHARE", "Part", "in_part"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.normalised_text import normalised_text
-from nearsay.indexer.judgements.judgement import Judgement
+from nearsay.indexer.catalogue.judgement import Judgement
 
 __all__ = ["TrainingKind", "TrainingRows", "training_rows"]
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.maps.drawing import drawing
 from nearsay.indexer.maps.mapping import current_map
 from nearsay.indexer.maps.output import MapFormat, map_format, write_drawing
 from nearsay.indexer.maps.page import LONGEST, MOST_POINTS
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["MapReport", "draw_map"]
 

@@ -13,12 +13,12 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.clusters.saved import SavedClusters, saved_clustering
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.maps.field import Field, field_of, value_at
 from nearsay.indexer.maps.map import Map
 from nearsay.indexer.maps.sample import sampled
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["CLUSTER", "ClusterLabel", "Drawing", "drawing"]
 

@@ -1,9 +1,9 @@
 """The map that is kept with the live generation, as it is: nothing is laid out and nothing is added."""
 
 from nearsay.indexer.catalogue import maps
-from nearsay.indexer.exploring.explored import Explored
 from nearsay.indexer.maps.map import Map
 from nearsay.indexer.maps.map_points import MapPoints
+from nearsay.indexer.neighbours.explored import Explored
 
 __all__ = ["kept_map", "kept_map_number"]
 

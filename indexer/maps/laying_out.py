@@ -15,7 +15,7 @@ from nearsay.indexer.maps.start import begun_from, main_directions
 from nearsay.indexer.neighbours.distinct import Distinct
 from nearsay.indexer.neighbours.graph import neighbour_graph
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["LaidOut", "extended", "laid_out"]
 

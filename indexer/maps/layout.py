@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -8,16 +8,16 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import generations, maps
 from nearsay.indexer.catalogue.maps import MapRow
-from nearsay.indexer.errors import BusyError
-from nearsay.indexer.exploring.explored import Explored
+from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.maps.laying_out import extended, laid_out
 from nearsay.indexer.maps.map import Map
 from nearsay.indexer.maps.map_options import MapOptions
 from nearsay.indexer.maps.map_points import MapPoints
+from nearsay.indexer.neighbours.explored import Explored
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.store import now
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 __all__ = ["current_map"]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module, one_thread
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["nearest_anchors"]
 

@@ -9,7 +9,7 @@ from nearsay.indexer.maps.layout import settled
 from nearsay.indexer.maps.membership import memberships
 from nearsay.indexer.maps.nearest import nearest_anchors
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -11,7 +11,7 @@ from nearsay.indexer.neighbours.k_best import KBest
 from nearsay.indexer.neighbours.lists import ListedProducts
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.neighbours.products import Products
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["EXACT_UP_TO", "NeighbourGraph", "neighbour_graph"]
 

@@ -17,7 +17,7 @@ from nearsay.indexer.neighbours.k_best import KBest
 from nearsay.indexer.neighbours.points import Points, Vectors
 from nearsay.indexer.neighbours.products import Products
 from nearsay.indexer.plans.engine import SEED, faiss_module, one_thread
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = ["RECALL", "ListedProducts"]
 

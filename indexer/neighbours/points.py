@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["JoinedPoints", "Points", "Vectors"]
 

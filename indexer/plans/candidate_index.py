@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX, replacing
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
 from nearsay.indexer.plans.lone_query import LoneQuery
-from nearsay.indexer.vector_store import Candidates, VectorStore, exact_enough
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough
 
 __all__ = ["CandidateIndex"]
 

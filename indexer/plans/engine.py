@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import MissingExtraError, NearsayError, first_line
-from nearsay.indexer.plan import PlanKind
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = [
     "ADD_BLOCK",

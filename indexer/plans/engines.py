@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import StorageError, first_line
 from nearsay.data.quantity import size_words
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, Engine, Shared, faiss_module
 from nearsay.indexer.plans.flat import HalfPrecisionFlat
@@ -17,7 +16,8 @@ from nearsay.indexer.plans.inverted_lists import (
     ProductQuantisedLists,
     ScalarQuantisedLists,
 )
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["ENGINES", "build", "engine_of", "open_index", "part_shape"]
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import plain_reason
 from nearsay.indexer.plans.engine import faiss_module
@@ -24,7 +23,8 @@ from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.gpu_building import BuiltIndex
 from nearsay.indexer.plans.gpu_placement import Placed
 from nearsay.indexer.plans.gpu_plan import MAX_PROBES, GpuKind, GpuPlan
-from nearsay.indexer.vector_store import Candidates, VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 __all__ = ["ExactProposer", "GpuIndex", "OnGpu", "Proposer"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.plans.gpu_placement import Placed, part_bounds
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["BuiltIndex", "build_from_vectors", "can_be_copied", "copy_from_cpu"]
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import EXACT_UP_TO
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import FaissGpus, Gpu, find_gpus, plain_reason, requested_gpus, wants_gpu
 from nearsay.indexer.plans.engine import faiss_module
@@ -19,8 +18,9 @@ from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu, Proposer
 from nearsay.indexer.plans.gpu_building import build_from_vectors, can_be_copied, copy_from_cpu
 from nearsay.indexer.plans.gpu_placement import Placement, place
 from nearsay.indexer.plans.gpu_plan import MAX_PROBES, GpuKind, GpuPlan, expected_bytes
+from nearsay.indexer.plans.plan import EXACT_UP_TO
 from nearsay.indexer.plans.united import UnitedIndex
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["answering", "build_on_gpu", "open_on_gpu"]
 

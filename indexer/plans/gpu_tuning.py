@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus
 from nearsay.indexer.plans.gpu import GpuIndex
@@ -21,9 +20,10 @@ from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.gpu_placement import Placement
 from nearsay.indexer.plans.gpu_plan import GpuPlan, expected_bytes, gpu_plans
 from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
+from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.plans.speed import Stopwatch, stopwatch
 from nearsay.indexer.plans.trial_queries import TrialQueries, drawn, given, recall_at_least
-from nearsay.indexer.vector_store import Candidates, VectorStore
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 __all__ = ["tune_on_gpu"]
 

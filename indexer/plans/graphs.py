@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, Shared, drawn, faiss_module, one_thread
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["ByteGraph", "Graph", "HalfPrecisionGraph"]
 

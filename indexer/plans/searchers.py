@@ -6,9 +6,9 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.vector_store import Candidates, VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 __all__ = ["ExactSearcher", "IndexSearcher"]
 

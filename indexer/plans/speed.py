@@ -9,9 +9,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.engine import faiss_is_installed, one_thread
-from nearsay.indexer.vector_store import Candidates
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import Candidates
 
 __all__ = ["Searcher", "Speed", "Stopwatch", "stopwatch"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.vector_store import Candidates, VectorStore
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 __all__ = [
     "LEAST_QUERIES",

@@ -28,12 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.mapped_pages import trim
-from nearsay.indexer.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import memory_text
 from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
+from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
 from nearsay.indexer.plans.searchers import ExactSearcher, IndexSearcher
 from nearsay.indexer.plans.speed import Speed, Stopwatch, stopwatch
 from nearsay.indexer.plans.trial_queries import (
@@ -44,8 +43,9 @@ from nearsay.indexer.plans.trial_queries import (
     queries_to_show,
     recall_at_least,
 )
-from nearsay.indexer.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.mapped_pages import trim
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["GRAPH_UP_TO", "Tuned", "tune"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.vector_store import Candidates, VectorStore, merge
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 
 __all__ = ["UnitedIndex", "united"]
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
-from nearsay.indexer.plan import Check, Plan
+from nearsay.indexer.plans.plan import Check, Plan
 
 Run = Callable[..., Result]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from nearsay.app.cli.plan_table import print_plan
-from nearsay.indexer.plan import Measured, Plan, PlanKind
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
 from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
+from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
 
 
 def plan_with(gpu: GpuReport | None) -> Plan:

@@ -4,9 +4,9 @@ import pytest
 
 from nearsay.app.cli.passage_lines import print_passages
 from nearsay.app.cli.printing import print_hits
-from nearsay.indexer.explain.explanation import Explanation
-from nearsay.indexer.exploring.shown import ShownPassage
-from nearsay.indexer.hit import Hit, Hits, HitScores, Lineage
+from nearsay.indexer.neighbours.shown import ShownPassage
+from nearsay.indexer.query.explanation import Explanation
+from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
 
 LINEAGE = Lineage(encoder="words", fingerprint="f", generation=1, plan="exact", made_by=())
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nearsay.app.cli.progress_bar import ProgressBar
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
 
 
 def test_nothing_is_counted_before_the_first_is_done(

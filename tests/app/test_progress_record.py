@@ -7,7 +7,7 @@ import pytest
 from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.app.cli.progress_record import RunProgress, heard_by, hearer
 from nearsay.app.cli.training_line import TrainingLine
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.run.training_progress import TrainingProgress
 
 

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.plan import Plan, PlanKind
 from nearsay.indexer.plans.engines import engine_of
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 SEED = 20190827

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from gpu_vectors import HOW_MADE, made, store_of, truth
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import FaissGpus, Gpu
 from nearsay.indexer.plans.engine import Shared, faiss_module
@@ -18,7 +17,8 @@ from nearsay.indexer.plans.gpu_building import build_from_vectors, copy_from_cpu
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.gpu_placement import Placed
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan, expected_bytes, gpu_plans
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["correctness", "speed"]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from nearsay.indexer.segment import VectorSegment
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["HOW_MADE", "made", "store_of", "truth"]
 

@@ -37,11 +37,11 @@ from machine import commit, machine
 
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.hybrid import sqlite_words
-from nearsay.indexer.hybrid.fusion import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
-from nearsay.indexer.hybrid.lexical import lexical_candidates
-from nearsay.indexer.hybrid.lexical_rows import table_name
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.catalogue.lexical_rows import table_name
+from nearsay.indexer.query import sqlite_words
+from nearsay.indexer.query.fusion import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.indexer.query.lexical import lexical_candidates
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.ndcg import ndcg
 from nearsay.training.sentence.text_encoder import TextKind
 

@@ -22,7 +22,7 @@ from unittest import mock
 from stand_in_encoder import StandInEncoder
 
 from nearsay.indexer import Library, collection
-from nearsay.indexer.plan import Plan
+from nearsay.indexer.plans.plan import Plan
 from nearsay.training.sentence.encoder import Encoder
 
 __all__ = ["numbered_lines"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.encoder import Encoder
 
 __all__ = ["HOW_MADE", "grown", "held_out", "real_vectors", "sha256"]

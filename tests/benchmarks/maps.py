@@ -36,7 +36,7 @@ from nearsay.indexer.maps.laying_out import extended, laid_out
 from nearsay.indexer.maps.map_options import MapOptions
 from nearsay.indexer.maps.map_points import MapPoints
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 
 SEED = 1
 PACKAGES = ("umap-learn", "numba", "scikit-learn", "scipy", "numpy")

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from nearsay.indexer import Library
-from nearsay.indexer.snapshot import Snapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 __all__ = ["overhead"]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.indexer.plan import Plan, PlanKind
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.engines import ENGINES, build, open_index
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.plans.tuning import tune
-from nearsay.indexer.segment import (
+from nearsay.indexer.vectors.segment import (
     SegmentHeader,
     SegmentKind,
     open_index_bytes,
@@ -24,7 +24,7 @@ from nearsay.indexer.segment import (
     write_index,
     write_vectors,
 )
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["OWN_QUERIES", "PEERS", "Searched", "resident_mb"]
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.indexer import Collection, Library, index_upkeep, snapshot
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.index_upkeep import refresh_index
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans import tuning
 from nearsay.indexer.plans.engines import ENGINES
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.snapshots import snapshot
+from nearsay.indexer.writing import index_upkeep
+from nearsay.indexer.writing.index_upkeep import refresh_index
 
 for _NAME in ("postgresql_server", "table_collection"):
     _SPEC = importlib.util.spec_from_file_location(_NAME, Path(__file__).parent / f"{_NAME}.py")

@@ -26,8 +26,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from words_encoder import WordsEncoder
 
 from nearsay.data import durable
-from nearsay.indexer import Library, compaction, ingest, segment_writer
+from nearsay.indexer import Library
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.writing import compaction, ingest
 from nearsay.training.sentence.text_encoder import TextKind
 
 Reached = Callable[[str], None]

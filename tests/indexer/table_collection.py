@@ -11,12 +11,12 @@ from words_encoder import WordsEncoder
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentRow
-from nearsay.indexer.index_upkeep import refresh_index
-from nearsay.indexer.plan import Plan, PlanKind
 from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.plans.speed import Searcher, Speed
-from nearsay.indexer.segment import SegmentKind, write_index
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.segment import SegmentKind, write_index
+from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.indexer.writing.index_upkeep import refresh_index
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 COUNT, DIMENSION = 3000, 24

@@ -11,8 +11,8 @@ from words_encoder import WordsEncoder
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.errors import EncoderMismatchError
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
+from nearsay.indexer.vectors.errors import EncoderMismatchError
 
 Row = Mapping[str, object]
 
@@ -339,7 +339,7 @@ def test_rows_may_be_made_while_they_are_read(pets: Collection) -> None:
 def test_what_the_callers_rows_raise_comes_out_and_what_was_entered_is_resumed(
     pets: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 2)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._ROWS", 2)
 
     def rows(*, broken: bool) -> Iterable[str]:
         yield from (f"row {number}" for number in range(105))  # the first hundred are taken ahead

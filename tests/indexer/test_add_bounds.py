@@ -16,8 +16,8 @@ from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Library, collection_writing
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.new_documents import NewDocuments
-from nearsay.indexer.errors import BusyError
-from nearsay.indexer.passage import cut
+from nearsay.indexer.catalogue.passage import cut
+from nearsay.indexer.vectors.errors import BusyError
 from nearsay.training.sentence.encoder import Encoder
 
 
@@ -58,7 +58,7 @@ def test_metadata_counts_towards_what_a_batch_holds(
         return insert(connection, collection_id, new, moment)
 
     monkeypatch.setattr(documents, "insert", counting)
-    monkeypatch.setattr("nearsay.indexer.ingest._BATCH_CHARACTERS", 1_000)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._BATCH_CHARACTERS", 1_000)
     notes = library.collection("notes", chunking="none")
     notes.add_rows({"id": str(number), "text": "short", "remark": "r" * 300} for number in range(20))
     assert sum(entered) == 20
@@ -68,7 +68,7 @@ def test_metadata_counts_towards_what_a_batch_holds(
 def test_a_million_ids_do_not_fill_the_memory() -> None:
     script = (
         "import resource\n"
-        "from nearsay.indexer.identity import Names\n"
+        "from nearsay.indexer.writing.identity import Names\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "with Names() as names:\n"
         "    assert all(names.meet(f'documents/part-{number:012}') for number in range(1_000_000))\n"

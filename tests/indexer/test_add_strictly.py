@@ -12,7 +12,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import DiskFullError
 from nearsay.indexer import Library
-from nearsay.indexer.errors import StrictError
+from nearsay.indexer.vectors.errors import StrictError
 
 _GOOD = b'{"id": "a", "text": "a cat"}\n{"id": "b", "text": "a dog"}\n'
 _FAULTY = _GOOD + b'{"id": "c", "text": ""}\n'

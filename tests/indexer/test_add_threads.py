@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library, ingest
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import documents
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.writing import ingest
 
 
 @pytest.fixture

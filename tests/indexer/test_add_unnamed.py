@@ -142,7 +142,7 @@ def test_lines_from_standard_input_are_never_pruned(lines: Collection) -> None:
 def test_a_removal_that_is_repeated_in_pieces_removes_all(
     library: Library, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 2)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._ROWS", 2)
     collection = library.collection("lines")
     notes.write_text("\n".join(f"line {number}" for number in range(11)))
     collection.add(notes)

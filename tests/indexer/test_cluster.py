@@ -17,12 +17,13 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 from ray import cloudpickle
 
-from nearsay.indexer import Cluster, ClusterError, Library, segment_writer
+from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
 from nearsay.indexer.cluster import embedding
 from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.sentence.light_encoder import open_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 

@@ -12,13 +12,14 @@ import sqlalchemy as sa
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, StorageError
-from nearsay.indexer import Collection, Library, compaction
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, database
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.report_plot import report_plot, report_plots
-from nearsay.indexer.snapshot import take
+from nearsay.indexer.snapshots.snapshot import take
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.writing import compaction
+from nearsay.indexer.writing.report_plot import report_plot, report_plots
 
 _WORDS = ["a", "of", "the", "cats", "birds", "parrot", "whistle", "melodies"]
 

@@ -9,13 +9,14 @@ import pytest
 import sqlalchemy as sa
 from table_collection import COUNT, any_encoder, flip_last_byte, path_of, rows, segments
 
-from nearsay.indexer import Collection, contract_check
+from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import generations
-from nearsay.indexer.contract_check import check_contract, checked
-from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans.gpu import GpuIndex
-from nearsay.indexer.segment import SegmentKind
+from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.snapshots import contract_check
+from nearsay.indexer.snapshots.contract_check import check_contract, checked
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind
 
 OpenCollection = Callable[[], Collection]
 

@@ -13,7 +13,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import CatalogueError, DamagedSegmentError
+from nearsay.indexer.vectors.errors import CatalogueError, DamagedSegmentError
 
 OpenLibrary = Callable[[], Library]
 QUERIES = ("a", "bb", "a ccc", "dddd eeeee")

@@ -24,11 +24,11 @@ from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.engines import build
-from nearsay.indexer.segment import SegmentKind, VectorSegment
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 OpenCollection = Callable[[], Collection]
 

@@ -13,10 +13,10 @@ from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import declared_fields
 from nearsay.indexer.catalogue.tables import field_values as values_table
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.selection import declared_of
+from nearsay.indexer.vectors.errors import BadFilterError
 
 ROWS: list[dict[str, object]] = [
     {"id": "1", "text": "a cat sat", "year": 2019, "tags": ["a", "b", "a", 1, 1.0, None], "open": True},

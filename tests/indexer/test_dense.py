@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from sqlalchemy import event
 from table_collection import COUNT, LIVING, TABLE, nearest_by_force
 
-from nearsay.indexer import Collection, dense
-from nearsay.indexer.dense import dense_candidates
+from nearsay.indexer import Collection
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.selection import Selection, select
+from nearsay.indexer.query import dense
+from nearsay.indexer.query.dense import dense_candidates
 
 THIRD = np.arange(COUNT) % 3
 RARE = np.arange(COUNT) % 500 == 7

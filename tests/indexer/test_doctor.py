@@ -12,12 +12,12 @@ from words_encoder import WordsEncoder
 from nearsay.indexer import Collection, Library, collection_writing
 from nearsay.indexer.catalogue import collections, generations, ranges
 from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.lexical_rows import delete_rows, drop_table, insert_rows
 from nearsay.indexer.catalogue.tables import field_values, passages
 from nearsay.indexer.catalogue.tables import segments as segment_table
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import CatalogueError, DamagedSegmentError, UnreadableWordsError
-from nearsay.indexer.hybrid.lexical_rows import delete_rows, drop_table, insert_rows
-from nearsay.indexer.segment import SegmentKind, write_vectors
+from nearsay.indexer.vectors.errors import CatalogueError, DamagedSegmentError, UnreadableWordsError
+from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import bundled_folder
 

@@ -15,8 +15,9 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
 from nearsay.data.errors import DiskFullError
-from nearsay.indexer import Collection, Library, export
-from nearsay.indexer.errors import UnknownCollectionError
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.query import export
+from nearsay.indexer.vectors.errors import UnknownCollectionError
 
 ROWS: list[dict[str, Any]] = [
     {"id": "d1", "title": "The title", "text": "a bb", "year": 2019, "tags": ["x", "y"]},

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library, dense, snapshot
-from nearsay.indexer.dense import dense_candidates
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.known_selections import known_selections
 from nearsay.indexer.filters.selection import select
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of
-from nearsay.indexer.snapshot import Snapshot
-from nearsay.indexer.vector_store import Candidates, unit_length
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.query import dense
+from nearsay.indexer.query.dense import dense_candidates
+from nearsay.indexer.snapshots import snapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 
 COUNT, DIMENSION, TOPICS, QUERIES = 6_000, 32, 40, 12

@@ -19,7 +19,7 @@ from nearsay.data.errors import DiskFullError, StorageError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import database
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import BusyError, CatalogueError
+from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 _ROWS = [{"id": f"d{number}", "text": f"{'a ' * (number % 7)}cat {'b' * number}"} for number in range(40)]
 

@@ -10,8 +10,8 @@ import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import AddReport, BusyError, Collection, Library, collection_writing
-from nearsay.indexer.gathering import Gathering, gathering
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.catalogue.writer_lock import writer_lock
+from nearsay.indexer.writing.gathering import Gathering, gathering
 
 Row = dict[str, object]
 

@@ -14,7 +14,11 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import EncoderMismatchError, UnknownCollectionError, UnknownGenerationError
+from nearsay.indexer.vectors.errors import (
+    EncoderMismatchError,
+    UnknownCollectionError,
+    UnknownGenerationError,
+)
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
@@ -220,9 +224,9 @@ def test_an_unfinished_generation_cannot_be_promoted(pets: Collection, letters: 
 def test_an_interrupted_rebuild_goes_on(
     pets: Collection, letters: WordsEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 2)
-    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW_ROWS", 2)
-    monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 2)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._WINDOW", 2)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._WINDOW_ROWS", 2)
+    monkeypatch.setattr("nearsay.indexer.snapshots.segment_writer.ROWS", 2)
     _interrupt_rebuild(pets, letters, after=1)
     assert _states(pets) == [_LIVE, _BUILDING]
     letters.encoded.clear()
@@ -298,7 +302,7 @@ def test_a_reader_does_not_open_again_what_it_has_open(
     reader = open_it().collection("pets")
     reader.search("a cat")
     opened = []
-    from nearsay.indexer import snapshot
+    from nearsay.indexer.snapshots import snapshot
 
     open_vectors = snapshot.open_vectors
     monkeypatch.setattr(

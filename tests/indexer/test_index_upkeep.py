@@ -22,19 +22,21 @@ from table_collection import (
 )
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection, compaction, index_upkeep, snapshot
+from nearsay.indexer import Collection
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import BusyError, UnknownCollectionError
-from nearsay.indexer.index_upkeep import refresh_index
-from nearsay.indexer.plan import Plan, PlanKind
 from nearsay.indexer.plans import engine
 from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.report_plot import keep_report_plot, report_plot, report_plots
-from nearsay.indexer.segment import SegmentKind
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.snapshots import snapshot
+from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.writing import compaction, index_upkeep
+from nearsay.indexer.writing.index_upkeep import refresh_index
+from nearsay.indexer.writing.report_plot import keep_report_plot, report_plot, report_plots
 
 OpenCollection = Callable[[], Collection]
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library, snapshot
+from nearsay.indexer import Collection, Library
+from nearsay.indexer.snapshots import snapshot
 
 _LONG = 60.0  # seconds after which a test says that nobody came
 

@@ -20,9 +20,9 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError, StorageError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import libraries
-from nearsay.indexer.errors import UnknownCollectionError
-from nearsay.indexer.store import Store
+from nearsay.indexer.vectors.errors import UnknownCollectionError
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 OpenLibrary = Callable[[], Library]

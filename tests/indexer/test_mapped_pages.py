@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.indexer import mapped_pages, vector_store
-from nearsay.indexer.mapped_pages import give_back, trim
-from nearsay.indexer.segment import SegmentHeader, SegmentKind, open_vectors, write_vectors
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors import mapped_pages, vector_store
+from nearsay.indexer.vectors.mapped_pages import give_back, trim
+from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_vectors, write_vectors
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 BYTES = 8 << 20
 

@@ -17,10 +17,10 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import BusyError, CatalogueError
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 ROWS = [
     {"id": "cat", "text": "a cat sat on a mat", "year": 2019, "venue": "acl"},
@@ -150,7 +150,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.catalogue.writer_lock import writer_lock
 with writer_lock(Path(sys.argv[1]), "papers", 1, Database(sys.argv[2]), "hold"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -191,9 +191,9 @@ def test_reading_and_writing_beside_each_other_do_not_get_in_each_others_way(
     open_it: Callable[..., Library], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Segments are entered by one thread while the next rows are entered by another: both change one row.
-    monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 50)
-    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 50)
-    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 50)
+    monkeypatch.setattr("nearsay.indexer.snapshots.segment_writer.ROWS", 50)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._ROWS", 50)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._WINDOW", 50)
     library = open_it()
     papers = library.collection("papers")
     report = papers.add_rows({"id": str(number), "text": f"a word{number} ran"} for number in range(5_000))

@@ -22,12 +22,12 @@ from nearsay.indexer import (
     Library,
     UnknownDocumentError,
     VectorsOnly,
-    dense,
 )
+from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.filters import selection
-from nearsay.indexer.segment_writer import SegmentWriter
-from nearsay.indexer.vector_store import unit_length
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.query import dense
+from nearsay.indexer.snapshots.segment_writer import SegmentWriter
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
 ROWS: list[dict[str, object]] = [

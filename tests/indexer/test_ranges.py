@@ -12,20 +12,21 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
-from nearsay.indexer import Collection, Library, compaction, index_upkeep
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.passage import prepare
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.catalogue.tables import embedded_ranges
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import LostLockError
-from nearsay.indexer.ingest import live_or_begin
-from nearsay.indexer.passage import prepare
-from nearsay.indexer.plan import Plan, PlanKind
-from nearsay.indexer.segment_writer import SegmentWriter, embed
+from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
+from nearsay.indexer.vectors.errors import LostLockError
+from nearsay.indexer.writing import compaction, index_upkeep
+from nearsay.indexer.writing.ingest import live_or_begin
 
 _COUNT = 40
 

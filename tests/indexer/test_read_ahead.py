@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.indexer.read_ahead import read_ahead
+from nearsay.indexer.vectors.read_ahead import read_ahead
 
 
 class _BrokenError(Exception):

@@ -7,7 +7,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.errors import UnknownCollectionError, UnknownDocumentError
+from nearsay.indexer.vectors.errors import UnknownCollectionError, UnknownDocumentError
 from nearsay.training.sentence.text_encoder import EncodedWindow
 
 _ROWS = [{"id": f"d{number}", "text": f"{'a ' * number}cat", "year": 2000 + number} for number in range(6)]

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.indexer import Collection, Library, compaction, ingest, segment_writer
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.writing import compaction, ingest
 
 Kill = Callable[..., int]
 KILLED = -9

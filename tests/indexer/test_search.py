@@ -13,11 +13,11 @@ from nearsay.indexer import Collection, Library, Lineage
 from nearsay.indexer.catalogue import documents, passages
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
-from nearsay.indexer.errors import BadFilterError, UnknownCollectionError
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.sql import condition
-from nearsay.indexer.search import SearchRequest, search
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.query.search import SearchRequest, search
+from nearsay.indexer.vectors.errors import BadFilterError, UnknownCollectionError
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
 OpenLibrary = Callable[[], Library]

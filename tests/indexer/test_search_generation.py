@@ -13,10 +13,10 @@ from nearsay.app.cli.main import main
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import generations
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.collection_record import CollectionRecord
-from nearsay.indexer.errors import UnknownGenerationError
-from nearsay.indexer.latest_snapshot import LatestSnapshot
+from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
+from nearsay.indexer.vectors.errors import UnknownGenerationError
 
 _ROWS = [
     {"id": "cat", "text": "a cat sat"},

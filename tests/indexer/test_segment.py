@@ -13,9 +13,9 @@ from safetensors.numpy import save
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import StorageError
-from nearsay.indexer import segment as segment_module
-from nearsay.indexer.errors import DamagedSegmentError
-from nearsay.indexer.segment import (
+from nearsay.indexer.vectors import segment as segment_module
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import (
     SegmentHeader,
     SegmentKind,
     open_index_bytes,

@@ -13,17 +13,24 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
-from nearsay.indexer import Library, segment_writer
+from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, generations, ranges
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.new_documents import NewDocuments
-from nearsay.indexer.ingest import live_or_begin
-from nearsay.indexer.passage import PassageWindow, prepare
-from nearsay.indexer.plan import Plan
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.segment import SegmentHeader, SegmentKind, open_vectors, write_index, write_vectors
-from nearsay.indexer.segment_writer import SegmentWriter, embed
-from nearsay.indexer.store import Store
+from nearsay.indexer.catalogue.passage import PassageWindow, prepare
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.snapshots import segment_writer
+from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.segment import (
+    SegmentHeader,
+    SegmentKind,
+    open_vectors,
+    write_index,
+    write_vectors,
+)
+from nearsay.indexer.writing.ingest import live_or_begin
 
 _TEXTS = [f"{'a ' * number}cat" for number in range(10)]
 

@@ -6,7 +6,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages
-from nearsay.indexer.errors import UnknownDocumentError
+from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 
 @pytest.fixture

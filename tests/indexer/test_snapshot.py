@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
-from nearsay.indexer import snapshot as snapshots
 from nearsay.indexer.catalogue import collections, generations
-from nearsay.indexer.segment import SegmentKind, write_vectors
-from nearsay.indexer.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.snapshots import snapshot as snapshots
+from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 
 OpenLibrary = Callable[[], Library]
 

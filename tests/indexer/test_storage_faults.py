@@ -14,12 +14,13 @@ from table_collection import LIVING, nearest_by_force
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import StorageError
-from nearsay.indexer import Collection, Library, segment
+from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import SegmentRow, SegmentState
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import DamagedSegmentError, UnknownCollectionError
-from nearsay.indexer.segment import SegmentKind
+from nearsay.indexer.vectors import segment
+from nearsay.indexer.vectors.errors import DamagedSegmentError, UnknownCollectionError
+from nearsay.indexer.vectors.segment import SegmentKind
 
 OpenLibrary = Callable[[], Library]
 OpenCollection = Callable[[], Collection]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from nearsay.indexer import vector_store
-from nearsay.indexer.segment import VectorSegment
-from nearsay.indexer.vector_store import Candidates, VectorStore, exact_enough, merge, unit_length
+from nearsay.indexer.vectors import vector_store
+from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough, merge, unit_length
 
 Ids = NDArray[np.int64]
 Vectors = NDArray[np.float32]

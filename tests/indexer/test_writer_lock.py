@@ -19,15 +19,15 @@ from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.collections import WriterRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import metadata
+from nearsay.indexer.catalogue.writer_lock import _TURNS, writer_lock
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import BusyError, LostLockError
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.writer_lock import _TURNS, writer_lock
+from nearsay.indexer.vectors.errors import BusyError, LostLockError
+from nearsay.indexer.vectors.progress import Progress
 
 _HOLDER = """
 import pathlib, sys
 from nearsay.indexer import Library
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.catalogue.writer_lock import writer_lock
 
 with Library.open(sys.argv[1]) as library:
     store = library.store
@@ -113,8 +113,8 @@ def test_readers_are_not_kept_waiting_by_a_writer(
 def test_readers_see_what_is_committed_while_a_writer_goes_on(
     pets: Collection, open_library: Callable[[], Library], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 1)
-    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 1)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._ROWS", 1)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._WINDOW", 1)
     reader = open_library().collection("pets")
     seen = []
     pets.add_rows(["a dog", "a cow"], progress=lambda _: seen.append(len(reader.search("a cat"))))
@@ -274,9 +274,9 @@ def test_of_two_writers_after_a_lost_lock_only_the_newer_one_writes(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nearsay.indexer.segment_writer.ROWS", 8)
-    monkeypatch.setattr("nearsay.indexer.ingest._ROWS", 16)
-    monkeypatch.setattr("nearsay.indexer.ingest._WINDOW", 8)
+    monkeypatch.setattr("nearsay.indexer.snapshots.segment_writer.ROWS", 8)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._ROWS", 16)
+    monkeypatch.setattr("nearsay.indexer.writing.ingest._WINDOW", 8)
     url: str | None = request.getfixturevalue("postgresql_url") if kind == "postgresql" else None
     rows = {name: [{"id": f"{name}{i}", "text": _text(i)} for i in range(60)] for name in ("a", "b")}
 

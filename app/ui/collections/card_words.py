@@ -1,8 +1,8 @@
 """What is said of a collection at one look; plain text."""
 
 from nearsay.data.quantity import counted
-from nearsay.indexer.overview import CollectionOverview
-from nearsay.indexer.plan import Plan
+from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["facts", "to_be_told"]
 

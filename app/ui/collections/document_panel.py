@@ -18,10 +18,10 @@ from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
-from nearsay.indexer.browsing import PassageRow
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.errors import UnknownDocumentError
-from nearsay.indexer.passage import headline
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.query.browsing import PassageRow
+from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 __all__ = ["show_document", "show_new_document"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.browsing import DocumentRow
+from nearsay.indexer.query.browsing import DocumentRow
 
 __all__ = ["LONGEST_TEXT", "edited_document", "example_filter", "metadata_text", "shown_row"]
 

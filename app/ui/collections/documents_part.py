@@ -13,8 +13,8 @@ from nearsay.app.ui.search.question_length import LONGEST_FILTER, are_short
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
-from nearsay.indexer.browsing import DocumentPage, DocumentRow
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.browsing import DocumentPage, DocumentRow
 
 __all__ = ["show_documents"]
 

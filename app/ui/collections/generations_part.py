@@ -15,8 +15,8 @@ from nearsay.app.ui.collections.upkeep_forms import show_upkeep
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.overview import CollectionOverview
-from nearsay.indexer.plan import EXACT_UP_TO, Plan, PlanKind
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, PlanKind
+from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_generations"]
 

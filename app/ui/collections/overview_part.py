@@ -10,7 +10,7 @@ from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.runs.watching import running_runs
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
-from nearsay.indexer.overview import CollectionOverview
+from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_overview"]
 

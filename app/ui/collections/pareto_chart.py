@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from nearsay.indexer.plan import Measured, Plan
 from nearsay.indexer.plans.pareto import front
+from nearsay.indexer.plans.plan import Measured, Plan
 
 __all__ = ["pareto_chart", "pareto_points"]
 

@@ -15,7 +15,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.overview import CollectionOverview
+from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_rollout"]
 

@@ -10,7 +10,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.overview import CollectionOverview
+from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_upkeep"]
 

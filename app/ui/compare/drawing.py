@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nearsay.app.ui.escaping import as_html
-from nearsay.indexer.hit import Hit
-from nearsay.indexer.passage import headline
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.query.hit import Hit
 
 __all__ = ["Place", "drawing", "lines_svg", "moved", "place_of"]
 

@@ -10,7 +10,7 @@ from nearsay.app.ui.search.card import card_html
 from nearsay.app.ui.search.judging import judge_buttons, judged_of
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Hit, Hits
-from nearsay.indexer.explain.matched_terms import matched_terms
+from nearsay.indexer.query.matched_terms import matched_terms
 
 __all__ = ["both_ranks", "show_passages"]
 

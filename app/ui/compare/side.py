@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.plan import Plan
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.query.fusion import Fusion
 
 __all__ = ["Ranking", "Side", "comparable", "described", "usual_sides"]
 

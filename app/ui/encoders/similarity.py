@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.explain.explain import explain_passages
-from nearsay.indexer.explain.explanation import ExplainedPassage, Explanation
+from nearsay.indexer.query.explain import explain_passages
+from nearsay.indexer.query.explanation import ExplainedPassage, Explanation
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["cosines", "explained"]

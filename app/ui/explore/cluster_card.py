@@ -11,8 +11,8 @@ from nearsay.app.ui.explore.links import cluster_link, like_link
 from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.explore.rows_file import csv_bytes
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.clusters.clustering import Cluster, Clustering
-from nearsay.indexer.passage import headline
 
 __all__ = ["cluster_card", "member_rows"]
 

@@ -12,8 +12,8 @@ from nearsay.app.ui.explore.removing import ask_to_remove
 from nearsay.app.ui.search.card import metadata_line
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.documents import StoredDocument
-from nearsay.indexer.errors import UnknownDocumentError
-from nearsay.indexer.passage import headline
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 __all__ = ["apart_of", "group_key", "labels_of", "show_group"]
 

@@ -29,7 +29,7 @@ from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.search.question_length import short_enough
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
-from nearsay.indexer.passage import headline
+from nearsay.indexer.catalogue.passage import headline
 
 __all__ = ["show_map_view"]
 

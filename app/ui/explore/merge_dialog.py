@@ -12,8 +12,8 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
+from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.duplicates.merging import Merged, merged_metadata
-from nearsay.indexer.passage import headline
 
 __all__ = ["ask_to_merge", "merge", "merged_html"]
 

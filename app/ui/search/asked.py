@@ -11,8 +11,8 @@ from nearsay.app.ui.search.choices import Choice, Choices, filter_text, read_cho
 from nearsay.app.ui.search.ids import read_ids, written_ids
 from nearsay.app.ui.search.question_length import LONGEST_FILTER, short_enough
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.filters.parse import parse
-from nearsay.indexer.hybrid.mode import SearchMode
 
 __all__ = [
     "PAGE",

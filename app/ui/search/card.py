@@ -8,10 +8,10 @@ from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.search.closeness import score_line
 from nearsay.app.ui.search.shading import Marks, marks_of, shaded
 from nearsay.data.document import JsonValue
-from nearsay.indexer.explain.explanation import Explanation, MatchedWord
-from nearsay.indexer.hit import Hit
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.passage import headline
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.query.explanation import Explanation, MatchedWord
+from nearsay.indexer.query.hit import Hit
 
 __all__ = ["card_html", "cut_at", "metadata_line"]
 

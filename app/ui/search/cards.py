@@ -15,9 +15,9 @@ from nearsay.app.ui.search.likeness import like_buttons
 from nearsay.app.ui.search.shading import strongest_words
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Hit
-from nearsay.indexer.explain.explanation import Explanation
-from nearsay.indexer.explain.matched_terms import matched_terms
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.explanation import Explanation
+from nearsay.indexer.query.matched_terms import matched_terms
 
 __all__ = ["show_cards"]
 

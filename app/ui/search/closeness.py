@@ -1,7 +1,7 @@
 """How close a passage is, in words and as a figure."""
 
-from nearsay.indexer.hit import Hit
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.hit import Hit
 
 __all__ = ["SCORE_HELP", "in_words", "score_line"]
 

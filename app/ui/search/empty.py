@@ -6,8 +6,8 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import Asked, begin_anew, keep_choices
 from nearsay.app.ui.search.examples import example_queries
 from nearsay.app.ui.visit import Visit
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.overview import CollectionOverview
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["no_hits", "no_query"]
 

@@ -7,7 +7,7 @@ import streamlit as st
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Hit
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
 
 __all__ = ["judge_buttons", "judged_of"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from nearsay.indexer import Collection, Hit
-from nearsay.indexer.explain.explanation import Explanation
+from nearsay.indexer.query.explanation import Explanation
 
 __all__ = ["explained"]
 

@@ -20,7 +20,7 @@ from nearsay.app.ui.search.shell_line import search_line, similar_line
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hits
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
 
 __all__ = ["show"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nearsay.app.ui.escaping import as_html
-from nearsay.indexer.explain.explanation import Explanation, MatchedWord, WordShare
+from nearsay.indexer.query.explanation import Explanation, MatchedWord, WordShare
 
 __all__ = ["Marks", "marks_of", "shaded", "strongest_words"]
 

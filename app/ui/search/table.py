@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nearsay.data.formulas import defused
-from nearsay.indexer.hit import Hit
+from nearsay.indexer.query.hit import Hit
 
 __all__ = ["COLUMNS", "csv_of", "json_lines_of"]
 

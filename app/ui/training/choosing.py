@@ -14,7 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import size_words
 from nearsay.data.samples import folder as sample_folder
 from nearsay.data.samples import sample_file
-from nearsay.indexer.judgements.judgement import JudgementCounts
+from nearsay.indexer.catalogue.judgement import JudgementCounts
 
 __all__ = ["NOTHING_CHOSEN", "choose_examples", "choose_texts", "keep_upload", "kept_files", "typed_paths"]
 

@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.vectors.errors import CatalogueError
 
 __all__ = ["upgrade"]
 

@@ -2,11 +2,8 @@
 
 from alembic import context
 
-from nearsay.indexer.catalogue.tables import metadata
-
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
     transactional_ddl=False,  # the caller's transaction holds all of it
     render_as_batch=True,  # SQLite changes a table by copying it
 )

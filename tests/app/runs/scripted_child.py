@@ -12,7 +12,7 @@ from nearsay.app.cli.printing import print_json
 from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.app.cli.stopping import stoppable
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
 
 PIPE = click.argument("pipe", type=click.Path(path_type=Path))
 

@@ -15,7 +15,7 @@ from nearsay.app.cli.progress_record import RunProgress
 from nearsay.app.runs import Runs, RunState
 from nearsay.data.faults import Fault
 from nearsay.indexer import Library
-from nearsay.indexer.ingest import AddReport
+from nearsay.indexer.writing.ingest import AddReport
 
 Spawned = Any  # of conftest
 Nearsay = Callable[..., Result]

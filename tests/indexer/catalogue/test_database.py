@@ -16,7 +16,7 @@ from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError,
 from nearsay.indexer.catalogue import collections, database
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import libraries
-from nearsay.indexer.errors import BusyError, CatalogueError
+from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 
 
 def kept(connection: sa.Connection) -> set[str]:

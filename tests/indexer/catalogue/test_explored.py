@@ -19,6 +19,7 @@ from nearsay.indexer.catalogue.explored import leave_documents, leave_generation
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow
 from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.passage import prepare
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,
@@ -28,7 +29,6 @@ from nearsay.indexer.catalogue.tables import (
 )
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.catalogue.tables import near_duplicates as link_table
-from nearsay.indexer.passage import prepare
 
 _DOCUMENTS = 6
 _TABLES = (clusterings, clusters, cluster_members, maps, gates, link_table)

@@ -15,7 +15,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import CatalogueError
+from nearsay.indexer.vectors.errors import CatalogueError
 
 _PAGE = 4096
 _FLIPS = 60

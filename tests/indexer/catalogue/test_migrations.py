@@ -19,13 +19,12 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
 from nearsay.indexer import Library
-from nearsay.indexer.catalogue import migrations, tables
+from nearsay.indexer.catalogue import lexical_rows, migrations, tables
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.passage import prepare, text_hash
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import CatalogueError
-from nearsay.indexer.hybrid import lexical_rows
-from nearsay.indexer.passage import prepare, text_hash
-from nearsay.indexer.segment import write_vectors
+from nearsay.indexer.vectors.errors import CatalogueError
+from nearsay.indexer.vectors.segment import write_vectors
 
 
 def test_the_migrations_make_exactly_the_tables(catalogue: Database) -> None:

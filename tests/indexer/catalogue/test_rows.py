@@ -14,14 +14,14 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentState
 from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.passage import PassageWindow, PreparedDocument, pieces_of, prepare
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.errors import LostLockError
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.sql import condition
-from nearsay.indexer.passage import PassageWindow, PreparedDocument, pieces_of, prepare
-from nearsay.indexer.segment import SegmentKind
+from nearsay.indexer.vectors.errors import LostLockError
+from nearsay.indexer.vectors.segment import SegmentKind
 
 Spans = list[tuple[int, int]]
 

@@ -8,9 +8,9 @@ import pytest
 from nearsay.data.chunking import Chunking
 from nearsay.indexer import Collection
 from nearsay.indexer.clusters import hierarchy
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.vectors.errors import BadFilterError
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)
 PETS, PLANTS, BEASTS = 1, 2, 3
@@ -184,8 +184,8 @@ def test_large_clusters_are_searched_as_small_ones_are(
     clustered: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "LISTED", 2)
-    monkeypatch.setattr("nearsay.indexer.dense.LISTED", 2)
-    monkeypatch.setattr("nearsay.indexer.dense._MOST_DRAWN", 1)
+    monkeypatch.setattr("nearsay.indexer.query.dense.LISTED", 2)
+    monkeypatch.setattr("nearsay.indexer.query.dense._MOST_DRAWN", 1)
     for where in ("cluster = 1", "cluster in (1, 2) and kind = 'pet'", "cluster not in (2, 3)"):
         for _ in range(2):
             found = clustered.search("cat", 20, where=where, mode="dense")

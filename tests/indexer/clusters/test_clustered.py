@@ -11,13 +11,13 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import clusterings, tables
 from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.clusters import hierarchy
 from nearsay.indexer.clusters.clustering import Clustering
 from nearsay.indexer.clusters.saved import saved_clustering
 from nearsay.indexer.doctor import examine
-from nearsay.indexer.errors import BadFilterError, BusyError
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.store import Store
+from nearsay.indexer.vectors.errors import BadFilterError, BusyError
+from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 ON_BOTH = pytest.mark.parametrize("zoo", ["sqlite", "postgresql"], indirect=True)

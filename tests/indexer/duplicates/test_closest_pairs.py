@@ -12,7 +12,7 @@ from nearsay.indexer.duplicates.closest_pairs import ClosestPairs, closest_pairs
 from nearsay.indexer.neighbours import products
 from nearsay.indexer.neighbours.points import JoinedPoints, Points
 from nearsay.indexer.neighbours.products import Products
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 
 
 def clustered(count: int, dimension: int = 24, seed: int = 0, spread: float = 0.35) -> NDArray[np.float32]:

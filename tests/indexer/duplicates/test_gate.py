@@ -19,7 +19,7 @@ from nearsay.indexer.duplicates import gate_candidates as candidates
 from nearsay.indexer.duplicates.arrangement import Arrangement
 from nearsay.indexer.duplicates.gate_candidates import MOST, Multiplied
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import unheard
+from nearsay.indexer.vectors.progress import unheard
 
 # Two words of two letters and one of five: (0, 2, 0, 0, 1), of length sqrt 5. Their cosine is .8.
 _TWO_ONE, _ONE_TWO = "ox ox tiger", "ox tiger tiger"

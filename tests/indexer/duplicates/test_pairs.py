@@ -8,8 +8,8 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.duplicates.pairs import Pairs
-from nearsay.indexer.errors import BadFilterError, EncoderMismatchError, UnknownDocumentError
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.errors import BadFilterError, EncoderMismatchError, UnknownDocumentError
+from nearsay.indexer.vectors.progress import Progress
 
 ROWS = [  # words of one letter, of two, of three
     {"id": "a", "text": "i am", "kind": "x"},  # (1, 1, 0)

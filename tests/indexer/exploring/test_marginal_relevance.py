@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.exploring.marginal_relevance import Pick, marginal_relevance
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 
 
 def points_of(vectors: NDArray[np.float32]) -> Points:

@@ -4,7 +4,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
 
 # (1, 1, 0), (2, 1, 0) and (1, 2, 0) lie together; (0, 0, 1) is alone.
 ROWS = [

@@ -9,8 +9,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.exploring import remotest as module
 from nearsay.indexer.exploring.remotest import remotest
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.vector_store import unit_length
 
 
 def points_of(vectors: NDArray[np.float32]) -> Points:

@@ -5,8 +5,8 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.errors import UnknownDocumentError
 from nearsay.indexer.exploring.similar import AWAY, Likeness, rocchio
+from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.errors import BadFilterError
+from nearsay.indexer.vectors.errors import BadFilterError
 
 ROWS = [
     {"id": "a", "text": "a", "year": 2019, "day": "2019-03-08"},

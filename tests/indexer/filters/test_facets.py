@@ -11,7 +11,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.errors import BadFilterError
+from nearsay.indexer.vectors.errors import BadFilterError
 
 ROWS: list[dict[str, object]] = [
     {"id": "1", "text": "a cat sat", "venue": "acl", "year": 2019, "tags": ["a", "b", "a"], "open": True},

@@ -7,10 +7,10 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.number_lists import number_list, number_lists
 from nearsay.indexer.catalogue.tables import passages
 from nearsay.indexer.filters import numbering as module
 from nearsay.indexer.filters.known_selections import CollectionState, state_of
-from nearsay.indexer.filters.number_lists import number_list, number_lists
 from nearsay.indexer.filters.numbering import KnownNumberings, Numbering, known_numberings, numbering, rising
 
 

@@ -9,7 +9,6 @@ from filter_expressions import expressions, written
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.expression import (
     And,
     Compare,
@@ -24,6 +23,7 @@ from nearsay.indexer.filters.expression import (
     fields,
 )
 from nearsay.indexer.filters.parse import parse
+from nearsay.indexer.vectors.errors import BadFilterError
 
 EQUAL = Operator.EQUAL
 

@@ -19,7 +19,6 @@ from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import documents
-from nearsay.indexer.errors import BadFilterError
 from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import (
     And,
@@ -38,6 +37,7 @@ from nearsay.indexer.filters.expression import (
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.vectors.errors import BadFilterError
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from nearsay.indexer.judgements import evaluation_folder
 from nearsay.indexer.judgements.evaluation_folder import passage_id
 from nearsay.indexer.judgements.export import ExportForm
 from nearsay.indexer.judgements.part import Part
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 
 

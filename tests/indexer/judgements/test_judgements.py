@@ -12,11 +12,11 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, judgements
+from nearsay.indexer.catalogue.judgement import JudgedQuery, JudgementCounts, JudgementState
+from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.tables import judgements as table
-from nearsay.indexer.errors import BusyError, UnknownCollectionError, UnknownDocumentError
-from nearsay.indexer.hybrid.mode import SearchMode
-from nearsay.indexer.judgements.judgement import JudgedQuery, JudgementCounts, JudgementState
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.catalogue.writer_lock import writer_lock
+from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnknownDocumentError
 
 
 def test_a_judged_hit_is_kept_with_all_that_it_says_of_itself(zoo: Collection) -> None:

@@ -11,7 +11,7 @@ from nearsay.indexer.maps.laying_out import extended, laid_out
 from nearsay.indexer.maps.map_options import MapOptions
 from nearsay.indexer.maps.map_points import MapPoints
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 
 OPTIONS = MapOptions(seed=1, rounds=60)
 

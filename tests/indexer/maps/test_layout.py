@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 from nearsay.indexer.maps import layout
 from nearsay.indexer.maps.layout import CURVE, rounds_for, settled
-from nearsay.indexer.progress import Progress
+from nearsay.indexer.vectors.progress import Progress
 
 A, B = CURVE
 

@@ -10,11 +10,11 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import maps as table
+from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.maps import mapping
 from nearsay.indexer.maps.map import Map
 from nearsay.indexer.maps.map_options import MapOptions
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.writer_lock import writer_lock
+from nearsay.indexer.vectors.progress import Progress
 
 MapOf = Callable[..., Map]
 

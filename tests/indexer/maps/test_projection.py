@@ -9,7 +9,7 @@ from nearsay.indexer.maps import nearest
 from nearsay.indexer.maps.nearest import nearest_anchors
 from nearsay.indexer.maps.projection import projected, weighted_places
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 
 CORNERS = np.array([[0, 0], [4, 0], [0, 8]], dtype=np.float32)
 

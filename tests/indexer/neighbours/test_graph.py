@@ -8,8 +8,8 @@ from nearsay.indexer.neighbours import k_best
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.neighbours.products import Products, products_at
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.vector_store import unit_length
 
 
 def clustered(count: int, dimension: int = 24, seed: int = 0, spread: float = 0.35) -> NDArray[np.float32]:

@@ -9,8 +9,8 @@ from nearsay.indexer.neighbours import lists
 from nearsay.indexer.neighbours.k_best import KBest
 from nearsay.indexer.neighbours.lists import ListedProducts
 from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.progress import Progress
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.vector_store import unit_length
 
 _COUNT = 600
 

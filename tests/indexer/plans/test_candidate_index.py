@@ -12,20 +12,20 @@ import pytest
 from numpy.typing import NDArray
 
 from nearsay.data.errors import MissingExtraError
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans import candidate_index
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
 from nearsay.indexer.plans.lone_query import LoneQuery
-from nearsay.indexer.segment import (
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.segment import (
     SegmentHeader,
     SegmentKind,
     VectorSegment,
     open_index_bytes,
     write_index,
 )
-from nearsay.indexer.vector_store import Candidates, VectorStore, unit_length
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, unit_length
 
 COUNT, DIMENSION, K = 2000, 32, 10
 KINDS = sorted(ENGINES)

@@ -7,12 +7,12 @@ import pytest
 from numpy.typing import NDArray
 from table_collection import COUNT, DIMENSION, TABLE, clustered
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans import searchers
 from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.plans.searchers import ExactSearcher, IndexSearcher
-from nearsay.indexer.segment import VectorSegment
-from nearsay.indexer.vector_store import Candidates, VectorStore
+from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
 QUERIES = clustered(30, seed=7)
 ASKED = 10

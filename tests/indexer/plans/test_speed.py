@@ -6,10 +6,10 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans import speed
+from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.plans.speed import stopwatch
-from nearsay.indexer.vector_store import Candidates
+from nearsay.indexer.vectors.vector_store import Candidates
 
 
 @dataclass

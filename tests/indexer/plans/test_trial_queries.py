@@ -14,8 +14,8 @@ from nearsay.indexer.plans.trial_queries import (
     queries_to_show,
     recall_at_least,
 )
-from nearsay.indexer.segment import VectorSegment
-from nearsay.indexer.vector_store import Candidates, VectorStore, unit_length
+from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, unit_length
 
 COUNT, DIMENSION = 300, 6
 

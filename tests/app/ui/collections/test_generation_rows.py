@@ -18,8 +18,8 @@ from nearsay.indexer.catalogue.generations import (
     SegmentRow,
     SegmentState,
 )
-from nearsay.indexer.plan import Check, Measured, Plan, PlanKind
-from nearsay.indexer.segment import SegmentKind
+from nearsay.indexer.plans.plan import Check, Measured, Plan, PlanKind
+from nearsay.indexer.vectors.segment import SegmentKind
 
 _PLAN = Plan(
     PlanKind.IVF,

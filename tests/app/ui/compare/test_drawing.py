@@ -10,9 +10,9 @@ import pytest
 from nearsay.app.ui.compare.drawing import drawing, lines_svg, moved
 from nearsay.app.ui.compare.passages import both_ranks
 from nearsay.app.ui.compare.side import Ranking
-from nearsay.indexer.hit import Hit
-from nearsay.indexer.hybrid.fusion import Fusion
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.query.hit import Hit
 
 MakeHit = Callable[..., Hit]
 

@@ -18,9 +18,9 @@ from nearsay.app.ui.search.full_document import document_html, page_at, page_cou
 from nearsay.app.ui.search.shell_line import search_line, similar_line
 from nearsay.app.ui.search.table import csv_of, json_lines_of
 from nearsay.app.ui.search.values import day_of, label_of
-from nearsay.indexer.explain.explanation import BestSentence, Explanation
-from nearsay.indexer.hit import Hit, HitScores
-from nearsay.indexer.hybrid.mode import SearchMode
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.explanation import BestSentence, Explanation
+from nearsay.indexer.query.hit import Hit, HitScores
 
 MakeHit = Callable[..., Hit]
 _EVIL = "<img src=x onerror=alert(1)>"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nearsay.indexer.plans import devices
-from nearsay.indexer.segment import VectorSegment
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 pytest.importorskip("faiss")
 

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from nearsay.indexer.plan import PlanKind
 from nearsay.indexer.plans.devices import Gpu
 from nearsay.indexer.plans.gpu import ExactProposer, _living, _to_draw
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
+from nearsay.indexer.plans.plan import PlanKind
 
 GPUS = (Gpu(0),)
 FLAT = GpuPlan(GpuKind.FLAT_FP16, factor=2)

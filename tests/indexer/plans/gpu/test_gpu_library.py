@@ -5,11 +5,11 @@ import json
 import pytest
 
 from nearsay.indexer import Library
-from nearsay.indexer.plan import Plan
 from nearsay.indexer.plans import gpu_opening
 from nearsay.indexer.plans.devices import FaissGpus, Gpu
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
 from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
+from nearsay.indexer.plans.plan import Plan
 
 
 @pytest.fixture

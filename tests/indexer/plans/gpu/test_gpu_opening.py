@@ -13,7 +13,7 @@ from nearsay.indexer.plans.gpu import ExactProposer
 from nearsay.indexer.plans.gpu_opening import answering, build_on_gpu, open_on_gpu
 from nearsay.indexer.plans.gpu_placement import Placement
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
-from nearsay.indexer.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore
 
 GIB = 1024**3
 LISTS = GpuPlan(GpuKind.IVF_FP16, 16, 16)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.kind import EvaluationKind

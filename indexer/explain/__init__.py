@@ -1,1 +1,0 @@
-"""Why a passage was found."""

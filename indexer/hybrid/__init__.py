@@ -1,1 +1,0 @@
-"""Lexical search beside the dense one, and how the two become one ranking."""

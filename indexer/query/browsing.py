@@ -1,0 +1,230 @@
+"""A collection's documents, page by page, in the order they were added.
+
+A page begins behind the last number of the one before, so the hundred thousandth takes no longer than the
+first: nothing is counted off. https://use-the-index-luke.com/no-offset
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue import ranges
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.tables import documents, passages
+from nearsay.indexer.filters.known_counts import known_counts
+from nearsay.indexer.filters.known_selections import state_of
+from nearsay.indexer.filters.narrowing import narrowest
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.selection import declared_of
+from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.where import expression_of
+
+__all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageRow"]
+
+MOST_A_PAGE: Final = 500
+_BEGINNING: Final = 240  # characters of the text in a row
+_NARROW: Final = 20_000  # documents: so few are looked up one by one
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document as a list shows it."""
+
+    number: int  # its place in the order they were added
+    id: str
+    title: str
+    beginning: str  # of the text
+    metadata: Mapping[str, JsonValue]
+    source: str | None
+    added_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """Some documents by rising number."""
+
+    rows: tuple[DocumentRow, ...]
+    more_before: bool  # whether there are others that pass, with lower numbers
+    more_after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRow:
+    """A piece of a document that has one vector, or waits for it."""
+
+    number: int
+    ordinal: int  # 0-based place in the document
+    start: int  # characters of the document's text
+    end: int
+
+
+_ROW: Final = (
+    documents.c.number,
+    documents.c.id,
+    documents.c.title,
+    sa.func.substr(documents.c.text, 1, _BEGINNING),
+    documents.c.metadata,
+    documents.c.source,
+    documents.c.added_at,
+    documents.c.updated_at,
+)
+
+
+class Browser:
+    """Made by `Collection.browser`; each call is one consistent look."""
+
+    def __init__(self, record: CollectionRecord) -> None:
+        """Nothing is read yet."""
+        self._record = record
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[tuple[sa.Connection, int]]:
+        row = self._record.row()
+        with self._record.store.database.reading() as connection:
+            yield connection, row.id
+
+    def page(
+        self,
+        where: Where | None = None,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> DocumentPage:
+        """Some documents that a filter lets through: the next after a number, the last before one, the first.
+
+        The numbers are those of the rows that came before: `page.rows[-1].number` for the next page.
+        BadInputError for a page of no or too many documents, BadFilterError for a filter that means nothing.
+        """
+        if not 1 <= limit <= MOST_A_PAGE:
+            raise BadInputError(f"a page of {limit} documents cannot be. Ask for 1 to {MOST_A_PAGE}")
+        if after is not None and before is not None:
+            raise BadInputError("a page is after a number or before one, not both. Leave one out")
+        with self._reading() as (connection, collection_id):
+            passing = _passing(connection, collection_id, where)
+            wanted = sa.select(*_ROW).where(passing).limit(limit + 1)
+            number = documents.c.number
+            if before is not None:
+                found = connection.execute(wanted.where(number < before).order_by(number.desc())).all()
+                rows = [DocumentRow(*row) for row in reversed(found[:limit])]
+                beyond = sa.select(number).where(passing, number >= before).limit(1)
+                more_after = connection.execute(beyond).first() is not None
+                return DocumentPage(tuple(rows), len(found) > limit, more_after)
+            start = -1 if after is None else after
+            found = connection.execute(wanted.where(number > start).order_by(number)).all()
+            earlier = None
+            if after is not None:
+                earlier = connection.execute(
+                    sa.select(number).where(passing, number <= after).limit(1)
+                ).first()
+        rows = [DocumentRow(*row) for row in found[:limit]]
+        return DocumentPage(tuple(rows), earlier is not None, len(found) > limit)
+
+    def count(self, where: Where | None = None, *, up_to: int | None = None) -> int:
+        """How many documents a filter lets through; remembered until something is committed.
+
+        up_to: count no further: a filter that lets much through is then answered without reading everything
+
+        BadInputError for an `up_to` below nought.
+        """
+        if up_to is not None and up_to < 0:
+            raise BadInputError(f"up_to is {up_to}. Count up to 0 or more, or leave it out")
+        with self._reading() as (connection, collection_id):
+            filter_text = "" if where is None else repr(expression_of(connection, collection_id, where))
+            key = ("documents that pass", state_of(connection, collection_id), filter_text)
+            known = known_counts(connection)
+            found = known.get(key)
+            if found is None:
+                passing = sa.select(documents.c.number).where(_passing(connection, collection_id, where))
+                some = passing.limit(up_to).subquery()
+                found = int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
+                if up_to is None or found < up_to:
+                    known.put(key, found)
+        return int(found) if up_to is None else min(int(found), up_to)
+
+    def by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
+        """The documents of these ids that are there, in this order, without their whole texts."""
+        found: dict[str, DocumentRow] = {}
+        with self._reading() as (connection, collection_id):
+            for begin in range(0, len(ids), MOST_A_PAGE):  # a statement takes only so many parameters
+                some = documents.c.id.in_(ids[begin : begin + MOST_A_PAGE])
+                chosen = sa.and_(documents.c.collection_id == collection_id, some)
+                found |= {
+                    row.id: DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))
+                }
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def ids_containing(self, part: str, where: Where | None = None, limit: int = 50) -> list[DocumentRow]:
+        """The documents whose ids hold a piece of text, as they were added; case of A to Z is ignored.
+
+        Of more than MOST_A_PAGE such ids the first of them by id are looked at.
+        BadInputError for a limit below 1.
+        """
+        if limit < 1:
+            raise BadInputError(f"limit is {limit}. Ask for 1 document or more")
+        with self._reading() as (connection, collection_id):
+            if (
+                not part or "\0" in part
+            ):  # no id holds a zero: SQLite's LIKE would end there, PostgreSQL refuses
+                return []
+            sqlite = connection.dialect.name == "sqlite"  # whose LIKE ignores case by itself
+            holds = documents.c.id.contains if sqlite else documents.c.id.icontains
+            # The index over ids is smaller than the table by far: it is read from end to end instead.
+            named = sa.select(documents.c.id).where(
+                documents.c.collection_id == collection_id, holds(part, autoescape=True)
+            )
+            ids = list(connection.execute(named.order_by(documents.c.id).limit(MOST_A_PAGE)).scalars())
+            if not ids:
+                return []
+            # Sorted here: asked for in order, the table would be read by number, not by these ids.
+            chosen = sa.and_(_passing(connection, collection_id, where), documents.c.id.in_(ids))
+            found = [DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))]
+        return sorted(found, key=lambda row: row.number)[:limit]
+
+    def passages(self, id_: str) -> list[PassageRow]:
+        """A document's passages in order; none of one that is not there."""
+        # Their numbers come from an index: asked for the rows, SQLite would read all of the collection.
+        inside = passages.alias("inside")
+        owned = (documents.c.collection_id == inside.c.collection_id) & (
+            documents.c.number == inside.c.document
+        )
+        with self._reading() as (connection, collection_id):
+            named = (documents.c.collection_id == collection_id) & (documents.c.id == id_)
+            numbers = sa.select(inside.c.number).join(documents, owned).where(named)
+            statement = (
+                sa.select(passages.c.number, passages.c.ordinal, passages.c.start, passages.c.end)
+                .where(passages.c.collection_id == collection_id, passages.c.number.in_(numbers))
+                .order_by(passages.c.ordinal)
+            )
+            return [PassageRow(*row) for row in connection.execute(statement)]
+
+    def waiting(self, generation: GenerationRow) -> int:
+        """How many passages have no vector in a generation yet."""
+        with self._reading() as (connection, _):
+            return ranges.unembedded(connection, generation)
+
+
+def _passing(connection: sa.Connection, collection_id: int, where: Where | None) -> ColumnElement[bool]:
+    """The condition over the documents; it begins with those that indexes over declared fields leave."""
+    of_collection = documents.c.collection_id == collection_id
+    if where is None:
+        return of_collection
+    expression = expression_of(connection, collection_id, where)
+    declared, dialect = declared_of(connection, collection_id), connection.dialect.name
+    narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
+    if narrowed is None:
+        return sa.and_(of_collection, condition(expression, dialect, declared))
+    inside = narrowed.numbers().subquery()
+    (number,) = inside.c
+    among = sa.and_(of_collection, documents.c.number.in_(sa.select(number)))
+    if narrowed.rest is None:
+        return among
+    return sa.and_(among, condition(narrowed.rest, dialect, declared))

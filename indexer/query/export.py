@@ -1,0 +1,77 @@
+"""A collection written out as JSON lines that `add` reads back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nearsay.data.durable import replacing
+from nearsay.indexer.catalogue import documents, passages
+from nearsay.indexer.catalogue.documents import StoredDocument
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.where import documents_where, passages_where
+from nearsay.indexer.snapshots.snapshot import Snapshot
+
+__all__ = ["export_documents", "export_passages", "stored_documents", "write_lines"]
+
+_PAGE = 1000
+
+
+def stored_documents(store: Store, collection_id: int, where: Where | None) -> Iterator[StoredDocument]:
+    """The documents that a filter lets through, in the order they were added, a page at a time."""
+    after = 0
+    while True:
+        with store.database.reading() as connection:
+            chosen = documents_where(connection, collection_id, where)
+            page = list(documents.matching(connection, collection_id, chosen, after, _PAGE))
+        yield from (document for _, document in page)
+        if len(page) < _PAGE:
+            return
+        after = page[-1][0]
+
+
+def export_documents(store: Store, collection_id: int, where: Where | None) -> Iterator[dict[str, Any]]:
+    """A JSON object a document: id, title, text, metadata."""
+    for document in stored_documents(store, collection_id, where):
+        yield {
+            "id": document.id,
+            "title": document.title,
+            "text": document.text,
+            "metadata": dict(document.metadata),
+        }
+
+
+def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> Iterator[dict[str, Any]]:
+    """A JSON object a passage with its vector: id, passage, title, text, metadata, encoder, vector."""
+    ids = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+    for begin in range(0, ids.size, _PAGE):
+        some = ids[begin : begin + _PAGE]
+        with store.database.reading() as connection:
+            chosen = passages_where(connection, snapshot.collection.id, where)
+            rows = passages.read_passages(connection, snapshot.collection.id, some.tolist(), chosen)
+        vectors = snapshot.vectors.rows(snapshot.vectors.positions(some))
+        for number, vector in zip(some.tolist(), vectors, strict=True):
+            if number in rows:
+                row = rows[number]
+                yield {
+                    "id": row.document_id,
+                    "passage": row.ordinal,
+                    "title": row.title,
+                    "text": row.text,
+                    "metadata": dict(row.metadata),
+                    "encoder": snapshot.generation.encoder.name,
+                    "vector": [float(value) for value in vector],
+                }
+
+
+def write_lines(rows: Iterator[dict[str, Any]], out: Path | BinaryIO) -> int:
+    """Write JSON lines to a stream, or to a file that is there whole or not at all; how many."""
+    if isinstance(out, Path):
+        with replacing(out) as stream:
+            return write_lines(rows, stream)
+    count = 0
+    for row in rows:
+        out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        count += 1
+    return count

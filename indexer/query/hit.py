@@ -1,0 +1,146 @@
+"""What a search gives."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.document import JsonValue, beginning
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.query.explanation import Explanation
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Hit", "HitScores", "Hits", "Lineage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where a hit comes from, oldest step first: what made the encoder, the encoder, the generation."""
+
+    encoder: str
+    fingerprint: str
+    generation: int
+    plan: str  # how the vectors were searched: exact, an index's kind such as ivf, or a GPU's: gpu-flat-fp16
+    made_by: tuple[str, ...]  # vocabulary, pretraining and fine-tuning runs, as far as the encoder says
+    device: str = "cpu"  # where the vectors were searched
+
+
+@dataclass(frozen=True, slots=True)
+class HitScores:
+    """What is known of how well a passage answers; None where it was not asked or not found out."""
+
+    dense: float | None = None  # cosine similarity: -1 to 1, higher is closer
+    lexical: float | None = (
+        None  # BM25 of the query's words: above 0, higher is better; None: has none, or few
+    )
+    # Of a full match by words, which has the query's five rarest words once each: in hybrid mode what is
+    # above .4 adds to the cosine.
+    word_share: float | None = None
+    fused: float | None = None  # of the two, in hybrid mode
+    rerank: float | None = None  # the cross-encoder's own scale, higher is better
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that answers, with its document."""
+
+    rank: int  # from 1
+    score: float  # what it was ranked by, higher is better: the cosine, BM25, both fused, or a judge's score
+    id: str  # of the document
+    title: str
+    text: str  # of the passage
+    metadata: Mapping[str, JsonValue]
+    source: str | None
+    passage: int  # 0-based place of the passage in its document
+    start: int  # characters of the document's text
+    end: int
+    lineage: Lineage
+    scores: HitScores = HitScores()
+    explanation: Explanation | None = None  # why it matched, if that was asked
+    vector: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)  # (d,), if asked
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        row = asdict(replace(self, vector=None)) | {"metadata": dict(self.metadata)}
+        if self.explanation is None:
+            del row["explanation"]
+        del row["vector"]
+        if self.vector is not None:
+            row["vector"] = self.vector.tolist()
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Hits(Sequence[Hit]):
+    """The hits of one search, best first, and what has to be said about them."""
+
+    hits: tuple[Hit, ...]
+    asked: int  # how many were asked for
+    qualifying: int | None  # passages that can be found under the filter; None: many, not counted
+    notes: tuple[str, ...] = ()  # plain sentences: fewer than asked, passages that wait, an index left out
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, at: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[at]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __repr__(self) -> str:
+        """One line a hit: rank, score, id and how its text begins."""
+        lines = [f"{hit.rank:4} {hit.score:.3f} {hit.id}: {beginning(hit.text, _SHOWN)}" for hit in self.hits]
+        return "\n".join([f"Hits({len(self.hits)} of {self.asked} asked for)", *lines, *self.notes])
+
+    def to_arrow(self) -> "pa.Table":
+        """As a pyarrow table, a row a hit; metadata as JSON text, vectors as lists of one length.
+
+        NearsayError without pyarrow.
+        """
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise NearsayError("an Arrow table needs pyarrow. Install it: pip install pyarrow") from error
+        columns = self._columns()
+        vectors = columns.pop("vector", None)
+        columns["metadata"] = [json.dumps(row, ensure_ascii=False) for row in columns["metadata"]]
+        table = pa.table({name: pa.array(values, _TYPES[name]) for name, values in columns.items()})
+        if vectors is not None:
+            held = pa.FixedSizeListArray.from_arrays(np.concatenate(vectors), len(vectors[0]))
+            table = table.append_column("vector", held)
+        return table
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """As a pandas data frame, a row a hit; metadata as mappings. NearsayError without pandas."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise NearsayError("a data frame needs pandas. Install it: pip install pandas") from error
+        return pd.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns = {name: [getattr(hit, name) for hit in self.hits] for name in _TYPES if name not in _SCORES}
+        columns |= {name: [getattr(hit.scores, name) for hit in self.hits] for name in _SCORES}
+        if self.hits and all(hit.vector is not None for hit in self.hits):
+            columns["vector"] = [hit.vector for hit in self.hits]
+        return columns
+
+
+_SHOWN = 80  # characters of a text
+_SCORES = ("dense", "lexical", "word_share", "fused", "rerank")
+_TYPES: Mapping[str, str] = {  # of the columns, as pyarrow names them
+    **dict.fromkeys(("rank", "passage", "start", "end"), "int64"),
+    **dict.fromkeys(("id", "title", "text", "metadata", "source"), "string"),
+    **dict.fromkeys(("score", *_SCORES), "float64"),
+}

@@ -1,0 +1,505 @@
+"""From queries to hits.
+
+What a filter lets through is worked out before the search and checked again in the query that fetches the
+rows, all in one transaction, so a document that was removed or changed in between never comes back.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer.catalogue import collections, passages
+from nearsay.indexer.catalogue.collection_encoder import CollectionEncoder
+from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.passage import encoded_text
+from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.filters.declared import metadata_path
+from nearsay.indexer.filters.expression import Path
+from nearsay.indexer.filters.parse import Where, parse_field
+from nearsay.indexer.filters.selection import Selection, list_all, passing, select
+from nearsay.indexer.query.dense import dense_batch, dense_candidates
+from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
+from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates
+from nearsay.indexer.query.ranking import DEPTH, Ranking, candidates, weight_of_words
+from nearsay.indexer.query.reranking import RERANKED, PairJudge, PairJudges
+from nearsay.indexer.query.search_notes import search_notes
+from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import UnknownCollectionError, UnreadableWordsError
+from nearsay.indexer.vectors.vector_store import Candidates, unit_length
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+__all__ = ["Queries", "SearchRequest", "Searcher", "as_queries", "search"]
+
+Queries = Sequence[str] | NDArray[np.floating]
+
+_MOST = 10_000  # results
+_NOTHING: Final = object()
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What is searched for, whatever the query; BadInputError for what makes no sense."""
+
+    k: int = 10
+    where: Where | None = None
+    without: frozenset[int] = frozenset()  # passages that are not to be found
+    by_document: bool = False  # only the best passage of each document
+    mode: SearchMode | str = SearchMode.DENSE
+    fusion: Fusion | str = Fusion.WEIGHTED  # in hybrid mode
+    offset: int = 0  # results that are passed over
+    min_score: float | None = None  # hits below are left out
+    fields: Sequence[str] | None = None  # that hits carry, as a filter names them; None = all
+    with_vectors: bool = False
+    word_weight: float | None = None  # in weighted fusion; None: as the collection's
+    judge: PairJudge | None = None  # ranks the first candidates anew
+    explained_by: TextEncoder | None = None  # hits say why they matched
+
+    def __post_init__(self) -> None:
+        if not _whole(self.k) or not 1 <= self.k <= _MOST:
+            raise BadInputError(f"k is {self.k!r}. Ask for 1 to {_MOST} results")
+        if not _whole(self.offset) or not 0 <= self.offset <= _MOST - self.k:
+            raise BadInputError(f"offset is {self.offset!r}. Give 0 or more, at most {_MOST} together with k")
+        if self.min_score is not None and (
+            isinstance(self.min_score, bool)
+            or not isinstance(self.min_score, int | float | np.number)
+            or not math.isfinite(self.min_score)
+        ):
+            raise BadInputError(f"min_score is {self.min_score!r}. Give a number, as hits have in `score`")
+        if isinstance(self.fields, str):
+            raise BadInputError(
+                f"'{self.fields}' is one field, not a list. Put it in a list: [{self.fields!r}]"
+            )
+        for name in self.fields or ():
+            if not isinstance(name, str):
+                raise BadInputError(
+                    f"fields holds {name!r}. Give names, as in ['title', 'year', 'author.name']"
+                )
+            parse_field(name)
+        object.__setattr__(self, "mode", _chosen(SearchMode, self.mode, "mode"))
+        object.__setattr__(self, "fusion", _chosen(Fusion, self.fusion, "fusion"))
+
+    @property
+    def last(self) -> int:
+        """How many of the best are needed."""
+        return self.offset + self.k
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the passages' texts are needed: to be shown, judged or explained."""
+        asked = self.fields is None or ("text",) in map(parse_field, self.fields)
+        return asked or self.judge is not None or self.explained_by is not None
+
+    @property
+    def drawn(self) -> int:
+        """How many of the nearest a search begins with."""
+        fused = DEPTH if self.mode is SearchMode.HYBRID else 0
+        return max(self.last, fused, RERANKED if self.judge is not None else 0)
+
+
+class Searcher:
+    """Encodes queries as the generation that is searched was encoded, and searches its newest snapshot."""
+
+    def __init__(self, store: Store, encoder: CollectionEncoder, snapshot: LatestSnapshot) -> None:
+        """Nothing is read or loaded yet."""
+        self._store = store
+        self._encoder = encoder
+        self._snapshot = snapshot
+        self._judges = PairJudges(store.device)
+
+    def search(
+        self,
+        queries: Queries,
+        request: SearchRequest,
+        *,
+        rerank: str | PairJudge | None = None,
+        explain: bool = False,
+        generation: int | None = None,
+    ) -> list[Hits]:
+        """The hits of each query; BadInputError for a query that makes no sense.
+
+        queries: texts, or their vectors (n, d), which are scaled to length 1; vectors have no words, so that
+            the mode has to be dense, and nothing is judged or explained
+        """
+        texts: Sequence[str] = [""] * len(queries)
+        if not isinstance(queries, np.ndarray):
+            texts = [
+                _checked(query, f"query {number} of {len(queries)}" if len(queries) > 1 else "the query")
+                for number, query in enumerate(queries, 1)
+            ]
+        elif request.mode is not SearchMode.DENSE or rerank is not None or explain:
+            what = "the words of a query" if request.mode is not SearchMode.DENSE else "its text"
+            raise BadInputError(
+                f"a vector cannot be searched by {what}. Give the text, or mode='dense' alone"
+            )
+        if not len(queries):
+            return []
+        judge = None if rerank is None else self._judges.judge(rerank)
+        snapshot = self._snapshot.take(generation)
+        encoder: TextEncoder | None = None
+        vectors: NDArray[np.float32] | None = None
+        if isinstance(queries, np.ndarray):
+            vectors = query_vectors(queries, snapshot)
+        elif request.mode is not SearchMode.LEXICAL or explain:
+            encoder = self._encoder.of(snapshot.generation)
+            if request.mode is not SearchMode.LEXICAL:
+                vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
+                if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
+                    vectors = snapshot.refinement.adapter(vectors)
+        request = replace(request, judge=judge, explained_by=encoder if explain else None)
+        return search(self._store, snapshot, vectors, request, texts)
+
+
+def as_queries(query: object) -> tuple[Queries, bool]:
+    """What is searched for, as texts or as vectors (n, d), and whether it is one.
+
+    BadInputError for what is neither a text, a vector, nor a sequence or array of either.
+    """
+    if isinstance(query, str):
+        return [query], True
+    if hasattr(query, "__array__"):  # numpy's own, pandas' and torch's
+        array = np.asarray(query)
+        if array.ndim != 1 or array.dtype.kind not in "OUT":
+            return np.atleast_2d(array), array.ndim < 2
+        query = array.tolist()
+    if not isinstance(query, Sequence) or isinstance(query, bytes):
+        raise BadInputError(
+            f"the query is a {type(query).__name__}, not a text, a vector, or a list of either"
+        )
+    if not query or isinstance(query[0], str):
+        return query, False
+    try:
+        array = np.asarray(query)
+    except ValueError:  # rows of different lengths
+        array = np.zeros(0, dtype=object)
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
+        return query, False  # what is no text among them is named later
+    return np.atleast_2d(array), array.ndim == 1
+
+
+def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np.float32]:
+    """The vectors (n, d) at length 1; BadInputError if they cannot be compared with those of the snapshot."""
+    encoder = snapshot.generation.encoder
+    if given.ndim != 2 or given.shape[1] != encoder.dimension or given.dtype.kind not in "fiu":
+        raise BadInputError(
+            f"the query is an array {given.shape} of {given.dtype}; the vectors of collection "
+            f"'{snapshot.collection.name}' have {encoder.dimension} numbers. Give ({encoder.dimension},) or "
+            f"(queries, {encoder.dimension}), made by {encoder.name}"
+        )
+    vectors = np.ascontiguousarray(given, dtype=np.float32)
+    bad = ~np.isfinite(vectors).all(axis=1) | ~vectors.any(axis=1)
+    if bad.any():
+        raise BadInputError(
+            f"query vector {int(bad.argmax())} is zero, infinite or not a number, and has no direction"
+        )
+    return unit_length(vectors)
+
+
+def search(
+    store: Store,
+    snapshot: Snapshot,
+    vectors: NDArray[np.float32] | None,
+    request: SearchRequest,
+    texts: Sequence[str] = ("",),
+) -> list[Hits]:
+    """The k best living passages that the filter lets through, for each query, in one transaction.
+
+    vectors: (n, d) of unit length; None in lexical mode
+    texts:   of the queries, (n), where words are looked for, passages judged or explained
+
+    UnknownCollectionError if the collection was deleted meanwhile and its words are looked for.
+    """
+    try:
+        with store.database.reading() as connection:
+            dialect = store.database.dialect
+            selection = select(connection, snapshot, request.where, request.without, dialect)
+            together = None
+            if vectors is not None and len(vectors) > 1:
+                together = dense_batch(connection, snapshot, vectors, request.drawn, selection)
+            found = [
+                _Query(
+                    connection,
+                    snapshot,
+                    request,
+                    selection,
+                    text,
+                    None if vectors is None else vectors[at],
+                    None if together is None else together[at],
+                ).found()
+                for at, text in enumerate(texts)
+            ]
+    except UnreadableWordsError as error:
+        raise _without_words(store, snapshot) from error
+    qualifying = _qualifying(snapshot, selection)
+    return [_hits(snapshot, request, qualifying, text, one) for text, one in zip(texts, found, strict=True)]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one query came to, before it is judged anew and explained."""
+
+    best: list[tuple[float, PassageRow]]
+    ranking: Ranking
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """One query in a transaction."""
+
+    connection: sa.Connection
+    snapshot: Snapshot
+    request: SearchRequest
+    selection: Selection
+    text: str
+    vector: NDArray[np.float32] | None  # (d,) unit length; None in lexical mode
+    drawn: Candidates | None  # the nearest, found with those of other queries: `request.drawn` of them
+
+    def found(self) -> _Found:
+        """The best passages, and what has to be said."""
+        lexical, request = None, self.request
+        if request.mode is not SearchMode.DENSE:
+            lexical = self._by_words(self.selection.numbers)
+        best, ranking = self._fetched(lexical)
+        unlisted = self.selection.condition is not None and self.selection.numbers is None
+        if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
+            # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
+            lexical = self._by_words(list_all(self.connection, self.snapshot, self.selection))
+            best, ranking = self._fetched(lexical)
+        notes = search_notes(
+            self.connection,
+            self.snapshot,
+            request.where,
+            lexical,
+            by_words_alone=request.mode is SearchMode.LEXICAL,
+            found=min(len(best), request.last),
+            asked=request.last,
+            by_document=request.by_document,
+        )
+        return _Found(best, ranking, notes)
+
+    def _by_words(self, allowed: NDArray[np.int64] | None) -> LexicalCandidates:
+        """Without passages that have no vector in the snapshot: no way of searching finds those."""
+        alive = self.snapshot.alive
+        lexical = lexical_candidates(self.connection, self.snapshot.collection.id, self.text, allowed=allowed)
+        there = lexical.ids < alive.size
+        there[there] = alive[lexical.ids[there]]
+        return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
+
+    def _nearest(self, count: int) -> Candidates:
+        if self.vector is None:
+            return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+        if self.drawn is not None and count <= self.request.drawn:
+            return Candidates(self.drawn.ids[:count], self.drawn.scores[:count])
+        return dense_candidates(self.connection, self.snapshot, self.vector, count, self.selection)
+
+    def _passes(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return passing(self.connection, self.snapshot, ids, self.selection)
+
+    def _fetched(self, lexical: LexicalCandidates | None) -> tuple[list[tuple[float, PassageRow]], Ranking]:
+        """The best rows, more than k where they are judged once more, and what they were ranked by.
+
+        More candidates are drawn until enough are there or no more can come.
+        """
+        request, snapshot = self.request, self.snapshot
+        enough = request.last if request.judge is None else max(request.last, RERANKED)
+        drawn, fusion, longest = enough, Fusion(request.fusion), None if request.reads_text else 0
+        while True:
+            ranking = candidates(
+                snapshot,
+                self.vector,
+                self._nearest,
+                lexical,
+                self._passes,
+                fusion,
+                drawn,
+                weight=weight_of_words(snapshot) if request.word_weight is None else request.word_weight,
+            )
+            best: list[tuple[float, PassageRow]] = []
+            seen: set[str] = set()
+            for begin in range(0, len(ranking.ids), drawn):
+                some = ranking.ids[begin : begin + drawn]
+                condition = self.selection.condition
+                rows = passages.read_passages(
+                    self.connection, snapshot.collection.id, some, condition, longest=longest
+                )
+                for number, score in zip(some, ranking.scores[begin : begin + drawn], strict=True):
+                    row = rows.get(number)
+                    if row is None or (request.by_document and row.document_id in seen):
+                        continue
+                    seen.add(row.document_id)
+                    best.append((score, row))
+                if len(best) >= enough:
+                    return best[:enough], ranking
+            if ranking.exhausted:
+                return best, ranking
+            drawn *= 4
+
+
+def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
+    """Why the words of a collection cannot be read: it was deleted, or they are damaged."""
+    name = snapshot.collection.name
+    with store.database.reading() as connection:
+        row = collections.find(connection, name)
+    if row is None or row.id != snapshot.collection.id:
+        return UnknownCollectionError(
+            f"collection '{name}' was deleted while it was searched. See which there are: nearsay index list"
+        )
+    return UnreadableWordsError(
+        f"the words of collection '{name}' are gone or damaged. Enter them anew: nearsay index rebuild {name}"
+    )
+
+
+def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
+    if selection.numbers is not None:
+        inside = selection.numbers[selection.numbers < snapshot.alive.size]
+        return int(np.count_nonzero(snapshot.alive[inside]))
+    if selection.condition is not None:
+        return None
+    without = np.fromiter(selection.without, dtype=np.int64)
+    inside = without[without < snapshot.alive.size]
+    return snapshot.searchable - int(np.count_nonzero(snapshot.alive[inside]))
+
+
+def _judged(
+    request: SearchRequest, text: str, found: list[tuple[float, PassageRow]]
+) -> list[tuple[float, PassageRow]]:
+    if request.judge is None or not found:
+        return found
+    pairs = [(text, encoded_text(row.title, row.text)) for _, row in found]
+    scores = request.judge.scores(pairs).tolist()
+    judged = [(score, row) for score, (_, row) in zip(scores, found, strict=True)]
+    return sorted(judged, key=lambda pair: -pair[0])  # stable: what ties stays in the order it came in
+
+
+def _hits(
+    snapshot: Snapshot, request: SearchRequest, qualifying: int | None, text: str, found: _Found
+) -> Hits:
+    chosen = _judged(request, text, found.best)[request.offset : request.last]
+    notes = found.notes
+    if request.min_score is not None:
+        best = [pair for pair in chosen if pair[0] >= request.min_score]
+        if len(best) < len(chosen):
+            notes = (
+                *notes,
+                f"{len(best)} of the {request.k} asked for: the next scores {chosen[len(best)][0]:.3f}",
+            )
+        chosen = best
+    vectors = _vectors(snapshot, [row.number for _, row in chosen]) if request.with_vectors else {}
+    encoder, ranking = snapshot.generation.encoder, found.ranking
+    lineage = Lineage(
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        generation=snapshot.generation.number,
+        plan=snapshot.answered_by,
+        made_by=snapshot.lineage,
+        device=snapshot.device,
+    )
+    fused = dict(zip(ranking.ids, ranking.scores, strict=True)) if request.mode is SearchMode.HYBRID else {}
+    hits = tuple(
+        Hit(
+            rank=rank,
+            score=score,
+            id=row.document_id,
+            title=row.title,
+            text=row.text,
+            metadata=row.metadata,
+            source=row.source,
+            passage=row.ordinal,
+            start=row.start,
+            end=row.end,
+            lineage=lineage,
+            scores=HitScores(
+                dense=ranking.cosines.get(row.number),
+                lexical=ranking.words.get(row.number),
+                word_share=_word_share(ranking, row.number),
+                fused=fused.get(row.number),
+                rerank=None if request.judge is None else score,
+            ),
+            vector=vectors.get(row.number),
+        )
+        for rank, (score, row) in enumerate(chosen, request.offset + 1)
+    )
+    hits = _explained(snapshot, hits, request, text)
+    if request.fields is not None:
+        paths = [parse_field(name) for name in request.fields]
+        hits = tuple(_with_fields(hit, paths) for hit in hits)
+    return Hits(hits, request.k, qualifying, notes)
+
+
+def _with_fields(hit: Hit, paths: Sequence[Path]) -> Hit:
+    """The hit with these fields alone; what it is not to carry is empty."""
+    kept: dict[str, JsonValue] = {}
+    for path in filter(None, map(metadata_path, paths)):
+        value: object = hit.metadata
+        for name in path:
+            value = value.get(name, _NOTHING) if isinstance(value, Mapping) else _NOTHING
+        if value is not _NOTHING:
+            inside: Any = kept
+            for name in path[:-1]:
+                inside = inside.setdefault(name, {})
+            inside[path[-1]] = value
+    own = {path[0] for path in paths if metadata_path(path) is None}
+    return replace(
+        hit,
+        metadata=kept,
+        title=hit.title if "title" in own else "",
+        text=hit.text if "text" in own else "",
+        source=hit.source if "source" in own else None,
+    )
+
+
+def _vectors(snapshot: Snapshot, numbers: list[int]) -> dict[int, NDArray[np.float32]]:
+    """The stored vector of each passage."""
+    rising = np.array(sorted(numbers), dtype=np.int64)
+    return dict(zip(rising.tolist(), snapshot.vectors.rows(snapshot.vectors.positions(rising)), strict=True))
+
+
+def _word_share(ranking: Ranking, number: int) -> float | None:
+    known = ranking.full_score > 0 and number in ranking.words
+    return ranking.words[number] / ranking.full_score if known else None
+
+
+def _explained(
+    snapshot: Snapshot, hits: tuple[Hit, ...], request: SearchRequest, text: str
+) -> tuple[Hit, ...]:
+    if request.explained_by is None or not hits:
+        return hits
+    from nearsay.indexer.query.explain import explain_passages
+    from nearsay.indexer.query.explanation import ExplainedPassage
+
+    explained = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
+    language = Chunking.parse(snapshot.collection.chunking).language
+    explanations = explain_passages(request.explained_by, text, explained, language=language)
+    return tuple(replace(hit, explanation=one) for hit, one in zip(hits, explanations, strict=True))
+
+
+def _checked(query: str, which: str) -> str:
+    if not isinstance(query, str):
+        raise BadInputError(f"{which} is a {type(query).__name__}, not text. Search for one text at a time")
+    if not query.strip():
+        raise BadInputError(f"{which} is empty. Write what you look for")
+    return query
+
+
+def _chosen(choices: type[_Choice], given: str, what: str) -> _Choice:
+    try:
+        return choices(given)
+    except ValueError:
+        raise BadInputError(f"'{given}' is not a {what}. Take one of: {', '.join(choices)}") from None
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

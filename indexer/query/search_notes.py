@@ -1,0 +1,132 @@
+"""What has to be said about a search, in plain sentences."""
+
+import sqlalchemy as sa
+
+from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue import documents
+from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.filters.declared import metadata_path
+from nearsay.indexer.filters.expression import fields
+from nearsay.indexer.filters.parse import Where, parse
+from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.query.lexical import LexicalCandidates
+from nearsay.indexer.snapshots.snapshot import Snapshot
+
+__all__ = ["search_notes", "waiting_note"]
+
+_NAMED = 8  # words
+_OWN = {"id": "id", "title": "title", "text": "text", "source": "source, the file it was read from"}
+
+
+def search_notes(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    where: Where | None,
+    lexical: LexicalCandidates | None,
+    *,
+    by_words_alone: bool,
+    found: int,
+    asked: int,
+    by_document: bool,
+) -> tuple[str, ...]:
+    """Fewer than asked for and why, words that were not looked for, passages that wait for a vector.
+
+    lexical: what the words found, if words were looked for
+    """
+    notes = list(snapshot.notes)
+    if isinstance(snapshot.index, GpuIndex):  # it may have stopped since the snapshot was taken
+        notes += [note for note in snapshot.index.notes if note not in notes]
+    if found < asked:
+        sought = lexical if by_words_alone else None
+        notes.append(_shortfall(found, asked, by_document, where is not None, sought))
+    if lexical is not None:
+        notes += _about_words(lexical, by_words_alone=by_words_alone)
+    if where is not None:
+        notes += _about_fields(connection, snapshot, where, nothing_found=found == 0)
+    if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
+        one = snapshot.waiting == 1
+        notes.append(
+            f"{snapshot.waiting:,} passage{' ' if one else 's '}came after generation "
+            f"{snapshot.generation.number} and {'was' if one else 'were'} not searched in it. They are "
+            f"embedded when it goes live: nearsay index promote {snapshot.collection.name} "
+            f"--generation {snapshot.generation.number}"
+        )
+    elif snapshot.waiting:
+        notes.append(waiting_note(snapshot, "searched"))
+    return tuple(notes)
+
+
+def waiting_note(snapshot: Snapshot, done: str) -> str:
+    """That passages wait for their vectors; done: what was not done with them."""
+    has, was = ("has", "was") if snapshot.waiting == 1 else ("have", "were")
+    return (
+        f"{counted(snapshot.waiting, 'passage')} {has} no vector yet and {was} not {done}. "
+        f"Unless an add is running, finish it: nearsay index rebuild {snapshot.collection.name}"
+    )
+
+
+def _shortfall(
+    found: int, asked: int, by_document: bool, filtered: bool, lexical: LexicalCandidates | None
+) -> str:
+    what = "document" if by_document else "passage"
+    if lexical is not None:
+        if not lexical.used and not lexical.common:
+            return f"nothing found: no {what} has a word of the query. Choose the mode dense (--mode dense)"
+        passing = " that passes the filter" if filtered else ""
+        if not lexical.complete:  # there may be more among those that were not ranked
+            return (
+                f"{found} of the {asked} asked for: no other {what}{passing} is among the passages with its "
+                "words that were ranked"
+            )
+        if found == 0:
+            return f"nothing found: no {what}{passing} has a word of the query"
+        several = found > 1
+        passing = f" that pass{'' if several else 'es'} the filter" if filtered else ""
+        there = f"only {found} {what}{'s' * several}{passing} {'have' if several else 'has'} its words"
+        return f"{found} of the {asked} asked for: {there}"
+    if found == 0:
+        return f"nothing found: no {what} {'passes the filter' if filtered else 'is there'}"
+    if filtered:
+        there = f"only {found} {what}{' passes' if found == 1 else 's pass'} the filter"
+    else:
+        there = f"there {'is' if found == 1 else 'are'} only {found} {what}{'' if found == 1 else 's'}"
+    return f"{found} of the {asked} asked for: {there}"
+
+
+def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[str]:
+    many = "every word of the query stands in very many passages"
+    if not lexical.complete and not by_words_alone:
+        return [f"{many}: words count for some of them alone, those added first. Add a rarer word"]
+    if not lexical.complete:
+        note = f"{many}: not all of them were ranked, but those added first. "
+        return [note + "Add a rarer word, or choose the mode dense (--mode dense)"]
+    if not lexical.common or not by_words_alone:
+        return []
+    named = ", ".join(f"'{word}'" for word in lexical.common[:_NAMED])
+    more = f" and {len(lexical.common) - _NAMED} more" if lexical.common[_NAMED:] else ""
+    return [f"not looked for, since they stand in very many passages: {named}{more}"]
+
+
+def _about_fields(
+    connection: sa.Connection, snapshot: Snapshot, where: Where, *, nothing_found: bool
+) -> list[str]:
+    """Fields that no document has, where nothing was found, and those that are another than may be meant."""
+    asked = fields(parse(where))
+    own = [path[0] for path in asked if metadata_path(path) is None]
+    if not nothing_found and not own:
+        return []
+    seen = documents.fields_seen(connection, snapshot.collection.id)
+    notes = [
+        f"'{name}' in a filter is the document's own {_OWN[name]}; documents have a metadata field of that "
+        f"name, too. To ask for that one write metadata.{name}"
+        for name in own
+        if name in seen
+    ]
+    known = {*seen, *_OWN, "metadata", "cluster"}
+    for path in asked:
+        if nothing_found and path[0] not in known:
+            there = f"there are: {', '.join(seen) or 'none'}"
+            dotted = ".".join(path)
+            hint = f". For the field '{dotted}' write `{dotted}`, in backquotes" if dotted in seen else ""
+            notes.append(f"no document looked at has a field '{path[0]}'; {there}{hint}")
+    return notes

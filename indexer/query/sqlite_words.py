@@ -1,0 +1,85 @@
+"""The lexical tables of SQLite, read: FTS5, https://sqlite.org/fts5.html."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.query.query_words import MOST_WORDS, ROWS, QueryWord
+
+__all__ = ["numbers_with", "passage_counts", "scored", "words_of"]
+
+_WORD = re.compile(r"[^\W_]+")
+_AT_ONCE = 64  # words counted in one statement
+# The accents that FTS5 drops where they follow a letter, as bits from U+0300 (its `Isdiacritic`); it splits a
+# word at every other one, and so does _WORD.
+_DROPPED_BITS: Final = 0x08029FDF | 0x000361F8 << 32
+_DROPPED: Final = dict.fromkeys(0x300 + bit for bit in range(50) if _DROPPED_BITS >> bit & 1)
+
+
+def words_of(query: str) -> list[str]:
+    """The query's words, each once, in lower case; FTS5 strips their diacritics and stems them.
+
+    Lower case may leave an accent behind a letter, as in "İstanbul": it must not split the word.
+    """
+    found = _WORD.findall(unicodedata.normalize("NFC", query).lower().translate(_DROPPED))
+    return list(dict.fromkeys(found))[:MOST_WORDS]
+
+
+def passage_counts(
+    connection: sa.Connection, table: str, words: Sequence[str], most: int
+) -> tuple[int, list[int]]:
+    """How many passages there are, and how many of them have each word, counted up to `most`."""
+    passages = connection.exec_driver_sql(f"SELECT count(*) FROM {table}_docsize").scalar_one()  # noqa: S608
+    counts: list[int] = []
+    one = f"(SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {most}))"  # noqa: S608
+    for begin in range(0, len(words), _AT_ONCE):
+        some = tuple(f'"{word}"' for word in words[begin : begin + _AT_ONCE])
+        row = connection.exec_driver_sql(f"SELECT {', '.join([one] * len(some))}", some).one()
+        counts += row
+    return passages, counts
+
+
+def numbers_with(connection: sa.Connection, table: str, words: Sequence[QueryWord]) -> NDArray[np.int64]:
+    """Every passage with any of the words, rising, unscored."""
+    statement = f"SELECT rowid FROM {table} WHERE {table} MATCH ?"  # noqa: S608 - a name of ours
+    rows = connection.exec_driver_sql(statement, (_any_of(words),)).yield_per(ROWS)
+    return np.fromiter(rows.scalars(), dtype=np.int64)
+
+
+def scored(
+    connection: sa.Connection,
+    table: str,
+    words: Sequence[QueryWord],
+    most: int,
+    allowed: NDArray[np.int64] | None = None,
+    *,
+    every_word: bool = False,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The passages with any of the words, or every one, and their BM25, by rising number, the first `most`.
+
+    allowed: the passages that may come, None = all. Each word is quoted, so nothing of it is read as syntax
+    """
+    match = " AND ".join(map(_quoted, words)) if every_word else _any_of(words)
+    # With the sign SQLite does not look each number up: FTS5 would count the words anew every time.
+    among = "" if allowed is None else "AND +rowid IN (SELECT value FROM json_each(?))"
+    statement = f"SELECT rowid, -bm25({table}) FROM {table} WHERE {table} MATCH ? {among} LIMIT {most}"  # noqa: S608
+    parameters = (match,) if allowed is None else (match, json.dumps(allowed.tolist()))
+    rows = connection.exec_driver_sql(statement, parameters).yield_per(ROWS)
+    # Not np.array(rows): it asks each row what it is, which takes ten times as long as finding them.
+    pairs = np.fromiter(chain.from_iterable(rows), dtype=np.float64).reshape(-1, 2)
+    return pairs[:, 0].astype(np.int64), pairs[:, 1]
+
+
+def _any_of(words: Sequence[QueryWord]) -> str:
+    return " OR ".join(map(_quoted, words))
+
+
+def _quoted(word: QueryWord) -> str:
+    return f'"{word.text}"'

@@ -1,0 +1,128 @@
+"""Whether a generation still keeps its contract after passages came and went.
+
+An index is measured when it is chosen. Passages that are added later are searched exactly beside it and cost
+time, not recall; those that are removed leave gaps in what it proposes. So once a tenth of what it covers has
+come or gone since the last look, stored vectors are searched for through the plan and exactly: two hundred,
+and a thousand when these leave it open. They are newer than the index where there are so many: like queries
+they are strangers to it. After removals alone they are its own, whose neighbours a graph finds more surely
+than a query's, so that a graph may fail its contract a little before this says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.data.errors import StorageError
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import SegmentState
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.tables import passages, removed_passages
+from nearsay.indexer.plans.engine import SEED
+from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.plans.plan import Check, Plan, PlanKind
+from nearsay.indexer.plans.trial_queries import drawn
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind
+
+__all__ = ["CHECK_AT", "check_contract", "checked"]
+
+CHECK_AT: Final = 0.1  # share of the index that came or went since the last look
+_QUERIES: Final = 200
+_MORE: Final = 800
+_DOUBT: Final = 2.0  # standard errors of the mean around the target within which more queries are asked
+
+
+def check_contract(store: Store, collection: CollectionRow, take: Callable[[], Snapshot]) -> str | None:
+    """Look at the live generation's contract again if it is due; what has to be said of it, None if it holds.
+
+    take: gives a snapshot, which is asked for only when there is something to measure. The result is kept in
+    the generation's plan. The caller holds the writer lock.
+    """
+    with store.database.reading() as connection:
+        generation = generations.live(connection, collection.id)
+        plan = Plan() if generation is None else Plan.from_json(generation.plan)
+        if generation is None or plan.kind is PlanKind.EXACT:
+            return None
+        before = 0.0 if plan.check is None else plan.check.churn
+        churn = _churn(connection, collection.id, generation.number, before)
+    if churn is not None and abs(churn - before) >= CHECK_AT:
+        try:
+            snapshot = take()
+        except (
+            DamagedSegmentError,
+            StorageError,
+        ):  # nothing to measure: every search says so, with the remedy
+            return plan.warning(collection.name)
+        mine = snapshot.index is not None and snapshot.generation.number == generation.number
+        if mine and snapshot.searchable > 1:
+            plan = replace(plan, check=checked(snapshot, churn))
+            with store.database.writing() as connection:
+                generations.set_plan(connection, generation, plan.to_json())
+                collections.changed(connection, collection.id)
+    return plan.warning(collection.name)
+
+
+def checked(snapshot: Snapshot, churn: float) -> Check:
+    """Search for stored vectors through the kept index and exactly; the recall, and whether it is enough.
+
+    Where a GPU answers, the index on the CPU that its plan describes is measured all the same.
+    """
+    if isinstance(snapshot.index, GpuIndex):  # what is promised is what is kept, whatever answers here
+        snapshot = replace(snapshot, index=snapshot.index.stored)
+    contract, generator = snapshot.plan.contract, np.random.default_rng(SEED)
+    recalls = _recalls(snapshot, _QUERIES, generator)
+    error = float(recalls.std()) / float(np.sqrt(max(1, recalls.size)))
+    if abs(float(recalls.mean()) - contract.recall) <= _DOUBT * error:
+        recalls = np.concatenate([recalls, _recalls(snapshot, _MORE, generator)])
+    recall = float(recalls.mean())
+    return Check(
+        recall=round(recall, 4),
+        queries=int(recalls.size),
+        passages=snapshot.searchable,
+        churn=round(churn, 4),
+        kept=recall >= contract.recall,
+    )
+
+
+def _recalls(snapshot: Snapshot, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    at, through = snapshot.plan.contract.at, 0 if snapshot.index is None else snapshot.index.through
+    if np.count_nonzero(snapshot.alive[through + 1 :]) < _QUERIES:
+        through = 0
+    trial = drawn(snapshot.vectors, snapshot.alive, count, at, generator, after=through)
+    return trial.recalls(snapshot.nearest_many(trial.vectors, trial.asked))
+
+
+def _churn(connection: sa.Connection, collection_id: int, generation: int, before: float) -> float | None:
+    """Passages newer than the index and gone from it, as a share of it; None without a sound index.
+
+    Where segments and removals alone say that it is within CHECK_AT of what it was before, that is what comes
+    back: to count the passages of a large index takes longer than a small addition.
+    """
+    rows = generations.segments_of(connection, collection_id, generation)
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    indexed = sum(row.count for row in indexes)
+    if not indexed or any(row.state is not SegmentState.CURRENT for row in indexes):
+        return None
+    through = max(row.last_passage for row in indexes)
+    of_it = passages.c.collection_id == collection_id
+    newer = _count(connection, passages, of_it & (passages.c.number > through))
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
+    stored = sum(row.count for row in vectors if row.count and row.last_passage <= through)
+    removed = (removed_passages.c.collection_id == collection_id) & (removed_passages.c.passage <= through)
+    covered_at_least = stored - _count(connection, removed_passages, removed)
+    most, least = (newer + max(0, indexed - covered_at_least)) / indexed, newer / indexed
+    if most - before < CHECK_AT and before - least < CHECK_AT:
+        return before
+    covered = _count(connection, passages, of_it & (passages.c.number <= through))
+    return (newer + max(0, indexed - covered)) / indexed
+
+
+def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
+    statement = sa.select(sa.func.count()).select_from(table).where(condition)
+    return int(connection.execute(statement).scalar_one())

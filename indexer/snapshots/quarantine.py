@@ -1,0 +1,136 @@
+"""Damaged segments: set aside, never deleted, never answered from, put back if they are whole after all.
+
+A segment is damaged if its file is not what the catalogue says, or is missing from its folder. A file that
+the system refuses to open or read (too many open files, no rights, a share that is away) is not: that is a
+StorageError, which goes to the caller, and nothing is noted or moved.
+"""
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from nearsay.data.durable import make_folder, synchronise, write_refusal
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
+from nearsay.indexer.vectors.vector_store import VectorStore
+
+__all__ = ["OVERLAPPING", "is_current", "open_all", "quarantine", "quarantine_damaged", "remedy", "restore"]
+
+
+OVERLAPPING: Final = "segments overlap, so that some passages have two vectors"
+
+
+def quarantine(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
+    """Note in the catalogue that a segment is damaged and move its file aside, as far as rights allow.
+
+    Returns whether the catalogue still has the segment: one that a compaction replaced is not damaged. A
+    reader without the right to write only refuses to answer; the next one with it does the rest.
+    """
+    if not is_current(store, collection, segment):
+        return False
+    with contextlib.suppress(NearsayError):
+        with store.database.writing() as connection:
+            generations.set_segment_state(connection, segment, SegmentState.QUARANTINED)
+            collections.changed(connection, collection.id)
+        path = store.segment(collection.id, segment.sha256)
+        with contextlib.suppress(OSError):
+            make_folder(store.quarantine)
+            path.replace(_free(store.quarantine / path.name))
+    return True
+
+
+def is_current(store: Store, collection: CollectionRow, segment: SegmentRow) -> bool:
+    """Whether the catalogue still has the segment: a compaction may have replaced it meanwhile."""
+    with store.database.reading() as connection:
+        return segment.id in {row.id for row in generations.segments_of(connection, collection.id)}
+
+
+def restore(store: Store, collection: CollectionRow, generation: GenerationRow, segment: SegmentRow) -> bool:
+    """Put a segment in quarantine back if its file is whole, there or at its place; whether it was.
+
+    Its place may have been away, or its bytes misread, when it was taken for damaged. StorageError if a file
+    cannot be read just now.
+    """
+    path = store.segment(collection.id, segment.sha256)
+    for found in (path, *sorted(store.quarantine.glob(f"{segment.sha256}*"))):
+        try:
+            _check(found, segment, generation)
+        except DamagedSegmentError:
+            continue
+        if found != path:
+            try:
+                make_folder(path.parent)
+                found.replace(path)
+                synchronise(path.parent)
+            except OSError as error:
+                raise write_refusal(path, error) from error
+        with store.database.writing() as connection:
+            generations.set_segment_state(connection, segment, SegmentState.CURRENT)
+            collections.changed(connection, collection.id)
+        return True
+    return False
+
+
+def remedy(collection: str, generation: GenerationRow) -> str:
+    """What mends a damaged segment of the generation."""
+    if generation.state is GenerationState.LIVE:
+        return f"Mend it: nearsay index rebuild {collection}"
+    if generation.state is GenerationState.RETIRED:
+        return f"Go back to it, or drop it: nearsay index compact {collection} --drop-retired"
+    return f"Mend it: nearsay index rebuild {collection} --encoder {generation.encoder.source}"
+
+
+def open_all(
+    store: Store, collection: CollectionRow, generation: GenerationRow, rows: Iterable[SegmentRow]
+) -> VectorStore:
+    """The vectors in a generation's segments; a damaged one is quarantined, then DamagedSegmentError."""
+    opened = []
+    for row in rows:
+        path = store.segment(collection.id, row.sha256)
+        try:
+            opened.append(open_vectors(path, row.sha256, row.header(generation.encoder)))
+        except DamagedSegmentError as error:
+            quarantine(store, collection, row)
+            raise DamagedSegmentError(
+                f"collection '{collection.name}', generation {generation.number}: {error}. "
+                f"{remedy(collection.name, generation)}"
+            ) from error
+    vectors = VectorStore([segment for segment in opened if segment.ids.size], generation.encoder.dimension)
+    if vectors.overlaps:
+        raise DamagedSegmentError(
+            f"collection '{collection.name}', generation {generation.number}: {OVERLAPPING}. "
+            f"{remedy(collection.name, generation)}"
+        )
+    return vectors
+
+
+def quarantine_damaged(
+    store: Store, collection: CollectionRow, generation: GenerationRow, rows: Iterable[SegmentRow]
+) -> None:
+    """Read every segment that counts as sound and put those that are not into quarantine."""
+    for row in rows:
+        try:
+            _check(store.segment(collection.id, row.sha256), row, generation)
+        except DamagedSegmentError:
+            quarantine(store, collection, row)
+
+
+def _check(path: Path, row: SegmentRow, generation: GenerationRow) -> None:
+    check = open_vectors if row.kind is SegmentKind.VECTORS else open_index_bytes
+    check(path, row.sha256, row.header(generation.encoder))
+
+
+def _free(path: Path) -> Path:
+    """The path, numbered if a file damaged earlier is there: collections may hold segments of one content."""
+    number = 1
+    free = path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free

@@ -1,0 +1,124 @@
+"""From encoded windows to segments in the catalogue, beside the encoder's own work."""
+
+import time
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue import collections, generations, ranges
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.passage import PassageWindow
+from nearsay.indexer.catalogue.ranges import Range
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
+from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+__all__ = ["SegmentWriter", "embed"]
+
+ROWS = 16_384  # passages in a segment
+SECONDS = 20.0  # the most encoding that a kill can cost
+
+
+class SegmentWriter:
+    """Gathers vectors in the order of their passages and writes them as segments, one behind the encoder.
+
+    Each segment is entered in one transaction with the range of passages that it embeds, after its file is
+    durably there. Use as a context manager: leaving it without an error writes what is left.
+    """
+
+    def __init__(self, store: Store, generation: GenerationRow) -> None:
+        """Writes for `generation`; the caller holds the collection's writer lock."""
+        self._store = store
+        self._generation = generation
+        self._folder = store.segments(generation.collection_id)
+        with store.database.reading() as connection:
+            self._taken = [each.first for each in ranges.embedded(connection, generation)]
+        self._numbers: list[int] = []
+        self._vectors: list[NDArray[np.float32]] = []
+        self._truncated = 0
+        self._since = time.monotonic()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nearsay-segments")
+        self._under_way: Future[None] | None = None
+
+    def __enter__(self) -> "SegmentWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.flush()
+            if self._under_way is not None:
+                self._under_way.result()
+        finally:
+            self._thread.shutdown(wait=True)
+
+    def add(self, numbers: list[int], vectors: NDArray[np.float32], truncated: int) -> None:
+        """Take the vectors (n, d) of passages numbered above all that came before, all of one gap."""
+        if not numbers:
+            return
+        if self._numbers and self._gap(self._numbers[-1]) != self._gap(numbers[0]):
+            self.flush()  # a segment spans no passages that have a vector already
+        self._numbers += numbers
+        self._vectors.append(unit_length(vectors))
+        self._truncated += truncated
+        if len(self._numbers) >= ROWS or time.monotonic() - self._since > SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what was gathered to the writing thread; an error of the write before is raised here."""
+        if self._under_way is not None:
+            self._under_way.result()
+            self._under_way = None
+        if self._numbers:
+            numbers = np.array(self._numbers, dtype=np.int64)
+            vectors = np.concatenate(self._vectors)
+            self._under_way = self._thread.submit(self._write, numbers, vectors, self._truncated)
+        self._numbers, self._vectors, self._truncated = [], [], 0
+        self._since = time.monotonic()
+
+    def _gap(self, number: int) -> int:
+        return bisect(self._taken, number)
+
+    def _write(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32], truncated: int) -> None:
+        generation = self._generation
+        path = write_vectors(self._folder, numbers, vectors, generation.encoder.fingerprint)
+        span = int(numbers[0]), int(numbers[-1])
+        with self._store.database.writing() as connection:
+            ranges.enter(connection, generation, Range(*span), truncated)
+            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, numbers.size, span)
+            collections.changed(connection, generation.collection_id)
+
+
+def embed(
+    windows: Iterable[PassageWindow],
+    encoder: TextEncoder,
+    writer: SegmentWriter,
+    listener: ProgressListener = unheard,
+    *,
+    total: Callable[[], int | None] = lambda: None,
+) -> tuple[int, int]:
+    """Encode windows of passages and write their vectors; how many passages, and how many were cut.
+
+    Reading and tokenizing the next window and writing the last run beside the encoding of this one.
+    """
+    numbers: list[list[int]] = []
+
+    def texts() -> Iterator[list[str]]:
+        for window in windows:
+            if window.numbers:
+                numbers.append(window.numbers)
+                yield window.texts
+
+    embedded = truncated = 0
+    for encoded in encoder.stream(texts(), kind=TextKind.PASSAGE):
+        current = numbers.pop(0)
+        writer.add(current, encoded.vectors, encoded.truncated)
+        embedded += len(current)
+        truncated += encoded.truncated
+        listener(Progress(embedded, total()))
+    return embedded, truncated

@@ -1,0 +1,430 @@
+"""What a reader sees: one moment of a collection's live generation."""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.data.errors import NearsayError, StorageError
+from nearsay.indexer.catalogue import generations, ranges, refinements
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.refinements import Refinement
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import engine_of, open_index
+from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.plans.gpu_opening import answering
+from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.plans.united import UnitedIndex, united
+from nearsay.indexer.snapshots.quarantine import OVERLAPPING, is_current, quarantine, remedy
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
+
+__all__ = ["Snapshot", "StaleSnapshotError", "take"]
+
+_SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
+_SCAN_SHARE = 0.05
+# A graph's walk ends among the nearest, and finds nothing where none of these may be found.
+_SCAN_ALL_OF_GRAPHS = 200_000
+_SCAN_SHARE_OF_GRAPHS = 0.3
+_COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
+_SAMPLED = 256  # passages whose mean cosine stands for all
+_SPREADING = 0.75  # doublings of the reach for every halving of what passes
+
+
+class StaleSnapshotError(Exception):
+    """A compaction replaced the files while they were being opened: take the snapshot again."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An immutable view; searching it takes no lock and reads no SQL."""
+
+    collection: CollectionRow
+    generation: GenerationRow
+    plan: Plan
+    vectors: VectorStore
+    opened: Mapping[int, VectorSegment]  # its segments by their number in the catalogue
+    index: CandidateIndex | None
+    alive: NDArray[np.bool_]  # by passage number: has a vector and was not removed
+    searchable: int  # passages that a search can find: how many are alive
+    waiting: int  # passages without a vector yet
+    last_removal: int  # how far the removals are known
+    notes: tuple[str, ...]
+    gpu_notes: tuple[str, ...] = ()  # of these, what has to be said about GPUs
+    refinement: Refinement | None = None  # what queries go through before they are searched for
+
+    @cached_property
+    def chance(self) -> float:
+        """The mean cosine of two different living passages, by up to 256 of them: what two share by chance.
+
+        For some encoders about 0, for others .7; 0 where there are no two. Segments and removed passages
+        play no part in it, so that a compaction changes no score.
+        """
+        living = np.flatnonzero(self.alive)
+        count = min(living.size, _SAMPLED)
+        if count < 2:
+            return 0.0
+        sample = living[np.linspace(0, living.size - 1, count).astype(np.int64)]
+        centre = self.vectors.rows(self.vectors.positions(sample)).mean(axis=0, dtype=np.float64)
+        return float((count * (centre @ centre) - 1) / (count - 1))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """What made the generation's encoder, what was said when it was promoted, and its refinement."""
+        refined = () if self.refinement is None else (self.refinement.said,)
+        return (*self.generation.lineage, *refined)
+
+    @property
+    def word_weight(self) -> float | None:
+        """The weight of words in the fusion that judgements chose; None: the usual one."""
+        return None if self.refinement is None else self.refinement.word_weight
+
+    @property
+    def device(self) -> str:
+        """Where the index answers: cpu, cuda:0."""
+        return self.index.device if isinstance(self.index, GpuIndex) else "cpu"
+
+    @property
+    def answered_by(self) -> str:
+        """The kind of index that answers: exact, ivf, gpu-flat-fp16."""
+        if isinstance(self.index, GpuIndex) and self.index.device != "cpu":
+            return str(self.index.plan.kind)
+        return str(PlanKind.EXACT if self.index is None else self.plan.kind)
+
+    def nearest(
+        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+    ) -> Candidates:
+        """The k nearest living passages.
+
+        query: (d,) unit length; allowed: rising passage numbers that may be found, None = all.
+        """
+        (found,) = self.nearest_many(query[None, :], k, allowed)
+        return found
+
+    def nearest_many(
+        self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+    ) -> list[Candidates]:
+        """The k nearest living passages of each query; fewer only when fewer may be found.
+
+        queries: (n, d) unit length; allowed: rising passage numbers that may be found, None = all.
+        """
+        if allowed is None:
+            return self.looked_up(queries, k, self.alive)
+        allowed = allowed[allowed < self.alive.size]
+        allowed = allowed[self.alive[allowed]]
+        if self.index is None or allowed.size <= self._scanned:
+            return self._among(queries, k, allowed)
+        chosen = np.zeros_like(self.alive)
+        chosen[allowed] = True
+        return self._settled(queries, k, chosen, allowed.size)
+
+    @property
+    def _scanned(self) -> float:
+        """So few passages that pass a filter are scored one by one."""
+        if self.index is None or engine_of(self.index.kind).keeps_recall_under_filters:
+            return max(_SCAN_ALL, _SCAN_SHARE * self.searchable)
+        return max(_SCAN_ALL_OF_GRAPHS, _SCAN_SHARE_OF_GRAPHS * self.searchable)
+
+    def _settled(
+        self, queries: NDArray[np.float32], k: int, chosen: NDArray[np.bool_], passing: int
+    ) -> list[Candidates]:
+        """The nearest of the chosen, looked for further and further until hardly any better one turns up.
+
+        Where a filter goes by meaning, those that pass may lie far from a query, in lists that the usual
+        reach leaves out; no share of what passes tells. So it is looked twice as far as before, for each
+        query until `settled`. The first reach is half of what a filter needs that goes by chance.
+        """
+        newer = self.newer(queries, k, chosen)
+        share = self.searchable / max(passing, 1)
+        reach = 2.0 ** max(0, int(np.ceil(_SPREADING * np.log2(share))) - 1)
+        best = self.looked_up(queries, k, chosen, reach, newer)
+        unsettled = np.arange(len(queries))
+        while unsettled.size and self.reaches_beyond(reach):
+            reach *= 2.0
+            some = [newer[at] for at in unsettled.tolist()]
+            found = self.looked_up(queries[unsettled], k, chosen, reach, some)
+            better = np.zeros(unsettled.size, dtype=np.bool_)
+            for row, (at, wider) in enumerate(zip(unsettled.tolist(), found, strict=True)):
+                better[row] = not self.settled(best[at], wider, k)
+                best[at] = wider
+            unsettled = unsettled[better]
+        return best
+
+    def settled(self, before: Candidates, after: Candidates, k: int) -> bool:
+        """Whether so few of k are new after looking twice as far that the contract's recall is safe."""
+        new = np.setdiff1d(after.ids, before.ids, assume_unique=True).size
+        return new <= (1.0 - self.plan.contract.recall) / 2.0 * k
+
+    def reaches_beyond(self, reach: float) -> bool:
+        """Whether the index can look further than `reach` times as far as usual."""
+        return self.index is not None and self.index.wider(2.0 * reach) is not self.index.wider(reach)
+
+    def newer(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None
+    ) -> list[Candidates]:
+        """The k nearest living passages of each query that are newer than the index; of all without one."""
+        through = 0 if self.index is None else self.index.through
+        return self._exactly(queries, k, self.alive if alive is None else alive, after=through)
+
+    def looked_up(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_],
+        reach: float = 1.0,
+        newer: Sequence[Candidates] | None = None,
+    ) -> list[Candidates]:
+        """Through the index what it covers, exactly what is newer; exactly, too, where the index ran dry.
+
+        reach: how many times as far as usual the index looks; newer: what `newer` gave for these queries
+        """
+        newer = self.newer(queries, k, alive) if newer is None else newer
+        if self.index is None:
+            return list(newer)
+        found = self.index.wider(reach).nearest_many(self.vectors, queries, k, alive)
+        best = [merge([old, new], k) for old, new in zip(found, newer, strict=True)]
+        dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
+        if dry:
+            for at, exact in zip(dry, self._exactly(queries[dry], k, alive), strict=True):
+                best[at] = exact
+        return best
+
+    def _exactly(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_], after: int = 0
+    ) -> list[Candidates]:
+        if len(queries) == 1:
+            return [self.vectors.nearest(queries[0], k, alive, after)]
+        return self.vectors.nearest_many(queries, k, alive, after)
+
+    def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
+        if len(queries) == 1:
+            return [self.vectors.nearest_among(queries[0], k, allowed)]
+        if allowed.size <= min(_COPIED, len(self.vectors) // 2):
+            return self.vectors.part(allowed).nearest_many(queries, k)
+        chosen = np.zeros_like(self.alive)
+        chosen[allowed] = True
+        return self.vectors.nearest_many(queries, k, chosen)
+
+
+def take(
+    connection: sa.Connection,
+    store: Store,
+    collection: CollectionRow,
+    before: Snapshot | None = None,
+    generation: GenerationRow | None = None,
+) -> Snapshot | None:
+    """The collection's live generation, or another, as the transaction sees it; None if none is live yet.
+
+    Segments that `before` had open already are not opened again. A damaged vectors segment raises
+    DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without. A file
+    that cannot be opened just now raises StorageError.
+    """
+    generation = generation or generations.live(connection, collection.id)
+    if generation is None:
+        return None
+    if before is not None and before.collection.id != collection.id:
+        before = None  # deleted and made anew under the same name: its passages are numbered from 1 again
+    rows = generations.segments_of(connection, collection.id, generation.number)
+    damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
+    if any(row in vectors for row in damaged):
+        missing = sum(row.count for row in damaged if row in vectors)
+        raise DamagedSegmentError(_refusal(collection.name, "a segment is in quarantine", missing))
+    # Not by content: a segment that was mended has the content again, but what is mapped is the damaged file.
+    open_before: Mapping[int, VectorSegment] = before.opened if before is not None else {}
+    opened = {row.id: open_before[row.id] for row in vectors if row.count and row.id in open_before}
+    fresh = [row for row in vectors if row.count and row.id not in opened]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # their hashes are most of the work
+        found = pool.map(lambda row: _open(store, collection, generation, row), fresh)
+        opened |= dict(zip((row.id for row in fresh), found, strict=True))
+    vector_store = VectorStore(list(opened.values()), generation.encoder.dimension)
+    if vector_store.overlaps:
+        raise DamagedSegmentError(
+            f"collection '{collection.name}': {OVERLAPPING}, and nothing is answered. "
+            f"{remedy(collection.name, generation)}"
+        )
+    alive, last_removal = _alive(connection, collection, generation, vector_store, before)
+    alive.flags.writeable = False  # an index packs it once and remembers it
+    plan = Plan.from_json(generation.plan)
+    stored, notes = _index(store, collection, generation, rows, plan, vector_store, before)
+    same = (
+        before is not None
+        and before.generation.number == generation.number
+        and before.collection.compactions == collection.compactions
+    )
+    index, said = answering(
+        store.device,
+        vector_store,
+        alive,
+        cpu=stored,
+        plan=None if plan.gpu is None else plan.gpu.taken,
+        before=None if before is None else before.index,
+        same=same,
+        refused=() if before is None else before.gpu_notes,
+    )
+    notes = (*notes, *said)
+    warning = plan.warning(collection.name)
+    if index is not None and warning is not None:
+        notes = (*notes, warning)
+    return Snapshot(
+        collection=collection,
+        generation=generation,
+        plan=plan,
+        vectors=vector_store,
+        opened=opened,
+        index=index,
+        alive=alive,
+        searchable=int(np.count_nonzero(alive)),
+        waiting=ranges.unembedded(connection, generation),
+        last_removal=last_removal,
+        notes=notes,
+        gpu_notes=said,
+        refinement=refinements.live_of(
+            connection,
+            collection.id,
+            generation.number,
+            None if before is None else before.refinement,
+        ),
+    )
+
+
+def _open(
+    store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow
+) -> VectorSegment:
+    path = store.segment(collection.id, row.sha256)
+    try:
+        return open_vectors(path, row.sha256, row.header(generation.encoder), seen=True)
+    except DamagedSegmentError as error:
+        if not quarantine(store, collection, row):
+            raise StaleSnapshotError from error
+        raise DamagedSegmentError(_refusal(collection.name, str(error), row.count)) from error
+    except StorageError as error:
+        raise _replaced_or(error, store, collection, row) from error
+
+
+def _replaced_or(
+    error: StorageError, store: Store, collection: CollectionRow, row: SegmentRow
+) -> StorageError | StaleSnapshotError:
+    """The error, unless the file is gone for good: by a compaction, or with its collection."""
+    try:
+        return error if is_current(store, collection, row) else StaleSnapshotError()
+    except NearsayError:  # what refuses the file may refuse the catalogue
+        return error
+
+
+def _index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: list[SegmentRow],
+    plan: Plan,
+    vectors: VectorStore,
+    before: Snapshot | None,
+) -> tuple[CandidateIndex | None, tuple[str, ...]]:
+    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
+    if not indexes or plan.kind is PlanKind.EXACT:
+        return None, ()
+    remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"
+    if any(row.state is SegmentState.QUARANTINED for row in indexes):
+        return None, (f"the index is in quarantine; {remedy}",)
+    known = None if before is None else before.index
+    stored = known.stored if isinstance(known, GpuIndex) else known
+    opened: dict[str, CandidateIndex] = {}
+    if before is not None and stored is not None:
+        if (before.plan.parameters, before.plan.mapped) == (plan.parameters, plan.mapped):
+            parts = stored.parts if isinstance(stored, UnitedIndex) else (stored,)
+            opened = {part.sha256: part for part in parts}
+        if len(opened) == len(indexes) and all(row.sha256 in opened for row in indexes):
+            return stored, ()
+    if not faiss_is_installed():
+        return None, (
+            "FAISS is not installed; searched exactly instead. Install it: pip install 'nearsay[cpu]'",
+        )
+    for row in indexes:
+        if row.sha256 not in opened:
+            try:
+                opened[row.sha256] = _opened_index(store, collection, generation, row, plan)
+            except DamagedSegmentError as error:
+                return None, (f"{error}; {remedy}",)
+    return united([opened[row.sha256] for row in indexes], vectors), ()
+
+
+def _opened_index(
+    store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow, plan: Plan
+) -> CandidateIndex:
+    path = store.segment(collection.id, row.sha256)
+    try:
+        serialised = open_index_bytes(path, row.sha256, row.header(generation.encoder), seen=True)
+    except DamagedSegmentError as error:
+        if not quarantine(store, collection, row):
+            raise StaleSnapshotError from error
+        raise
+    except StorageError as error:
+        raise _replaced_or(error, store, collection, row) from error
+    index = open_index(
+        plan.kind, serialised, row.last_passage, row.sha256, plan.parameters, mapped=plan.mapped
+    )
+    more = index.lists / plan.shape.get("lists", index.lists or 1)
+    if more > 1.0:  # the share of the lists that was measured, if not the number
+        index = index.looking(index.parameters | {"probes": int(np.ceil(index.parameters["probes"] * more))})
+    return index
+
+
+def _alive(
+    connection: sa.Connection,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    vectors: VectorStore,
+    before: Snapshot | None,
+) -> tuple[NDArray[np.bool_], int]:
+    """Which passages have a vector and are still there, from the removals noted since `before`."""
+    size = int(vectors.ids[-1]) + 1 if len(vectors) else 1
+    alive = np.zeros(size, dtype=np.bool_)
+    alive[vectors.ids] = True
+    statement = sa.select(removed_passages.c.sequence, removed_passages.c.passage).where(
+        removed_passages.c.collection_id == collection.id
+    )
+    last = 0
+    known = before is not None and before.collection.compactions == collection.compactions
+    if before is not None and known and before.generation.number == generation.number:
+        # What was dead stays dead; what is new since then was not there to be removed.
+        last = before.last_removal
+        shared = min(size, before.alive.size)
+        lacked = ~_had_vector(before, shared)
+        between = np.flatnonzero(alive[:shared] & lacked)  # embedded since, below others
+        alive[:shared] &= before.alive[:shared] | lacked
+        # Of passages that had no vector then, earlier removals count too.
+        first = int(between[0]) if between.size else before.alive.size
+        news = removed_passages.c.sequence > last
+        if size > first:
+            news |= removed_passages.c.passage >= first
+        statement = statement.where(news)
+    removals = connection.execute(statement.order_by(removed_passages.c.sequence)).all()
+    if removals:
+        last = max(last, removals[-1][0])
+        passages = np.array([row[1] for row in removals], dtype=np.int64)
+        alive[passages[passages < size]] = False
+    return alive, last
+
+
+def _had_vector(snapshot: Snapshot, size: int) -> NDArray[np.bool_]:
+    had = np.zeros(size, dtype=np.bool_)
+    had[snapshot.vectors.ids[snapshot.vectors.ids < size]] = True
+    return had
+
+
+def _refusal(collection: str, reason: str, passages: int) -> str:
+    return (
+        f"collection '{collection}': {reason}, so {passages} passages cannot be searched and nothing is "
+        f"answered. Embed them again: nearsay index rebuild {collection}"
+    )

@@ -1,0 +1,1 @@
+"""Vectors in memory-mapped segment files, and exact search over them."""

@@ -1,0 +1,196 @@
+"""Segment files: immutable, self-describing, named by the hash of their content.
+
+A segment is a safetensors file. A vectors segment holds `ids` (int64, rising) and `vectors` (float32, one
+unit-length row an id); an index segment holds `index` (uint8: FAISS's own serialisation); a tokens segment
+what an encoder's layer makes of a sample's tokens. Its header says what made it. Only files whose hash the
+catalogue knows are opened, and only after it was checked: deserialising a stranger's index is a memory-safety
+hole in FAISS.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.durable import file_sha256, read_refusal, write_by_hash
+from nearsay.data.errors import StorageError
+from nearsay.data.known_hashes import known_sha256
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+
+__all__ = [
+    "SUFFIX",
+    "SegmentHeader",
+    "SegmentKind",
+    "VectorSegment",
+    "open_index_bytes",
+    "open_tokens",
+    "open_vectors",
+    "write_index",
+    "write_tokens",
+    "write_vectors",
+]
+
+SUFFIX = ".safetensors"
+METRIC = "cosine"
+_DTYPES: Mapping[str, np.dtype[Any]] = {
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "U8": np.dtype("u1"),
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+
+class SegmentKind(StrEnum):
+    """What a segment holds."""
+
+    VECTORS = "vectors"
+    INDEX = "index"
+    TOKENS = "tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """What a segment file says of itself."""
+
+    kind: SegmentKind
+    fingerprint: str  # of the encoder that made the vectors
+    dimension: int
+    count: int  # vectors in it
+    metric: str = METRIC
+    format: str = "nearsay-segment-1"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSegment:
+    """An opened vectors segment; both arrays are views of the mapped file."""
+
+    sha256: str
+    ids: NDArray[np.int64]  # (count,), rising
+    vectors: NDArray[np.float32]  # (count, dimension), unit length
+
+
+def write_vectors(
+    folder: Path, ids: NDArray[np.int64], vectors: NDArray[np.float32], fingerprint: str
+) -> Path:
+    """Write a vectors segment durably; its path. `ids` (n,) rising, `vectors` (n, d) of unit length."""
+    header = SegmentHeader(SegmentKind.VECTORS, fingerprint, int(vectors.shape[1]), int(ids.size))
+    arrays: dict[str, NDArray[Any]] = {
+        "ids": np.ascontiguousarray(ids),
+        "vectors": np.ascontiguousarray(vectors),
+    }
+    return write_by_hash(folder, _parts(arrays, header), SUFFIX)
+
+
+def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: int, fingerprint: str) -> Path:
+    """Write FAISS's serialisation of an index over `count` vectors durably and return its path."""
+    header = SegmentHeader(SegmentKind.INDEX, fingerprint, dimension, count)
+    return write_by_hash(folder, _parts({"index": np.ascontiguousarray(index)}, header), SUFFIX)
+
+
+def write_tokens(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
+    """Write a tokens segment durably and return its path."""
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return write_by_hash(folder, _parts(whole, header), SUFFIX)
+
+
+def open_tokens(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:
+    """The arrays of a tokens segment, mapped, after the same checks as `open_vectors` makes."""
+    return _open(path, sha256, expected, seen=True)
+
+
+def open_vectors(path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False) -> VectorSegment:
+    """Map a vectors segment after checking its hash, count, dimension, metric and encoder.
+
+    seen: a file that this machine has hashed before, and that is unchanged since, is not read through again
+
+    DamagedSegmentError names the file and what does not agree, or that its folder lacks it. StorageError: it
+    cannot be opened or read just now, which says nothing of what it holds.
+    """
+    arrays = _open(path, sha256, expected, seen=seen)
+    ids, vectors = arrays["ids"], arrays["vectors"]
+    if ids.shape != (expected.count,) or vectors.shape != (expected.count, expected.dimension):
+        raise DamagedSegmentError(
+            f"segment {path.name}: arrays of {ids.shape} and {vectors.shape} do not fit its header"
+        )
+    return VectorSegment(sha256, ids, vectors)
+
+
+def open_index_bytes(
+    path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False
+) -> NDArray[np.uint8]:
+    """The serialised index in an index segment, mapped, after the same checks."""
+    return _open(path, sha256, expected, seen=seen)["index"]
+
+
+def _open(path: Path, sha256: str, expected: SegmentHeader, *, seen: bool) -> dict[str, NDArray[Any]]:
+    try:
+        found = known_sha256(path) if seen else file_sha256(path)
+        described, arrays = _map(path) if found == sha256 else ({}, {})
+    except (FileNotFoundError, IsADirectoryError) as error:
+        if not os.path.isdir(path.parent):  # noqa: PTH112 - Path.is_dir() raises where a share is away
+            raise StorageError(
+                f"segment {path.name} cannot be read: its folder {path.parent} is not there. Bring it back "
+                "(a share may not be mounted), then try again; if it is lost, make it anew, empty, and "
+                "rebuild the collection: nearsay index rebuild"
+            ) from error
+        if isinstance(error, IsADirectoryError):
+            raise DamagedSegmentError(f"segment {path.name} is a folder, not a file") from error
+        raise DamagedSegmentError(f"segment {path.name} is missing from {path.parent}") from None
+    except (OSError, MemoryError) as error:
+        raise read_refusal(path, error) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedSegmentError(f"segment {path.name} is no segment file ({error})") from error
+    if found != sha256:
+        raise DamagedSegmentError(f"segment {path.name} is damaged: its content hashes to {found[:12]}…")
+    wanted = _metadata(expected)
+    wrong = [
+        f"{key} is {described.get(key)}, not {value}"
+        for key, value in wanted.items()
+        if described.get(key) != value
+    ]
+    if wrong:
+        raise DamagedSegmentError(f"segment {path.name} is not the catalogue's: {'; '.join(wrong)}")
+    return arrays
+
+
+def _parts(arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> list[bytes | memoryview]:
+    """The file in the order of its bytes; the same arrays give the same bytes.
+
+    safetensors' own writer orders the metadata by chance, so that one content would have many hashes.
+    """
+    entries: dict[str, Any] = {"__metadata__": _metadata(header)}
+    begin = 0
+    for name, array in arrays.items():
+        end = begin + array.nbytes
+        entries[name] = {"dtype": _NAMES[array.dtype], "shape": array.shape, "data_offsets": [begin, end]}
+        begin = end
+    described = json.dumps(entries).encode()
+    described += b" " * (-len(described) % 8)
+    data = [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
+    return [len(described).to_bytes(8, "little"), described, *data]
+
+
+def _map(path: Path) -> tuple[Mapping[str, str], dict[str, NDArray[Any]]]:
+    # safetensors' own reader copies; the layout is 8 bytes of length, a JSON header, then the arrays.
+    # https://github.com/huggingface/safetensors#format
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")
+    length = int.from_bytes(mapped[:8].tobytes(), "little")
+    header = json.loads(mapped[8 : 8 + length].tobytes())
+    described = header.pop("__metadata__", {})
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        data = mapped[8 + length + begin : 8 + length + end]
+        arrays[name] = data.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return described, arrays
+
+
+def _metadata(header: SegmentHeader) -> dict[str, str]:
+    return {key: str(value) for key, value in asdict(header).items()}

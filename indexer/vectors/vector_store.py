@@ -1,0 +1,292 @@
+"""The vectors of a generation, in memory-mapped segments, and exact search over them.
+
+Matrix products propose, `numpy.einsum` decides: BLAS rounds a row by its place in the matrix, so that copies
+of one text would not tie; einsum does not. What might belong to the k best within the error bound of a
+product is scored again, so a score is the same whichever way a passage was found.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import NearsayError
+from nearsay.indexer.vectors.mapped_pages import give_back
+from nearsay.indexer.vectors.segment import VectorSegment
+
+__all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "of_unit_length", "unit_length"]
+
+_LENGTH = 1e-3  # by which a stored vector's length may differ from 1
+_BLOCK = 16_384  # rows multiplied at a time
+_QUERIES = 256  # queries at a time: with the rows above 16 MB of products
+_GATHER = 2048  # vectors gathered at a time: 3 MB at 384 dimensions, which stay in the processor's cache
+_MANY = 256  # vectors in one read after which pages are given back: the system takes in up to 2 MB for each
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Passages by falling cosine similarity, ties by rising number."""
+
+    ids: NDArray[np.int64]  # (n,)
+    scores: NDArray[np.float32]  # (n,)
+
+
+class VectorStore:
+    """All vectors segments of a generation, by rising passage number; immutable."""
+
+    def __init__(
+        self, segments: Sequence[VectorSegment], dimension: int, *, gives_back: bool = False
+    ) -> None:
+        """`segments` in any order; their ranges of numbers do not overlap.
+
+        gives_back: pages of the mapped files leave this process after every large read. They stay in the
+        system's cache, but the next read takes them in again: for work that goes through everything once.
+        """
+        self.segments = tuple(sorted(segments, key=lambda segment: int(segment.ids[0])))
+        self.dimension = dimension
+        self.gives_back = gives_back
+        self.ids = (
+            np.concatenate([segment.ids for segment in self.segments])
+            if self.segments
+            else np.zeros(0, dtype=np.int64)
+        )
+        self.starts = np.cumsum([0] + [segment.ids.size for segment in self.segments])
+        # Plain arrays over the same memory: numpy runs Python code for each view of a memmap.
+        self._arrays = tuple(np.asarray(segment.vectors) for segment in self.segments)
+        self._without_gaps = bool(self.ids.size) and int(self.ids[-1] - self.ids[0]) + 1 == self.ids.size
+
+    def __len__(self) -> int:
+        return int(self.ids.size)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether two segments hold passages of one range: then places are wrong, and so are scores."""
+        return any(one.ids[-1] >= other.ids[0] for one, other in pairwise(self.segments))
+
+    def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where the ids stand in `self.ids`; those without a vector are left out."""
+        at = self.places(ids)
+        return at[at >= 0]
+
+    def places(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each id stands in `self.ids`, -1 for one without a vector; any shape."""
+        if self._without_gaps:
+            place: NDArray[np.int64] = ids - self.ids[0]
+            place[(place < 0) | (place >= self.ids.size)] = -1
+            return place
+        at = np.searchsorted(self.ids, ids)
+        inside = np.minimum(at, self.ids.size - 1)
+        if not self.ids.size:
+            return np.full(ids.shape, -1, dtype=np.int64)
+        return np.where(self.ids[inside] == ids, at, -1)
+
+    def part(self, ids: NDArray[np.int64]) -> "VectorStore":
+        """A store of just these passages (rising numbers), copied into memory; those without a vector not."""
+        positions = self.positions(ids)
+        rows, cuts = self.rows(positions), np.searchsorted(positions, self.starts).tolist()
+        segments = [
+            VectorSegment(segment.sha256, self.ids[positions[begin:end]], rows[begin:end])
+            for segment, (begin, end) in zip(self.segments, pairwise(cuts), strict=True)
+            if end > begin
+        ]
+        return VectorStore(segments, self.dimension)
+
+    def rows(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The vectors (n, d) at rising positions."""
+        large = self.gives_back and positions.size >= _MANY
+        if len(self._arrays) == 1 and not large:
+            found: NDArray[np.float32] = self._arrays[0].take(positions, axis=0)
+            return found
+        gathered = np.empty((positions.size, self.dimension), dtype=np.float32)
+        bounds = positions.searchsorted(self.starts)
+        places = positions - self.starts[:-1].repeat(np.diff(bounds))  # within their segments
+        cuts = bounds.tolist()
+        for array, (begin, end) in zip(self._arrays, pairwise(cuts), strict=True):
+            if begin == end:
+                continue
+            # With a mode other than "raise", numpy writes where it is told to without a copy between.
+            array.take(places[begin:end], axis=0, out=gathered[begin:end], mode="clip")
+            if large:
+                give_back(array)
+        return gathered
+
+    def nearest(
+        self, query: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None, after: int = 0
+    ) -> Candidates:
+        """The k nearest by exact search among the passages numbered above `after`.
+
+        query: (d,) unit length; alive: bool by passage number, True where a passage may be found; None = all.
+        """
+        return self.nearest_many(query[None, :], k, alive, after)[0]
+
+    def nearest_many(
+        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None, after: int = 0
+    ) -> list[Candidates]:
+        """What `nearest` gives for each query (n, d), with one product for many of them."""
+        found: list[Candidates] = []
+        for begin in range(0, len(queries), _QUERIES):
+            some = np.ascontiguousarray(queries[begin : begin + _QUERIES])
+            best = _Proposed(len(some), k, exact_enough(some))
+            for start, ids, vectors in self._blocks(after):
+                products = some @ vectors.T
+                if ids[0] <= after or alive is not None:
+                    allowed = ids > after
+                    if alive is not None:
+                        allowed &= alive[ids]
+                    if not allowed.all():
+                        products[:, ~allowed] = -np.inf
+                best.add(products, start)
+            found += self._decided(some, best.queries, best.positions, k)
+        return found
+
+    def nearest_among(self, query: NDArray[np.float32], k: int, ids: NDArray[np.int64]) -> Candidates:
+        """The k nearest of the given passages; those without a vector are left out."""
+        return self.nearest_among_many(query[None, :], ids[None, :], k)[0]
+
+    def nearest_among_many(
+        self, queries: NDArray[np.float32], ids: NDArray[np.int64], k: int
+    ) -> list[Candidates]:
+        """The k nearest of each query's own passages.
+
+        queries: (n, d) unit length; ids: (n, count) passage numbers, none twice in a row; those without a
+        vector are left out, and so is -1.
+        """
+        if len(queries) == 1:
+            return [self._decided_alone(queries[0], ids[0], k)]
+        places = self.places(ids)
+        there = places >= 0
+        return self._decided(queries, np.nonzero(there)[0], places[there], k)
+
+    def _blocks(self, after: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
+        for segment, start in zip(self.segments, self.starts[:-1], strict=True):
+            first = int(np.searchsorted(segment.ids, after, side="right"))
+            for begin in range(first, segment.ids.size, _BLOCK):
+                end = begin + _BLOCK
+                yield int(start) + begin, segment.ids[begin:end], segment.vectors[begin:end]
+            if self.gives_back and first < segment.ids.size:
+                give_back(segment.vectors)
+
+    def _decided(
+        self,
+        queries: NDArray[np.float32],
+        numbers: NDArray[np.int64],
+        positions: NDArray[np.int64],
+        k: int,
+    ) -> list[Candidates]:
+        """The k best of the pairs (query number, position)."""
+        if len(queries) == 1:
+            return [self._decided_alone(queries[0], self.ids[positions], k)]
+        order = np.argsort(positions, kind="stable")  # rows are read in the order of the file
+        numbers, positions = numbers[order], positions[order]
+        scores = np.empty(positions.size, dtype=np.float32)
+        for begin in range(0, positions.size, _GATHER):
+            part = slice(begin, begin + _GATHER)
+            np.einsum("ij,ij->i", self.rows(positions[part]), queries[numbers[part]], out=scores[part])
+        # Rising positions are rising numbers of passages: both sorts are stable, so ties stay in that order.
+        best = np.argsort(-scores, kind="stable")
+        best = best[np.argsort(numbers[best], kind="stable")]
+        bounds = np.searchsorted(numbers[best], np.arange(len(queries) + 1))
+        ids, scores = self.ids[positions[best]], scores[best]
+        return [
+            Candidates(ids[begin : min(begin + k, end)], scores[begin : min(begin + k, end)])
+            for begin, end in pairwise(bounds.tolist())
+        ]
+
+    def _decided_alone(self, query: NDArray[np.float32], ids: NDArray[np.int64], k: int) -> Candidates:
+        ids = np.sort(ids)
+        if ids.size and self._without_gaps and ids[0] >= self.ids[0] and ids[-1] <= self.ids[-1]:
+            positions = ids - self.ids[0]  # what `places` gives, in half the time
+        else:
+            positions = self.positions(ids)
+        if positions.size <= _GATHER:
+            scores: NDArray[np.float32] = np.einsum("ij,j->i", self.rows(positions), query)
+        else:
+            scores = np.concatenate(
+                [
+                    np.einsum("ij,j->i", self.rows(positions[begin : begin + _GATHER]), query)
+                    for begin in range(0, positions.size, _GATHER)
+                ]
+            )
+        best = (-scores).argsort(kind="stable")[:k]
+        return Candidates(self.ids[positions[best]], scores[best])
+
+
+class _Proposed:
+    """For each query the positions that may belong to its k best, by products that may err."""
+
+    def __init__(self, count: int, k: int, margin: float) -> None:
+        """`count` queries; margin: by how much two products may mislead about two scores."""
+        self.k = k
+        self.margin = margin
+        self.bars = np.full(count, -np.inf, dtype=np.float32)  # what is below cannot be among the k
+        self.queries = np.zeros(0, dtype=np.int64)
+        self.positions = np.zeros(0, dtype=np.int64)
+        self._products = np.zeros(0, dtype=np.float32)
+
+    def add(self, products: NDArray[np.float32], start: int) -> None:
+        """products: (count, rows) of the rows at positions from `start`; -inf where none may be found."""
+        rows = products.shape[1]
+        if rows > self.k and np.isneginf(self.bars).any():
+            highest = np.partition(products, rows - self.k, axis=1)[:, rows - self.k]
+            self.bars = np.maximum(self.bars, highest - self.margin)
+        numbers, columns = np.nonzero((products >= self.bars[:, None]) & (products > -np.inf))
+        self.queries = np.concatenate([self.queries, numbers])
+        self.positions = np.concatenate([self.positions, columns + start])
+        self._products = np.concatenate([self._products, products[numbers, columns]])
+        self._prune()
+
+    def _prune(self) -> None:
+        order = np.lexsort((-self._products, self.queries))
+        bounds = np.searchsorted(self.queries[order], np.arange(self.bars.size + 1))
+        full = np.flatnonzero(np.diff(bounds) >= self.k)
+        kth = self._products[order[bounds[full] + self.k - 1]]
+        self.bars[full] = np.maximum(self.bars[full], kth - self.margin)
+        kept = order[self._products[order] >= self.bars[self.queries[order]]]
+        self.queries, self.positions = self.queries[kept], self.positions[kept]
+        self._products = self._products[kept]
+
+
+def exact_enough(queries: NDArray[np.float32]) -> float:
+    """Twice the error that a product of one of the queries (n, d) with a unit vector can have in float32.
+
+    Higham 2002, section 3.1: |error| <= d u / (1 - d u) |x| |y| with u = 2^-24, in whatever order it is
+    summed; two such sums differ by twice that, and two scores that are compared by twice that again.
+    """
+    longest = float(np.sqrt(np.einsum("ij,ij->i", queries, queries).max(initial=1.0)))
+    return 4.04 * 2.0**-24 * int(queries.shape[1]) * longest
+
+
+def merge(parts: Sequence[Candidates], k: int) -> Candidates:
+    """The k best of several; the same whatever the order of the parts."""
+    if not parts:
+        return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+    ids = np.concatenate([part.ids for part in parts])
+    scores = np.concatenate([part.scores for part in parts])
+    if ids.size > 4 * k:  # a cheap cut first: everything that ties with the k-th best stays in
+        threshold = np.partition(scores, scores.size - k)[scores.size - k]
+        kept = scores >= threshold
+        ids, scores = ids[kept], scores[kept]
+    order = np.lexsort((ids, -scores))[:k]
+    return Candidates(ids[order], scores[order])
+
+
+def of_unit_length(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which of the vectors (n, d) have length 1, as all that are stored should."""
+    near: NDArray[np.bool_] = np.abs(np.linalg.norm(vectors, axis=1) - 1.0) <= _LENGTH
+    return near
+
+
+def unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors (n, d) scaled to length 1, so that a dot product is their cosine similarity.
+
+    NearsayError if one is zero, infinite or not a number: it has no direction.
+    """
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    bad = int(np.count_nonzero(~np.isfinite(norms) | (norms == 0.0)))
+    if bad:
+        raise NearsayError(
+            f"the encoder gave {bad} vectors that are zero, infinite or not numbers. Use another encoder"
+        )
+    return vectors if np.all(np.abs(norms - 1.0) < 1e-6) else (vectors / norms).astype(np.float32)

@@ -1,0 +1,356 @@
+"""Merging small segments, leaving out removed passages, clearing what nothing points to.
+
+A file that was replaced may still be open, or about to be opened, elsewhere. On one machine an open file
+outlives its name, and who comes late looks again; a network file system keeps no such promise. So where the
+catalogue is PostgreSQL, which several machines may share, a replaced file stays for a grace period. When it
+was replaced is kept as the time of its last change, which is set at that moment by the file system's clock.
+"""
+
+import contextlib
+import math
+import os
+import shutil
+import time
+import uuid
+from bisect import bisect
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.durable import TEMPORARY_PREFIX
+from nearsay.data.errors import BadInputError, StorageError
+from nearsay.data.quantity import counted, size_words
+from nearsay.indexer.catalogue import clusterings, collections, generations, passages, ranges, token_samples
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.snapshots.quarantine import open_all, remedy
+from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
+from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.writing.report_plot import report_plot
+
+__all__ = [
+    "CompactReport",
+    "compact",
+    "delete_collection",
+    "merge_for_index",
+    "merge_small",
+    "superseding",
+]
+
+GRACE = {
+    "sqlite": 0.0,
+    "postgresql": 3600.0,
+}  # seconds that a replaced file stays, by the catalogue's dialect
+
+_ROWS = 131_072  # passages in a merged segment
+_SMALL = 16_384  # passages: what one addition writes at once
+_MOST_SMALL = 32  # small segments at the end of a generation before they are merged
+_MOST_INDEXED = 8  # segments, beside twice as many as merged ones would be, that an index is built over
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What a compaction did."""
+
+    segments_before: int
+    segments_after: int
+    vectors_dropped: int
+    generations_dropped: int
+    files_removed: int
+    bytes_freed: int
+    files_waiting: int = 0  # replaced so lately that others may still have them open
+    bytes_waiting: int = 0
+    files_refused: int = 0  # that the system did not let go; the next compaction tries again
+    catalogue_bytes_freed: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Removal:
+    """What became of the files that nothing points to."""
+
+    files: int = 0
+    bytes: int = 0
+    waiting: int = 0
+    waiting_bytes: int = 0
+    refused: int = 0
+    reason: str = ""  # why the first of those that were refused was
+
+    def refuse(self, error: OSError) -> None:
+        self.refused += 1
+        self.reason = self.reason or str(error)
+
+
+def compact(
+    store: Store, collection: CollectionRow, *, drop_retired: bool = False, grace: float | None = None
+) -> CompactReport:
+    """Rewrite each generation without its removed passages; the caller holds the writer lock.
+
+    New files are written first and entered in one transaction; only then files that nothing points to go.
+    drop_retired: also forget retired generations, after which there is no going back to them
+    grace:        seconds that a replaced file stays for those who may have it open, 0 = none; None = an hour
+                  with a PostgreSQL catalogue, none with SQLite
+
+    What cannot be removed or tidied up fails nothing: the report's notes say so.
+    """
+    if grace is not None and not (math.isfinite(grace) and grace >= 0):
+        raise BadInputError(f"a grace of {grace} seconds cannot be kept. Give 0 or more")
+    dropped = 0
+    with store.database.writing() as connection:
+        before = generations.segments_of(connection, collection.id)
+        for generation in generations.all_of(connection, collection.id):
+            if drop_retired and generation.state is GenerationState.RETIRED:
+                # Before the number is free: the next generation that gets it has not this report.
+                _remove_plot(report_plot(store, collection.id, generation.number))
+                superseding(store, [row for row in before if row.generation == generation.number], collection)
+                generations.drop(connection, generation)
+                dropped += 1
+        if dropped:
+            collections.changed(connection, collection.id)
+    with store.database.reading() as connection:
+        every = generations.all_of(connection, collection.id)
+        living = passages.passage_numbers(connection, collection.id)
+    vectors_dropped = sum(_merge(store, collection, generation, living) for generation in every)
+    with store.database.writing() as connection:
+        clusterings.leave_removed(connection, collection.id)
+        connection.execute(removed_passages.delete().where(removed_passages.c.collection_id == collection.id))
+        collections.changed(connection, collection.id, compacted=True)
+    with store.database.reading() as connection:
+        after = len(generations.segments_of(connection, collection.id))
+    removal = _remove_orphans(store, collection, grace)
+    _remove_folders_of_the_deleted(store, grace)
+    vacuumed = store.database.vacuum()
+    said = () if vacuumed.note is None else (vacuumed.note,)
+    return CompactReport(
+        len(before),
+        after,
+        vectors_dropped,
+        dropped,
+        removal.files,
+        removal.bytes,
+        removal.waiting,
+        removal.waiting_bytes,
+        removal.refused,
+        vacuumed.bytes_freed,
+        (*_notes(removal, collection.name), *said),
+    )
+
+
+def _notes(removal: _Removal, collection: str) -> tuple[str, ...]:
+    notes = []
+    if removal.waiting:
+        notes.append(
+            f"{counted(removal.waiting, 'replaced file')} ({size_words(removal.waiting_bytes)}) may still be "
+            f"open elsewhere and stay a while. Remove them now: nearsay index compact {collection} --grace 0"
+        )
+    if removal.refused:
+        notes.append(
+            f"{counted(removal.refused, 'file')} could not be removed ({removal.reason}). Nothing needs "
+            f"them. Once that is mended: nearsay index compact {collection}"
+        )
+    return tuple(notes)
+
+
+def _remove_plot(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{path}, the picture of a generation that is to be dropped, cannot be removed "
+            f"({error.strerror}), so nothing was dropped. Check its rights and the disk, then try again"
+        ) from error
+
+
+def delete_collection(store: Store, collection: CollectionRow) -> None:
+    """Delete a collection with everything in it; the caller holds the writer lock.
+
+    Where its files get a grace period, the next compaction of any collection after it removes them.
+    """
+    with store.database.writing() as connection:
+        for folder in (store.segments(collection.id), store.reports(collection.id)):
+            with contextlib.suppress(OSError):
+                os.utime(folder)
+        collections.delete(connection, collection.id)
+    _remove_folders_of_the_deleted(store)
+
+
+def _remove_folders_of_the_deleted(store: Store, grace: float | None = None) -> None:
+    """Remove the folders of collections that were deleted, as far as the system allows."""
+    # Folders first: a collection is in the catalogue before it has one.
+    folders = sorted(
+        folder for kind in ("segments", "reports") for folder in (store.folder / kind).glob("[0-9]*")
+    )
+    with store.database.reading() as connection:
+        known = {str(id_) for id_ in collections.ids(connection)}
+    for folder in folders:
+        if folder.name not in known:
+            with contextlib.suppress(OSError):
+                if _old_enough(folder, folder.parent, _grace(store, grace)):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def superseding(store: Store, rows: Iterable[SegmentRow], collection: CollectionRow) -> None:
+    """Begin the grace period of files that the transaction under way is about to replace."""
+    for row in rows:
+        with contextlib.suppress(OSError):  # not ours to change, or gone: then it counts from its writing
+            os.utime(store.segment(collection.id, row.sha256))
+
+
+def _remove_orphans(store: Store, collection: CollectionRow, grace: float | None = None) -> _Removal:
+    """Remove the files that a crash or a merge left behind, in a transaction that keeps other writers out."""
+    removal = _Removal()
+    with store.database.writing() as connection:
+        named = {row.sha256 for row in generations.segments_of(connection, collection.id)}
+        named |= token_samples.files_of(connection, collection.id)
+        folder = store.segments(collection.id)
+        try:
+            paths = sorted(folder.iterdir())
+        except FileNotFoundError:
+            return removal
+        except OSError as error:
+            removal.refuse(error)
+            return removal
+        for path in paths:
+            half_written = path.name.startswith(TEMPORARY_PREFIX)
+            if path.stem in named and not half_written:
+                continue
+            try:
+                size = path.stat().st_size
+                if half_written or _old_enough(path, folder, _grace(store, grace)):
+                    path.unlink()
+                    removal.files += 1
+                    removal.bytes += size
+                else:
+                    removal.waiting += 1
+                    removal.waiting_bytes += size
+            except OSError as error:
+                removal.refuse(error)
+    return removal
+
+
+def _grace(store: Store, asked: float | None) -> float:
+    return GRACE[store.database.dialect] if asked is None else asked
+
+
+def _old_enough(path: Path, folder: Path, grace: float) -> bool:
+    """Whether what was replaced has stayed its grace period, by the clock of the file system."""
+    return grace <= 0 or _now(folder) - path.stat().st_mtime >= grace
+
+
+def _now(folder: Path) -> float:
+    """This moment as the file system under the folder sees it: a server's clock may differ from ours."""
+    probe = folder / f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    try:
+        probe.touch()
+        moment = probe.stat().st_mtime
+        probe.unlink()
+    except OSError:
+        return time.time()
+    return moment
+
+
+def merge_small(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
+    """Merge the small segments that many little additions leave behind, once there are dozens of them.
+
+    Without it a thousand additions of one document would make a thousand files to open.
+    """
+    small = _vector_rows(store, collection, generation)[-1]
+    while small and max(row.count for row in small) >= _SMALL:
+        small = small[1:]
+    if len(small) <= _MOST_SMALL or any(row.state is SegmentState.QUARANTINED for row in small):
+        return
+    vectors = open_all(store, collection, generation, small)
+    _replace(store, collection, generation, small, vectors, np.arange(len(vectors)))
+    _remove_orphans(store, collection)
+
+
+def merge_for_index(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
+    """Merge the segments that one large addition leaves behind, before an index is built over them.
+
+    A million passages come in over sixty files, and each search gathers what the index proposes from all.
+    Large segments stay; each run of others beside each other is merged.
+    """
+    rows = _vector_rows(store, collection, generation)[0]  # no index spans a gap
+    if any(row.state is SegmentState.QUARANTINED for row in rows):
+        return
+    total = sum(row.count for row in rows)
+    if len(rows) <= max(_MOST_INDEXED, 2 * -(-total // _ROWS)):
+        return
+    runs: list[list[SegmentRow]] = [[]]
+    for row in rows:
+        if 2 * row.count > _ROWS:
+            runs.append([])
+        else:
+            runs[-1].append(row)
+    for run in runs:
+        if len(run) > 1:
+            opened = open_all(store, collection, generation, run)
+            vectors = VectorStore(opened.segments, opened.dimension, gives_back=True)
+            _replace(store, collection, generation, run, vectors, np.arange(len(vectors)))
+    _remove_orphans(store, collection)
+
+
+def _merge(
+    store: Store, collection: CollectionRow, generation: GenerationRow, living: NDArray[np.int64]
+) -> int:
+    runs = _vector_rows(store, collection, generation)
+    if any(row.state is SegmentState.QUARANTINED for rows in runs for row in rows):
+        raise DamagedSegmentError(
+            f"generation {generation.number} of '{collection.name}' has a segment in quarantine. "
+            f"{remedy(collection.name, generation)}"
+        )
+    dropped = 0
+    for rows in runs:
+        vectors = open_all(store, collection, generation, rows)
+        positions = np.flatnonzero(np.isin(vectors.ids, living, assume_unique=True))
+        gone = len(vectors) - positions.size
+        if gone or len(rows) > max(1, -(-positions.size // _ROWS)):
+            _replace(store, collection, generation, rows, vectors, positions)
+        dropped += gone
+    return dropped
+
+
+def _vector_rows(
+    store: Store, collection: CollectionRow, generation: GenerationRow
+) -> list[list[SegmentRow]]:
+    """The segments of vectors by their passages, in runs between which passages wait: none spans a gap."""
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+        has_vector = [each.first for each in ranges.embedded(connection, generation)]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
+    runs = groupby(vectors, key=lambda row: bisect(has_vector, row.first_passage))
+    return [list(run) for _, run in runs] or [[]]
+
+
+def _replace(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    rows: list[SegmentRow],
+    vectors: VectorStore,
+    positions: NDArray[np.int64],
+) -> None:
+    """Put segments with the vectors at the positions in the place of the rows, in one transaction."""
+    written = []
+    for begin in range(0, positions.size, _ROWS):
+        some = positions[begin : begin + _ROWS]
+        ids = vectors.ids[some]
+        path = write_vectors(
+            store.segments(collection.id), ids, vectors.rows(some), generation.encoder.fingerprint
+        )
+        written.append((path, ids))
+    with store.database.writing() as connection:
+        superseding(store, rows, collection)
+        for row in rows:
+            generations.remove_segment(connection, row)
+        for path, ids in written:
+            span = int(ids[0]), int(ids[-1])
+            generations.add_segment(connection, generation, SegmentKind.VECTORS, path, ids.size, span)
+        collections.changed(connection, collection.id)

@@ -1,0 +1,119 @@
+"""Removing documents from a collection, and changing their metadata."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+
+from nearsay.data.document import Document, JsonValue
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue import collections, documents
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.passage import PreparedDocument, prepare
+from nearsay.indexer.catalogue.store import Store, now
+from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.where import documents_where
+from nearsay.indexer.vectors.errors import UnknownDocumentError
+
+__all__ = ["remove_documents", "there_of", "update_metadata"]
+
+_SOME = 500  # values in one IN (…)
+_CHANGES = 2_000  # documents in a transaction
+
+
+def there_of(
+    connection: sa.Connection, collection: CollectionRow, ids: Sequence[str], missing: str
+) -> list[str]:
+    """The ids that the collection has, each once, in their order.
+
+    missing: "error": UnknownDocumentError if one is not there; "ignore": it is left out
+    """
+    if isinstance(ids, str):
+        raise BadInputError(f"'{ids}' is one id, not a list of ids. Put it in a list: ['{ids}']")
+    if missing not in ("error", "ignore"):
+        raise BadInputError(f"missing is '{missing}'. Give 'error' or 'ignore'")
+    wanted = list(dict.fromkeys(ids))
+    known = documents.known(connection, collection.id, wanted)
+    absent = sorted(set(wanted) - set(known))
+    if absent and missing == "error":
+        raise UnknownDocumentError.of(collection.name, *absent)
+    return [id_ for id_ in wanted if id_ in known]
+
+
+def remove_documents(
+    store: Store, collection: CollectionRow, ids: Sequence[str], where: Where | None, missing: str = "error"
+) -> int:
+    """Remove documents by id, and those that a filter lets through, in one transaction; how many.
+
+    missing: see `there_of`; nothing is removed if an id is not there. The caller holds the writer lock.
+    """
+    with store.database.writing() as connection:
+        chosen = documents_where(connection, collection.id, where)
+        there = there_of(connection, collection, ids, missing)
+        removed = 0
+        for begin in range(0, len(there), _SOME):
+            some = document_table.c.id.in_(there[begin : begin + _SOME])
+            removed += documents.remove(connection, collection.id, some)
+        if chosen is not None:
+            removed += documents.remove(connection, collection.id, chosen)
+        if removed:
+            collections.changed(connection, collection.id)
+    return removed
+
+
+def update_metadata(
+    store: Store,
+    collection: CollectionRow,
+    ids: Sequence[str],
+    where: Where | None,
+    metadata: Mapping[str, JsonValue],
+    *,
+    replace: bool,
+    missing: str,
+) -> int:
+    """Change the metadata of documents by id, and of those that a filter lets through; how many changed.
+
+    metadata: fields and their new values; None takes a field away. With `replace` the documents have no other
+    fields afterwards. The caller holds the writer lock.
+    """
+    fields = _json(metadata)
+    with store.database.reading() as connection:
+        chosen = documents_where(connection, collection.id, where)
+        there = there_of(connection, collection, ids, missing)
+        numbers = {row.number for row in documents.known(connection, collection.id, there).values()}
+        if chosen is not None:
+            numbers |= {
+                number for number, _ in documents.matching(connection, collection.id, chosen, 0, None)
+            }
+    rising = sorted(numbers)
+    changed = 0
+    for begin in range(0, len(rising), _CHANGES):
+        with store.database.writing() as connection:
+            some: list[tuple[int, PreparedDocument]] = []
+            for each in range(begin, min(begin + _CHANGES, len(rising)), _SOME):
+                those = document_table.c.number.in_(rising[each : min(each + _SOME, begin + _CHANGES)])
+                for number, old in documents.matching(connection, collection.id, those):
+                    kept = {} if replace else dict(old.metadata)
+                    new = {name: value for name, value in (kept | fields).items() if value is not None}
+                    if new != old.metadata:
+                        document = Document(
+                            text=old.text, id=old.id, title=old.title, metadata=new, source=old.source
+                        )
+                        some.append((number, prepare(document, old.id)))
+            if some:
+                documents.relabel(connection, collection.id, some, now())
+                collections.changed(connection, collection.id)
+            changed += len(some)
+    return changed
+
+
+def _json(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields as JSON gives them back; BadInputError for what is no JSON."""
+    if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
+        raise BadInputError("metadata is a mapping of field names to values, as {'year': 2020}")
+    try:
+        found: dict[str, JsonValue] = json.loads(json.dumps(dict(metadata), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"metadata holds what JSON has no form for ({error})") from error
+    return found

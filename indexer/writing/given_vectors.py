@@ -1,0 +1,201 @@
+"""Rows that come with their vectors: checked, and stored as if the encoder had just given them."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.document import Document, beginning
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.catalogue.passage import cut, pieces_of
+from nearsay.indexer.vectors.vector_store import of_unit_length
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+
+__all__ = ["VectorsOnly", "with_vectors"]
+
+_CHECKED = 8  # rows that are embedded to compare
+_LEAST_COSINE = 0.98  # of a row's vector to what the encoder gives: half precision keeps .9999
+_ANY_LENGTH = 10**9  # tokens: nothing is cut that need not be encoded
+_SHOWN = 60  # characters of a text
+_VECTORS_ONLY = re.compile(r"vectors:(?P<name>.+):(?P<dimension>[1-9]\d{0,5})", re.DOTALL)
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsOnly:
+    """In place of an encoder: the vectors of a collection are made elsewhere, of texts and of queries alike.
+
+    papers = library.collection("papers", encoder=VectorsOnly("text-embedding-3-small", 1536))
+    papers.add_rows(rows, vectors=vectors)
+    hits = papers.search(vector)
+
+    name:      of what makes them; vectors of another name are not mixed with them
+    dimension: numbers in each
+
+    The collection remembers it. Words are searched as ever (mode="lexical"), documents compared, clustered
+    and mapped; what would have to embed a text raises BadInputError.
+    """
+
+    name: str
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or self.dimension < 1:
+            raise BadInputError(
+                f"vectors need the name of what makes them and a dimension from 1, not {self.name!r} and "
+                f"{self.dimension}"
+            )
+
+    @classmethod
+    def of_source(cls, source: str) -> "VectorsOnly | None":
+        """That of a `source`; None for the source of an encoder."""
+        found = _VECTORS_ONLY.fullmatch(source)
+        return None if found is None else cls(found["name"], int(found["dimension"]))
+
+    @property
+    def source(self) -> str:
+        """What the collection remembers: vectors:NAME:DIMENSION."""
+        return f"vectors:{self.name}:{self.dimension}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of name and dimension: nothing else is known."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def max_tokens(self) -> int:
+        """No text is too long: none is encoded."""
+        return _ANY_LENGTH
+
+    @property
+    def normalised(self) -> bool:
+        """Vectors are refused that do not have length 1."""
+        return True
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """Nothing is known of it."""
+        return ()
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """BadInputError, unless there is no text."""
+        for text in texts:
+            if kind is TextKind.QUERY:
+                raise BadInputError(
+                    f"the vectors of this collection are made elsewhere, by {self.name}. Search for a vector "
+                    f"of {self.dimension} numbers, or by words: mode='lexical' (--mode lexical)"
+                )
+            raise BadInputError(
+                f"the vectors of this collection are made elsewhere, by {self.name}, and there is none for "
+                f"{beginning(text, _SHOWN)!r}. Add its row with vectors=, or remove it"
+            )
+        return np.zeros((0, self.dimension), dtype=np.float32)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """BadInputError at the first text."""
+        for texts in windows:
+            yield EncodedWindow(self.encode(texts, kind=kind), 0)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Words, where a collection is cut by a number of tokens."""
+        return [
+            np.array([word.span() for word in _WORD.finditer(text)], dtype=np.int64).reshape(-1, 2)
+            for text in texts
+        ]
+
+
+def with_vectors(
+    documents: Sequence[Document], vectors: NDArray[np.floating], chunking: Chunking, encoder: TextEncoder
+) -> TextEncoder:
+    """What gives the documents' passages their vectors, and other texts what the encoder gives.
+
+    vectors: (documents, d) of length 1, made by the encoder from title, a space and text
+
+    BadInputError if they are not one a document, of another dimension or length, not what the encoder gives
+    for up to eight of the documents, or if a document has more than one passage; and where two of one text
+    differ, since what has one text has one vector.
+    """
+    given = np.asarray(vectors)
+    if given.shape != (len(documents), encoder.dimension) or given.dtype.kind != "f":
+        raise BadInputError(
+            f"vectors is an array {given.shape} of {given.dtype} for {len(documents)} rows. Give floats, "
+            f"({len(documents)}, {encoder.dimension}): {encoder.name} has {encoder.dimension} dimensions"
+        )
+    rows = np.ascontiguousarray(given, dtype=np.float32)
+    wrong = np.flatnonzero(~of_unit_length(rows))
+    if wrong.size:
+        length = float(np.linalg.norm(rows[wrong[0]]))
+        raise BadInputError(
+            f"vector {wrong[0]} has length {length:.4g}, not 1. Divide each by its length: "
+            "vectors / np.linalg.norm(vectors, axis=1, keepdims=True)"
+        )
+    embedding = _GivenVectors(encoder, {})
+    texts: list[str] = []
+    for document, spans in zip(documents, cut(documents, chunking, embedding), strict=True):
+        if len(spans) != 1:
+            raise BadInputError(
+                f"the text of row {len(texts)} is cut into {len(spans)} passages, and has one vector. "
+                "Add passages as rows, or make the collection with chunking='none'"
+            )
+        texts.append(pieces_of(document, spans)[0].text)
+    some = np.unique(np.linspace(0, len(texts) - 1, min(_CHECKED, len(texts))).astype(int))
+    if some.size and not isinstance(encoder, VectorsOnly):
+        expected = encoder.encode([texts[place] for place in some], kind=TextKind.PASSAGE)
+        expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+        cosines = np.einsum("ij,ij->i", rows[some], expected)
+        if cosines.min() < _LEAST_COSINE:
+            raise BadInputError(
+                f"vector {some[cosines.argmin()]} is not what {encoder.name} gives for its row (cosine "
+                f"{cosines.min():.3f}). Name the encoder that made the vectors, or leave them away"
+            )
+    embedding.vectors = dict(zip(texts, rows, strict=True))
+    for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
+        if embedding.vectors[text] @ row < _LEAST_COSINE:
+            raise BadInputError(
+                f"vector {place} is not that of a later row with the same title and text. Give one of the "
+                "rows another title, or both the same vector"
+            )
+    return embedding
+
+
+class _GivenVectors:
+    """A text encoder that knows some texts' vectors already."""
+
+    def __init__(self, encoder: TextEncoder, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+        self._encoder = encoder
+        self.vectors = vectors
+        self.name = encoder.name
+        self.fingerprint = encoder.fingerprint
+        self.dimension = encoder.dimension
+        self.max_tokens = _ANY_LENGTH
+        self.normalised = encoder.normalised
+        self.source = encoder.source
+        self.lineage = encoder.lineage
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        (window,) = self.stream([texts], kind=kind)
+        return window.vectors
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        for texts in windows:
+            found = np.empty((len(texts), self.dimension), dtype=np.float32)
+            others = [place for place, text in enumerate(texts) if text not in self.vectors]
+            truncated = 0
+            if others:  # left waiting by an earlier run
+                (window,) = self._encoder.stream([[texts[place] for place in others]], kind=kind)
+                found[others], truncated = window.vectors, window.truncated
+            known = np.setdiff1d(np.arange(len(texts)), others)
+            if known.size:
+                found[known] = [self.vectors[texts[place]] for place in known]
+            yield EncodedWindow(found, truncated)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        return self._encoder.token_offsets(texts)

@@ -1,0 +1,426 @@
+"""When a generation gets an index, and when it gets a further one or a new one.
+
+The first index is chosen by measurement. Passages that come later are searched exactly until there are enough
+of them for an index of their own, built by the plan that stands: an addition measures nothing again. What the
+indexes propose is united and scored exactly (`plans.united`). `prepare_index` makes one of them while others
+add, and chooses anew where the collection has doubled.
+"""
+
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.durable import make_folder, synchronise
+from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer.catalogue import collections, generations, passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
+from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engines import build, part_shape
+from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
+from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL, TAIL_SHARE, Plan, PlanKind
+from nearsay.indexer.plans.tuning import Tuned, tune
+from nearsay.indexer.snapshots.quarantine import open_all
+from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.mapped_pages import give_back, trim
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.segment import SegmentKind, write_index
+from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.writing.compaction import merge_for_index, superseding
+from nearsay.indexer.writing.report_plot import keep_report_plot
+
+__all__ = ["Prepared", "keep_prepared", "prepare_index", "refresh_index", "unmeasured"]
+
+logger = logging.getLogger("nearsay")
+
+_DAY = 86_400  # seconds
+_LARGE = 500_000_000  # bytes of vectors: of more, mapped pages are given back after each pass
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A generation's plan and files at one moment."""
+
+    plan: Plan
+    vectors: list[SegmentRow]
+    indexes: list[SegmentRow]
+
+    @property
+    def stored(self) -> int:
+        """Vectors there are, those of removed passages included: no fewer than the living."""
+        return sum(row.count for row in self.vectors)
+
+    @property
+    def indexed(self) -> bool:
+        return bool(self.indexes) and all(row.state is SegmentState.CURRENT for row in self.indexes)
+
+    @property
+    def one_of_all(self) -> bool:
+        """One index covers everything."""
+        newest = max((row.last_passage for row in self.vectors), default=0)
+        return self.indexed and len(self.indexes) == 1 and self.indexes[0].last_passage >= newest
+
+    @property
+    def whole(self) -> bool:
+        """No segment of vectors is in quarantine: its passages would be missing from an index for good."""
+        return all(row.state is SegmentState.CURRENT for row in self.vectors)
+
+
+def refresh_index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    *,
+    exact_up_to: int = EXACT_UP_TO,
+    tail: int = TAIL,
+    always: bool = False,
+    contract: RecallContract | None = None,
+    listener: ProgressListener = unheard,
+) -> Plan:
+    """Choose and build the index of a large generation that has none, or index what is newer; its plan then.
+
+    exact_up_to: so many passages are searched exactly, unless they have an index already
+    tail:        so many passages that no index has get one of their own, or a fifth of what is indexed if
+                 that is more
+    always:      an index that is there is built anew, in the way that was chosen
+    contract:    what the plan has to keep from now on; None for what it keeps already. It is kept with
+                 what was measured for it, so that work that is stopped claims nothing; at once only where
+                 exact search answers and nothing was measured
+    listener:    hears of candidates when they are measured
+
+    Without FAISS nothing is built and search stays exact; nor is anything built while a segment of vectors is
+    in quarantine: a contract that was not measured then is not in the plan (see `unmeasured`). The caller
+    holds the writer lock.
+    """
+    state = _state(store, collection, generation)
+    plan, total = state.plan, state.stored
+    promised = contract is not None and contract != plan.contract
+    wanted = plan.kind is not PlanKind.EXACT
+    missing = wanted and (always or not state.indexed)
+    if wanted and not promised and not missing:
+        _index_tail(store, collection, generation, state, tail)
+        return plan
+    may_be = REBUILD_AT * plan.measured_at if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
+    if promised or missing or total > may_be:  # else the segments say that nothing is due
+        total = min(total, _living(store, collection).size)
+    outgrown = promised or total > REBUILD_AT * plan.measured_at
+    outgrown |= missing and total < plan.measured_at / 2  # by its index
+    small = not wanted and total <= exact_up_to
+    if contract is not None and promised and not wanted and (small or not plan.measured_at):
+        plan = replace(plan, contract=contract)
+        with store.database.writing() as connection:
+            generations.set_plan(connection, generation, plan.to_json())
+            collections.changed(connection, collection.id)
+    if small or not (outgrown or missing) or not faiss_is_installed() or not state.whole:
+        return plan
+    if not outgrown:
+        return _built_again(store, collection, generation)
+    return _tune(store, collection, generation, contract or plan.contract, listener=listener)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A new index, written beside the segments and not in the catalogue yet."""
+
+    plan: Plan
+    path: Path | None  # None: exact search was chosen
+    count: int
+    span: tuple[int, int]
+    replaces: tuple[SegmentRow, ...]  # the indexes that there were
+    chosen: bool = False  # the plan was measured anew
+
+
+def prepare_index(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    *,
+    contract: RecallContract | None = None,
+    queries: NDArray[np.float32] | None = None,
+    exact_up_to: int = EXACT_UP_TO,
+    listener: ProgressListener = unheard,
+) -> Prepared | None:
+    """Build one index of everything without holding the writer lock; None where none is due.
+
+    contract: choose anew, to keep this; queries: (n, d) unit length, to measure with, None = stored vectors
+
+    Without a contract the kind is chosen anew only where the collection has doubled, unless it was measured
+    with queries that were given: those are not there any more, and stored vectors are a poor stand-in. It
+    then keeps its kind and the share of its lists that is looked into. `keep_prepared` puts it into the
+    catalogue.
+    """
+    state = _state(store, collection, generation)
+    plan, total = state.plan, _living(store, collection).size
+    wanted = plan.kind is not PlanKind.EXACT
+    choose, doubled = contract is not None, False
+    if contract is None:
+        if not faiss_is_installed() or not state.whole or (not wanted and total <= exact_up_to):
+            return None
+        doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
+        choose = doubled and plan.estimated if wanted else total > REBUILD_AT * plan.measured_at
+        if not choose and (not wanted or state.one_of_all):
+            return None
+    elif not total:
+        raise BadInputError(
+            f"collection '{collection.name}' has no passages to measure with. "
+            f"Add to it: nearsay index add {collection.name} FILE"
+        )
+    vectors, alive, through = _opened(store, collection, generation, state)
+    span = int(vectors.ids[0]), through
+    if choose:
+        plan = replace(plan, contract=contract or plan.contract)
+        tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    else:
+        shape = part_shape(plan.kind, plan.shape, total, vectors.dimension) if doubled else plan.shape
+        ids = vectors.ids[alive[vectors.ids]]
+        tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
+    _clear(store.building)
+    prepared = _prepared(store.building, generation, tuned, state.indexes, span)
+    return replace(prepared, chosen=choose)
+
+
+def keep_prepared(
+    store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared
+) -> Plan:
+    """Let a prepared index take the place of what was there; its plan. The caller holds the writer lock.
+
+    BusyError if another index was made meanwhile.
+    """
+    state = _state(store, collection, generation)
+    if [row.id for row in state.indexes] != [row.id for row in prepared.replaces]:
+        raise BusyError(
+            f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
+        )
+    if prepared.path is not None:
+        kept = store.segment(collection.id, prepared.path.stem)
+        prepared.path.replace(kept)
+        synchronise(kept.parent)
+        prepared = replace(prepared, path=kept)
+    _keep(store, collection, generation, state.indexes, prepared)
+    trim()
+    return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a process that was killed left behind: nothing is built for a day."""
+    for path in folder.glob("*") if folder.is_dir() else ():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _DAY:
+                path.unlink()
+
+
+def _index_tail(
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, least: int
+) -> None:
+    """Index the passages that are newer than the indexes where they have become many."""
+    through = max(row.last_passage for row in state.indexes)
+    enough = max(least, TAIL_SHARE * sum(row.count for row in state.indexes))
+    newer = [row for row in state.vectors if row.last_passage > through]
+    if sum(row.count for row in newer) <= enough or not faiss_is_installed() or not state.whole:
+        return
+    vectors, alive, last = _opened(store, collection, generation, replace(state, vectors=newer), through)
+    ids = vectors.ids[alive[vectors.ids]]
+    if ids.size <= enough:
+        return
+    plan = state.plan
+    index = build(
+        plan.kind, vectors, ids, last, part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
+    )
+    path = _written(store.segments(collection.id), generation, index)
+    with store.database.writing() as connection:
+        generations.add_segment(
+            connection, generation, SegmentKind.INDEX, path, len(index), (through + 1, last)
+        )
+        collections.changed(connection, collection.id)
+
+
+def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | None:
+    """What has to be said of a contract that `refresh_index` could not measure; None if the plan has it."""
+    if plan.contract == contract:
+        return None
+    reason, remedy = "FAISS is not installed", "Install it: pip install 'nearsay[cpu]'"
+    if faiss_is_installed():
+        reason, remedy = "a segment is in quarantine", f"Mend it: nearsay index rebuild {collection}"
+    return (
+        f"{contract} was not measured, {plan.contract} goes on: {reason}. {remedy}, and say it again: "
+        f"nearsay index tune {collection}"
+    )
+
+
+def _tune(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract,
+    queries: NDArray[np.float32] | None = None,
+    *,
+    listener: ProgressListener = unheard,
+) -> Plan:
+    """Measure the candidates, build the one that is taken, and keep it with its report; the plan.
+
+    queries: (n, d) unit length, or None for stored vectors. Until the last moment the old index answers. A
+    picture that cannot be drawn is only noted in the plan that is returned. The caller holds the writer lock.
+    """
+    merge_for_index(store, collection, generation)
+    plan = _measured(store, collection, generation, contract, queries, listener)
+    trim()
+    return _drawn(store, collection, generation, plan)
+
+
+def _measured(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract,
+    queries: NDArray[np.float32] | None,
+    listener: ProgressListener,
+) -> Plan:
+    """Measure, and keep what was taken; the plan. The mapped vectors are let go of by the time it returns."""
+    state = _state(store, collection, generation)
+    vectors, alive, through = _opened(store, collection, generation, state)
+    if not alive.any():
+        raise BadInputError(
+            f"collection '{collection.name}' has no passages to measure with. "
+            f"Add to it: nearsay index add {collection.name} FILE"
+        )
+    plan = replace(state.plan, contract=contract)
+    tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
+    _keep(
+        store,
+        collection,
+        generation,
+        state.indexes,
+        _prepared(folder, generation, tuned, state.indexes, span),
+    )
+    return tuned.plan
+
+
+def _chosen(
+    store: Store,
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    through: int,
+    plan: Plan,
+    queries: NDArray[np.float32] | None,
+    listener: ProgressListener,
+) -> Tuned:
+    """The plan and index that measuring takes, and what GPUs do, where the library is opened on some."""
+    tuned = tune(vectors, alive, through, plan, queries, listener=listener)
+    if not wants_gpu(store.device):
+        return tuned
+    there = find_gpus()
+    gpus, reason = requested_gpus(store.device, there)
+    report = tune_on_gpu(vectors, alive, plan.contract, FaissGpus(gpus, reason, there.cagra), queries)
+    return replace(tuned, plan=replace(tuned.plan, gpu=report))
+
+
+def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan) -> Plan:
+    """Keep the picture of the report; the plan, with a note if there is none: the index is kept already."""
+    try:
+        keep_report_plot(store, collection, generation.number, plan)
+    except (NearsayError, OSError) as error:
+        undrawn = f"the picture of the report was not drawn: {error}"
+        logger.warning("%s", undrawn)
+        return replace(plan, note="; ".join(said for said in (plan.note, undrawn) if said))
+    return plan
+
+
+def _built_again(store: Store, collection: CollectionRow, generation: GenerationRow) -> Plan:
+    merge_for_index(store, collection, generation)
+    state = _state(store, collection, generation)
+    vectors, alive, through = _opened(store, collection, generation, state)
+    plan = replace(state.plan, check=None)
+    index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
+    folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
+    tuned = Tuned(plan, index)
+    _keep(
+        store,
+        collection,
+        generation,
+        state.indexes,
+        _prepared(folder, generation, tuned, state.indexes, span),
+    )
+    return plan
+
+
+def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -> _State:
+    with store.database.reading() as connection:
+        rows = generations.segments_of(connection, collection.id, generation.number)
+        every = {row.number: row for row in generations.all_of(connection, collection.id)}
+    now = every[generation.number]
+    vectors = [row for row in rows if row.kind is SegmentKind.VECTORS and row.count]
+    return _State(
+        plan=Plan.from_json(now.plan),
+        # Above the watermark, passages are still to come between those that have a vector.
+        vectors=[row for row in vectors if row.first_passage <= now.embedded_through],
+        indexes=[row for row in rows if row.kind is SegmentKind.INDEX],
+    )
+
+
+def _living(store: Store, collection: CollectionRow, after: int = 0) -> NDArray[np.int64]:
+    """The numbers of the passages after a number: a long read where there are many."""
+    with store.database.reading() as connection:
+        return passages.passage_numbers(connection, collection.id, after=after)
+
+
+def _opened(
+    store: Store, collection: CollectionRow, generation: GenerationRow, state: _State, after: int = 0
+) -> tuple[VectorStore, NDArray[np.bool_], int]:
+    """The vectors, which of their passages (numbered above `after`) live, and the last of them."""
+    opened = open_all(store, collection, generation, state.vectors)
+    large = 4 * len(opened) * opened.dimension > _LARGE
+    vectors = VectorStore(opened.segments, opened.dimension, gives_back=large)
+    through = int(vectors.ids[-1]) if len(vectors) else 0
+    alive = np.zeros(through + 1, dtype=np.bool_)
+    living = _living(store, collection, after)
+    alive[living[living <= through]] = True
+    alive.flags.writeable = False
+    return vectors, alive, through
+
+
+def _keep(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    indexes: list[SegmentRow],
+    prepared: Prepared,
+) -> None:
+    """Let a written index and its plan take the place of the indexes, in one transaction."""
+    with store.database.writing() as connection:
+        superseding(store, indexes, collection)
+        for row in indexes:
+            generations.remove_segment(connection, row)
+        if prepared.path is not None:
+            count, span = prepared.count, prepared.span
+            generations.add_segment(connection, generation, SegmentKind.INDEX, prepared.path, count, span)
+        generations.set_plan(connection, generation, prepared.plan.to_json())
+        collections.changed(connection, collection.id)
+
+
+def _prepared(
+    folder: Path, generation: GenerationRow, tuned: Tuned, indexes: list[SegmentRow], span: tuple[int, int]
+) -> Prepared:
+    """What was chosen and built, with the index written into a folder."""
+    index = tuned.index
+    path = None if index is None else _written(folder, generation, index)
+    return Prepared(tuned.plan, path, 0 if index is None else len(index), span, tuple(indexes))
+
+
+def _written(folder: Path, generation: GenerationRow, index: CandidateIndex) -> Path:
+    """The segment file of an index, durably written."""
+    make_folder(folder)
+    made_by = generation.encoder
+    with index.serialised_in(folder) as serialised:
+        path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
+        give_back(serialised)
+    return path

@@ -1,0 +1,423 @@
+"""From rows of text to documents, passages and vectors in a collection.
+
+Rows are entered in transactions of some thousands; each transaction's new passages go to the encoder while
+the next rows are read. What has no vector yet is known by number alone (`catalogue.ranges`), so a run that
+was killed anywhere is taken up by the next: first the passages that wait, then the input, whose unchanged
+rows cost a hash each.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import sqlalchemy as sa
+
+from nearsay.data.chunking import Chunking
+from nearsay.data.errors import BadInputError
+from nearsay.data.faults import Fault, KeptFaults, spread
+from nearsay.data.reading import Reading
+from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.documents import KnownDocument
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, cut, pieces_of
+from nearsay.indexer.catalogue.store import Store, now
+from nearsay.indexer.catalogue.tables import documents as document_table
+from nearsay.indexer.duplicates.gate import GateReport
+from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
+from nearsay.indexer.vectors.progress import ProgressListener
+from nearsay.indexer.vectors.read_ahead import read_ahead
+from nearsay.indexer.writing.identity import Names, with_ids
+from nearsay.training.sentence.text_encoder import TextEncoder
+
+__all__ = [
+    "AddReport",
+    "Batch",
+    "Entering",
+    "Tally",
+    "add",
+    "awaiting_windows",
+    "check_something_read",
+    "live_or_begin",
+    "pieces",
+]
+
+_ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
+_FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
+_CHANGES = 2_000  # changed rows in a transaction, written one by one: others that want to write wait so long
+_BATCH_CHARACTERS = 2_000_000  # and characters, whichever is first: bounds the memory that tokenizing takes
+_WINDOW = 4096  # passages that are sorted by length together, and the most that are given out at a time
+_WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
+_WINDOW_CHARACTERS = 400_000
+_FAULTS_NAMED = 5
+_SOURCES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What an `add` did, in documents unless said otherwise."""
+
+    added: int
+    updated: int  # title or text changed: embedded again where it did
+    relabelled: int  # metadata changed: nothing embedded
+    unchanged: int
+    removed: int  # unnamed rows that their file no longer holds
+    embedded: int  # passages
+    resumed: int  # of these, passages that an earlier run had left waiting
+    truncated: int  # passages cut at the encoder's length
+    fault_count: int
+    faults: tuple[Fault, ...]  # the first ten of each file, of a hundred files
+    notes: tuple[str, ...]  # what was guessed while reading
+    near_duplicates: GateReport | None = None  # None where the collection has no gate for them
+    faults_of_files: Mapping[str, int] = field(default_factory=dict)  # how many each file of `faults` has
+
+    @property
+    def read(self) -> int:
+        """The documents that could be used."""
+        return self.added + self.updated + self.relabelled + self.unchanged
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts what a reading comes to."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: KeptFaults = field(default_factory=KeptFaults)
+
+    def fault(self, fault: Fault) -> None:
+        """Take a row that cannot be used."""
+        self.counts["faults"] += 1
+        self.faults.take(fault)
+
+    def enter(self, entry: "Entry", passages: int) -> None:
+        """Count a batch that was entered, and its new passages."""
+        new, changed, relabelled = len(entry.new.ids), len(entry.changed), len(entry.relabelled)
+        self.counts["passages"] += passages
+        self.counts["added"] += new
+        self.counts["updated"] += changed
+        self.counts["relabelled"] += relabelled
+        self.counts["unchanged"] += len(entry.batch.documents) - new - changed - relabelled
+
+    def refuse_faults_alone(self, *, used: bool) -> None:
+        """BadInputError if there were faults and nothing else; used: whether any row could be used."""
+        if used or not self.counts["faults"]:
+            return
+        many = self.counts["faults"] > 1
+        unusable = (
+            f"none of the {self.counts['faults']:,} rows could be used"
+            if many
+            else "the one row cannot be used"
+        )
+        named = spread(self.faults.kept, min(len(self.faults.counts), _FAULTS_NAMED))  # one of a file
+        raise BadInputError(f"{unusable}: {'; '.join(map(str, named))}. Mend the input")
+
+    def report(self, notes: Iterable[str], *, embedded: int, truncated: int, removed: int = 0) -> AddReport:
+        """What it comes to."""
+        counts = self.counts
+        return AddReport(
+            added=counts["added"],
+            updated=counts["updated"],
+            relabelled=counts["relabelled"],
+            unchanged=counts["unchanged"],
+            removed=removed,
+            embedded=embedded,
+            resumed=counts["resumed"],
+            truncated=truncated,
+            fault_count=counts["faults"],
+            faults=tuple(self.faults.kept),
+            notes=tuple(notes),
+            faults_of_files=self.faults.kept_counts,
+        )
+
+    def counted(self, windows: Iterable[PassageWindow], name: str) -> Iterator[PassageWindow]:
+        """Give the windows on, counting their passages."""
+        for window in windows:
+            self.counts[name] += len(window.numbers)
+            yield window
+
+
+def add(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    encoder: TextEncoder,
+    reading: Reading,
+    listener: ProgressListener,
+) -> AddReport:
+    """Enter a reading into a collection and embed what is new; the caller holds the writer lock."""
+    with Names() as names:
+        return _add(_Source(store, collection, encoder, reading, names), generation, listener)
+
+
+def _add(source: "_Source", generation: GenerationRow, listener: ProgressListener) -> AddReport:
+    store, reading, tally = source.store, source.reading, source.tally
+
+    def total() -> int | None:
+        return None if source.expected is None else tally.counts["resumed"] + source.expected
+
+    def all_windows() -> Iterator[PassageWindow]:
+        yield from tally.counted(awaiting_windows(store, generation), "resumed")
+        yield from source.windows()
+
+    if store.cluster is None:
+        ahead = read_ahead(all_windows())
+        with SegmentWriter(store, generation) as writer, contextlib.closing(ahead) as windows:
+            embedded, truncated = embed(windows, source.encoder, writer, listener, total=total)
+    else:
+        from nearsay.indexer.cluster.embedding import embed_on_cluster  # Ray only for those who use it
+        from nearsay.indexer.cluster.joining import joined
+
+        with store.database.reading() as connection:
+            tally.counts["resumed"] = ranges.unembedded(connection, generation)
+        with joined(store.cluster):  # nothing is entered where there is no cluster
+            for _ in source.windows():
+                pass  # entered; their texts are read again by the workers
+            embedded, truncated = embed_on_cluster(store, generation, listener)
+    removed = source.remove_vanished()
+    counts = tally.counts
+    used = any(counts[name] for name in ("added", "updated", "relabelled", "unchanged"))
+    tally.refuse_faults_alone(used=used)
+    return tally.report(reading.notes, embedded=embedded, truncated=truncated, removed=removed)
+
+
+def check_something_read(reading: Reading, report: AddReport, collection: str) -> None:
+    """BadInputError if files that a new collection would begin with hold no document; rows may be none."""
+    if report.read or not reading.sources:
+        return
+    more = len(reading.sources) - _SOURCES_NAMED
+    named = ", ".join(source.name for source in reading.sources[:_SOURCES_NAMED])
+    raise BadInputError(
+        f"there is no text in {named}{f' and {more:,} more' if more > 0 else ''}: the collection "
+        f"'{collection}' was not made. Name files that hold some"
+    )
+
+
+def awaiting_windows(store: Store, generation: GenerationRow) -> Iterator[PassageWindow]:
+    """The passages that have no vector in the generation, in windows by number."""
+    with store.database.reading() as connection:
+        gaps = ranges.waiting(connection, generation)
+    for gap in gaps:
+        after = gap.first - 1
+        while True:
+            with store.database.reading() as connection:
+                window = passages.awaiting(
+                    connection, generation.collection_id, after, _WINDOW_ROWS, gap.last
+                )
+            if not window.numbers:
+                break
+            after = window.numbers[-1]
+            yield from pieces(window)
+
+
+def pieces(window: PassageWindow) -> Iterator[PassageWindow]:
+    """The window in pieces so small that each is encoded within seconds: a kill loses no more."""
+    begin = characters = 0
+    for i, text in enumerate(window.texts):
+        characters += len(text)
+        full = characters >= _WINDOW_CHARACTERS or i + 1 - begin >= _WINDOW
+        if full or i == len(window.texts) - 1:
+            yield PassageWindow(window.numbers[begin : i + 1], window.texts[begin : i + 1])
+            begin, characters = i + 1, 0
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is looked up, cut and entered together, and what could not be used on the way to it."""
+
+    documents: list[PreparedDocument] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    characters: int = 0  # of the documents' text and metadata
+    bytes_read: int = 0  # of the whole input, when the batch was full
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A batch beside what the catalogue holds of it: what there is to write, cut and hashed."""
+
+    batch: Batch
+    new: NewDocuments
+    changed: list[tuple[int, PreparedDocument, list[Piece]]]  # by the numbers of the documents
+    relabelled: list[tuple[int, PreparedDocument]]
+    unnamed: list[str | None]  # the sources of those, new or there before, that have no name of their own
+
+    @property
+    def writes(self) -> int:
+        """Rows that are written one by one, or 1 where all are new; 0: the catalogue has everything."""
+        return max(min(len(self.new.ids), 1), len(self.changed), len(self.relabelled))
+
+
+class Entering:
+    """Looks documents up in a collection, cuts them and writes them; the caller holds the writer lock."""
+
+    def __init__(self, store: Store, collection: CollectionRow, encoder: TextEncoder) -> None:
+        self.store = store
+        self.encoder = encoder
+        self._collection = collection
+        self._chunking = Chunking.parse(collection.chunking)
+        with store.database.reading() as connection:
+            # Nobody else writes while the lock is held, and no id comes twice in a run: in a collection that
+            # begins empty every document is new.
+            self._begins_empty = not documents.are_there(connection, collection.id)
+
+    def entry(self, batch: Batch) -> Entry:
+        """A batch beside what the catalogue holds of it, cut."""
+        # What is being written meanwhile changes nothing here: no id comes twice in a run.
+        known = {} if self._begins_empty else self._known(batch.documents)
+        new = [item for item in batch.documents if item.id not in known]
+        old = [(known[item.id], item) for item in batch.documents if item.id in known]
+        changed = [(row.number, item) for row, item in old if row.content_hash != item.content_hash]
+        relabelled = [
+            (row.number, item)
+            for row, item in old
+            if row.content_hash == item.content_hash and row.row_hash != item.row_hash
+        ]
+        spans = cut(
+            [item.document for item in chain(new, (item for _, item in changed))],
+            self._chunking,
+            self.encoder,
+        )
+        of_changed = zip(changed, spans[len(new) :], strict=True)
+        unnamed = chain(
+            (item.document.source for item in new if item.named_by_content),
+            (item.document.source for row, item in old if row.named_by_content),
+        )
+        return Entry(
+            batch=batch,
+            new=NewDocuments.of(new, spans[: len(new)]),
+            changed=[(number, item, pieces_of(item.document, own)) for (number, item), own in of_changed],
+            relabelled=relabelled,
+            unnamed=list(unnamed),
+        )
+
+    def write(self, connection: sa.Connection, entry: Entry, begin: int = 0) -> PassageWindow:
+        """Write the new documents, and up to _CHANGES changed ones from a place on; what is to be embedded.
+
+        The new ones go with the first of the changed.
+        """
+        collection_id, moment, some = self._collection.id, now(), slice(begin, begin + _CHANGES)
+        new = entry.new if begin == 0 else NewDocuments()
+        first = documents.insert(connection, collection_id, new, moment)
+        second = documents.replace_text(connection, collection_id, entry.changed[some], moment)
+        documents.relabel(connection, collection_id, entry.relabelled[some], moment)
+        collections.changed(connection, collection_id)
+        return PassageWindow(first.numbers + second.numbers, first.texts + second.texts)
+
+    def _known(self, batch: Sequence[PreparedDocument]) -> dict[str, KnownDocument]:
+        with self.store.database.reading() as connection:
+            return documents.known(connection, self._collection.id, [item.id for item in batch])
+
+
+class _Source(Entering):
+    """Enters the rows of a reading and gives out the passages that need vectors."""
+
+    def __init__(
+        self, store: Store, collection: CollectionRow, encoder: TextEncoder, reading: Reading, names: Names
+    ) -> None:
+        super().__init__(store, collection, encoder)
+        self.reading = reading
+        self.tally = Tally()
+        self.expected: int | None = None  # new passages of the whole input, by the share that is entered
+        self._names = names
+        self._unnamed: Counter[str | None] = Counter()  # stored without a name of their own, by source
+
+    def windows(self) -> Iterator[PassageWindow]:
+        """Windows of new passages, rising in number, each entered in the catalogue already.
+
+        Three threads: one reads and hashes, one looks up and cuts, this one writes. Python's lock is free
+        while SQLite writes, so all else is done meanwhile.
+        """
+        window = PassageWindow([], [])
+        waiting = 0  # characters of the documents that the window is of
+        batches = read_ahead(self._batches(), depth=1)
+        with contextlib.closing(read_ahead(self._entries(batches), depth=1)) as entries:
+            for entry in entries:
+                for fault in entry.batch.faults:
+                    self.tally.fault(fault)
+                self._enter(entry, window)
+                self._expect(entry.batch.bytes_read)
+                waiting += entry.batch.characters
+                if len(window.numbers) >= _WINDOW or waiting >= _BATCH_CHARACTERS:
+                    yield from pieces(window)
+                    waiting = 0
+                    window = PassageWindow([], [])
+        yield from pieces(window)
+
+    def _batches(self) -> Iterator[Batch]:
+        batch = Batch()
+        most = min(_FIRST_ROWS, _ROWS)
+        for item in with_ids(self.reading, self._names):
+            if isinstance(item, Fault):
+                batch.faults.append(item)
+            else:
+                batch.documents.append(item)
+                batch.characters += item.characters
+            if len(batch.documents) + len(batch.faults) >= most or batch.characters >= _BATCH_CHARACTERS:
+                batch.bytes_read = self.reading.bytes_read
+                yield batch
+                batch = Batch()
+                most = min(2 * most, _ROWS)
+        batch.bytes_read = self.reading.bytes_read
+        yield batch
+
+    def _expect(self, bytes_entered: int) -> None:
+        if self.reading.bytes_total and bytes_entered:
+            entered = self.tally.counts["passages"]
+            self.expected = round(entered * self.reading.bytes_total / bytes_entered)
+
+    def remove_vanished(self) -> int:
+        """Remove the unnamed documents that their file no longer holds; of a file with faults, none."""
+        removed = 0
+        for source in self.reading.sources:
+            if source.name in self.tally.faults.counts:
+                continue
+            gone = self._vanished(source.document_source)
+            if not gone:
+                continue
+            with self.store.database.writing() as connection:
+                for begin in range(0, len(gone), _ROWS):
+                    some = document_table.c.id.in_(gone[begin : begin + _ROWS])
+                    removed += documents.remove(connection, self._collection.id, some)
+                collections.changed(connection, self._collection.id)
+        return removed
+
+    def _vanished(self, source: str | None) -> list[str]:
+        """The ids of the source's unnamed documents that were not met in this run."""
+        if source is None or self._begins_empty:
+            return []
+        with self.store.database.reading() as connection:
+            # All that was met is in the catalogue by now: where as many are there as were met, all were met.
+            if documents.count_of_source(connection, self._collection.id, source) == self._unnamed[source]:
+                return []
+            stored = documents.of_source(connection, self._collection.id, source)
+            return [id_ for id_ in stored if id_ not in self._names]
+
+    def _entries(self, batches: Generator[Batch]) -> Iterator[Entry]:
+        with contextlib.closing(batches):
+            for batch in batches:
+                yield self.entry(batch)
+
+    def _enter(self, entry: Entry, window: PassageWindow) -> None:
+        before = len(window.numbers)
+        for begin in range(0, entry.writes, _CHANGES):
+            with self.store.database.writing() as connection:
+                found = self.write(connection, entry, begin)
+            window.numbers.extend(found.numbers)
+            window.texts.extend(found.texts)
+        self.tally.enter(entry, len(window.numbers) - before)
+        self._unnamed.update(entry.unnamed)
+
+
+def live_or_begin(
+    connection: sa.Connection, collection: CollectionRow, encoder: TextEncoder, plan: dict[str, object]
+) -> GenerationRow:
+    """The collection's live generation; a collection without one begins with this encoder."""
+    found = generations.live(connection, collection.id)
+    if found is None:
+        encoder_id = generations.register_encoder(connection, encoder)
+        generations.begin(connection, collection.id, encoder_id, generations.GenerationState.LIVE, plan)
+        found = generations.live(connection, collection.id)
+    assert found is not None  # noqa: S101 - it was begun in this transaction
+    return found

@@ -1,0 +1,85 @@
+"""What a collection holds, at one look."""
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from nearsay.indexer.catalogue import (
+    clusterings,
+    collections,
+    documents,
+    generations,
+    near_duplicates,
+    ranges,
+)
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
+from nearsay.indexer.catalogue.near_duplicates import GateRow
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.tables import passages, removed_passages
+
+__all__ = ["CollectionOverview", "overview"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionOverview:
+    """A collection's sizes, generations and segments."""
+
+    name: str
+    documents: int
+    passages: int
+    waiting: int  # passages that have no vector in the live generation
+    removed: int  # passages that are gone but still in segments: `compact` drops them
+    chunking: str
+    fields: tuple[str, ...]  # metadata fields of the first thousand documents
+    clusters: int | None  # that the live generation is in; None: it was never clustered
+    unclustered: int  # passages that came since
+    created_at: str
+    generations: tuple[GenerationRow, ...]
+    segments: tuple[SegmentRow, ...]
+    gate: GateRow | None  # for near-duplicates that come in
+    linked: int  # near-duplicates that it linked
+
+    @property
+    def live(self) -> GenerationRow | None:
+        """The generation that answers."""
+        return next((row for row in self.generations if row.state is GenerationState.LIVE), None)
+
+
+def overview(store: Store, collection: CollectionRow) -> CollectionOverview:
+    """One consistent look at a collection."""
+    with store.database.reading() as connection:
+        document_count, passage_count = collections.size(connection, collection.id)
+        every = generations.all_of(connection, collection.id)
+        live = generations.live(connection, collection.id)
+        removed = connection.execute(
+            sa.select(sa.func.count())
+            .select_from(removed_passages)
+            .where(removed_passages.c.collection_id == collection.id)
+        ).scalar_one()
+        clustering = clusterings.of_live(connection, collection.id)
+        return CollectionOverview(
+            name=collection.name,
+            documents=document_count,
+            passages=passage_count,
+            waiting=passage_count if live is None else ranges.unembedded(connection, live),
+            removed=removed,
+            chunking=collection.chunking,
+            fields=tuple(documents.fields_seen(connection, collection.id)),
+            clusters=None if clustering is None else clusterings.count(connection, clustering.id),
+            unclustered=0 if clustering is None else _after(connection, collection.id, clustering.through),
+            created_at=collection.created_at,
+            generations=tuple(every),
+            segments=tuple(generations.segments_of(connection, collection.id)),
+            gate=near_duplicates.gate_of(connection, collection.id),
+            linked=len(near_duplicates.linked_numbers(connection, collection.id)),
+        )
+
+
+def _after(connection: sa.Connection, collection_id: int, through: int) -> int:
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(passages)
+        .where(passages.c.collection_id == collection_id, passages.c.number > through)
+    )
+    return int(connection.execute(statement).scalar_one())

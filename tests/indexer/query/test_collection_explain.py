@@ -1,0 +1,71 @@
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Library
+from nearsay.indexer.catalogue.mode import SearchMode
+
+
+@pytest.fixture
+def trees(library: Library):
+    collection = library.collection("trees")
+    collection.add_rows(
+        [
+            {"id": "oak", "title": "Oak", "text": "An oak is tall. It drops acorns in autumn."},
+            {"id": "elm", "title": "", "text": "The elm"},
+        ]
+    )
+    return collection
+
+
+def test_hits_are_explained_on_demand_with_the_scores_that_they_have(trees) -> None:
+    hits = trees.search("old oak", mode=SearchMode.DENSE)
+    explanations = trees.explain("old oak", hits)
+    assert len(explanations) == len(hits) == 2
+    for hit, explanation in zip(hits, explanations, strict=True):
+        assert explanation.score == pytest.approx(hit.scores.dense)
+        shares = [word.share for word in (*explanation.words, *explanation.title)]
+        assert sum(shares) + explanation.rest + explanation.rounding == pytest.approx(explanation.score)
+        assert abs(explanation.rounding) < 1e-6
+    oak = explanations[[hit.id for hit in hits].index("oak")]
+    assert oak.matched == ("oak",)
+    assert oak.sentence is not None
+
+
+def test_hits_of_another_encoder_are_not_explained(trees) -> None:
+    (hit, *_) = trees.search("oak", mode=SearchMode.DENSE)
+    foreign = replace(hit, lineage=replace(hit.lineage, fingerprint="other", encoder="other"))
+    with pytest.raises(
+        BadInputError, match=r"found by another encoder \(other, generation 1\).*Search again"
+    ):
+        trees.explain("oak", [foreign])
+
+
+def test_no_hits_have_no_explanations(trees) -> None:
+    assert trees.explain("oak", []) == []
+
+
+@pytest.mark.slow
+def test_a_search_with_explanations_imports_no_torch(tmp_path: Path) -> None:
+    rows = [
+        {"id": "oak", "title": "Oak", "text": "An oak is tall. It drops acorns in autumn."},
+        {"id": "elm", "title": "", "text": "The elm grows by the water."},
+    ]
+    with Library.open(tmp_path / "library") as library:
+        library.collection("trees").add_rows(rows)
+    script = (
+        "import sys\n"
+        "from nearsay.indexer import Library\n"
+        "with Library.open(sys.argv[1]) as library:\n"
+        "    hits = library.collection('trees').search('old oak', explain=True)\n"
+        "assert hits[0].explanation.sentence.text == 'An oak is tall.', hits[0].explanation\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "library")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

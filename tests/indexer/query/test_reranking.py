@@ -1,0 +1,73 @@
+"""A cross-encoder as the judge of candidates."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+from words_encoder import WordsEncoder
+
+from nearsay.data.errors import NearsayError
+from nearsay.indexer import Library
+from nearsay.indexer.query.reranking import PairJudge, PairJudges
+from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fox", "hen"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A BERT of one layer with a random head, as transformers saves it."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=16,
+        initializer_range=0.8,
+        num_labels=1,
+    )
+    BertForSequenceClassification(config).save_pretrained(tmp_path / "judge")
+    BertTokenizer(vocab={word: i for i, word in enumerate(WORDS)}).save_pretrained(tmp_path / "judge")
+    return tmp_path / "judge"
+
+
+def test_a_folder_is_loaded_once_and_its_scores_decide(library: Library, folder: Path) -> None:
+    judges = PairJudges("cpu")
+    judge = judges.judge(str(folder))
+    assert judges.judge(str(folder)) is judge
+    assert judges.judge(judge) is judge
+    collection = library.collection("yard")
+    texts = ["fox", "hen hen", "fox hen fox", "hen fox"]
+    collection.add_rows([{"id": text, "text": text} for text in texts])
+    hits = collection.search("fox", 3, rerank=str(folder))
+    expected = dict(zip(texts, judge.scores([("fox", text) for text in texts]).tolist(), strict=True))
+    assert [hit.id for hit in hits] == sorted(texts, key=lambda text: -expected[text])[:3]
+    assert [hit.score for hit in hits] == pytest.approx([expected[hit.id] for hit in hits], abs=1e-5)
+
+
+def test_it_runs_on_the_device_that_the_library_was_opened_with(
+    tmp_path: Path, words: WordsEncoder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = PairJudges("cpu").judge(str(folder))
+    asked: list[tuple[str, str | None]] = []
+
+    def load(named: str, *, device: str | None = None) -> PairJudge:
+        asked.append((named, device))
+        return judge
+
+    monkeypatch.setattr(CrossEncoderJudge, "load", load)
+    with Library.open(tmp_path / "library", device="cpu", load_encoder=lambda _: words) as library:
+        collection = library.collection("yard", encoder=words)
+        collection.add_rows(["fox", "hen"])
+        collection.search("fox", rerank="given")
+    assert asked == [("given", "cpu")]
+
+
+def test_a_folder_without_a_cross_encoder_is_refused(library: Library, tmp_path: Path) -> None:
+    collection = library.collection("yard")
+    collection.add_rows(["fox"])
+    with pytest.raises(NearsayError):
+        collection.search("fox", rerank=str(tmp_path / "nothing"))
