@@ -37,7 +37,7 @@ from nearsay.indexer.query.reranking import PairJudge
 from nearsay.indexer.query.sample import Sample, drawn_sample
 from nearsay.indexer.query.search import Searcher, SearchRequest, as_queries
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
-from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.snapshots.snapshot import Snapshot, take
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.writing.editing import there_of
 from nearsay.indexer.writing.overview import CollectionOverview, overview
@@ -99,7 +99,8 @@ class Collection:
         self._store = library.store
         self._record = CollectionRecord(library.store, name, chunking)
         self._encoder = CollectionEncoder(library.store, name, library, encoder)
-        self._snapshot = LatestSnapshot(self._record)
+        shards = library.shards
+        self._snapshot = LatestSnapshot(self._record, take if shards is None else shards.opened)
         self._promise = promise
         self._searcher = Searcher(library.store, self._encoder, self._snapshot)
 

@@ -300,8 +300,8 @@ class CollectionWriting:
                 self._record.require_live(generation)
                 return keep_prepared(store, row, generation, prepared)
         finally:
-            if prepared.path is not None:
-                prepared.path.unlink(missing_ok=True)
+            for part in prepared.parts:
+                part.path.unlink(missing_ok=True)
 
     def compact(self, *, drop_retired: bool, grace: float | None, wait: float | None = None) -> CompactReport:
         """Merge small segments, drop removed passages' vectors and files that nothing points to."""

@@ -39,6 +39,7 @@ from nearsay.indexer.snapshots.quarantine import is_current, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore, of_unit_length, unit_length
+from nearsay.indexer.writing.given_vectors import VectorsOnly
 from nearsay.training.environment import Finding
 from nearsay.training.sentence.bundled import is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
@@ -368,13 +369,17 @@ def _prove(collection: Collection) -> Iterator[Finding]:
         yield Finding(subject, "no passages to prove it with", sound=True)
         return
     anew = _anew(collection.name, sample.snapshot.generation)
-    again = unit_length(sample.encoder.encode(sample.texts, kind=TextKind.PASSAGE))
-    cosines = np.einsum("ij,ij->i", again, sample.vectors)
-    sound = bool(cosines.min() >= _LEAST_COSINE)
-    detail = (
-        f"{len(sample.texts)} passages encoded again: cosine to what is stored at least {cosines.min():.5f}"
-    )
-    yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
+    if isinstance(sample.encoder, VectorsOnly):
+        yield Finding(subject, "its vectors are made elsewhere and cannot be made again here", sound=True)
+    else:
+        again = unit_length(sample.encoder.encode(sample.texts, kind=TextKind.PASSAGE))
+        cosines = np.einsum("ij,ij->i", again, sample.vectors)
+        sound = bool(cosines.min() >= _LEAST_COSINE)
+        detail = (
+            f"{len(sample.texts)} passages encoded again: cosine to what is stored at least "
+            f"{cosines.min():.5f}"
+        )
+        yield Finding(subject, detail if sound else f"{detail}. {anew}", sound=sound)
     found = 0
     for number, vector in zip(sample.numbers, sample.vectors, strict=True):
         best = sample.snapshot.nearest(vector, _NEAREST)

@@ -25,6 +25,7 @@ from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from nearsay.indexer.catalogue.store import Cluster
+    from nearsay.indexer.cluster.serving import Shards, ShardState
 
 __all__ = ["Library"]
 
@@ -53,6 +54,7 @@ class Library:
         self._load = load_encoder
         self._look = look_at_encoder
         self._encoders: dict[str, TextEncoder] = {}
+        self._shards: Shards | None = None
         self._loads: dict[str, threading.Lock] = {}  # held while the encoder of that name is loaded
         self._shared: dict[str, Collection] = {}
         self._sharing = threading.Lock()
@@ -137,8 +139,37 @@ class Library:
         self.close()
 
     def close(self) -> None:
-        """Give the database connections back."""
+        """Give the database connections back, and leave the cluster."""
+        if self._shards is not None:
+            self._shards.close()
+            self._shards = None
         self.store.database.close()
+
+    def serve(self, collection: str, shards: int, replicas: int = 1) -> "list[ShardState]":
+        """Start shards of the collection's live generation on the cluster, in the place of those that run.
+
+        returns: what each holds. Libraries opened with Cluster(…, searches=True) ask them, until `release`.
+        ClusterError where the files do not divide into so many
+        """
+        from nearsay.indexer.cluster.serving import serve
+
+        return serve(self.store, self.collection(collection)._record.row(), shards, replicas)  # noqa: SLF001
+
+    def release(self, collection: str) -> int:
+        """End the shards that `serve` started; how many there were."""
+        from nearsay.indexer.cluster.serving import release
+
+        return release(self.store, self.collection(collection)._record.row())  # noqa: SLF001
+
+    @property
+    def shards(self) -> "Shards | None":
+        """The way to the shards that searches go to; None where this process searches."""
+        cluster = self.store.cluster
+        if self._shards is None and cluster is not None and cluster.searches:
+            from nearsay.indexer.cluster.serving import Shards
+
+            self._shards = Shards(cluster, self.store)
+        return self._shards
 
     def encoder(
         self, source: str | TextEncoder, *, fingerprint: str | None = None, anew: bool = False

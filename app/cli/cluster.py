@@ -1,20 +1,28 @@
-"""`nearsay cluster`: a Ray cluster on this machine, to try what several do."""
+"""`nearsay cluster`: a Ray cluster on this machine, and collections that a cluster searches."""
+
+from typing import Unpack
 
 import click
 
 from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.options import json_option
+from nearsay.app.cli.options import OnCluster, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json
+from nearsay.data.quantity import counted, size_words
 
 __all__ = ["cluster"]
+
+_address_option = click.option(
+    "--cluster", default="auto", show_default=True, metavar="ADDRESS", help="HOST:PORT of its head."
+)
 
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Start, look at and stop a Ray cluster on this machine.
+    """Start, look at and stop a Ray cluster on this machine; let a cluster search.
 
-    Its workers embed for `index add --cluster auto` and `index rebuild --cluster auto`, as those of a cluster
-    of several machines do. It needs the extra: pip install 'nearsay[cluster]'.
+    Its workers embed and build indexes for `index add --cluster auto` and `index rebuild --cluster auto`, and
+    its shards answer `search --cluster auto`, as those of a cluster of several machines do. It needs the
+    extra: pip install 'nearsay[cluster]'.
 
     \b
     Example:
@@ -47,16 +55,9 @@ def up(workers: int | None) -> None:
 
 
 @cluster.command()
-@click.option(
-    "--cluster",
-    "address",
-    default="auto",
-    show_default=True,
-    metavar="ADDRESS",
-    help="HOST:PORT of its head.",
-)
+@_address_option
 @json_option
-def status(address: str, *, as_json: bool) -> None:
+def status(cluster: str, *, as_json: bool) -> None:
     """Say what a Ray cluster has, and what of it is free.
 
     \b
@@ -67,7 +68,7 @@ def status(address: str, *, as_json: bool) -> None:
     from nearsay.indexer.catalogue.store import Cluster
     from nearsay.indexer.cluster.joining import state_of
 
-    state = state_of(Cluster(address))
+    state = state_of(Cluster(cluster))
     if as_json:
         print_json(state)
         return
@@ -75,6 +76,57 @@ def status(address: str, *, as_json: bool) -> None:
         f"{state.address}: {state.nodes} nodes, {state.free_cpus:g} of {state.cpus:g} cores free, "
         f"{state.free_gpus:g} of {state.gpus:g} GPUs"
     )
+
+
+@cluster.command()
+@click.argument("collection")
+@click.option("--shards", type=click.IntRange(min=1), default=2, show_default=True, help="How many parts.")
+@click.option(
+    "--replicas", type=click.IntRange(min=1), default=1, show_default=True, help="Processes for each part."
+)
+@_address_option
+@click.option("--worker-cpus", type=float, default=1.0, show_default=True, help="Cores of each process.")
+@json_option
+@library_options
+def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place: Unpack[OnCluster]) -> None:
+    """Let the processes of a cluster hold a collection in memory and search it.
+
+    Each holds a part of the live generation. They go on when this command ends, until `nearsay cluster
+    release` or the cluster ends them; what is added meanwhile is searched, too. Run it again after the index
+    was built anew. `nearsay search COLLECTION QUERY --cluster auto` asks them.
+
+    \b
+    Example:
+        nearsay index rebuild papers --cluster auto
+        nearsay cluster serve papers --shards 4
+        nearsay search papers "sentence vectors" --cluster auto
+    """
+    with open_library(place) as library:
+        started = library.serve(collection, shards, replicas)
+    for state in started:
+        if as_json:
+            print_json(state)
+        else:
+            click.echo(
+                f"shard {state.shard}, replica {state.replica}: {counted(state.passages, 'passage')}, "
+                f"{size_words(state.bytes)} of memory"
+            )
+
+
+@cluster.command()
+@click.argument("collection")
+@_address_option
+@library_options
+def release(collection: str, **place: Unpack[OnCluster]) -> None:
+    """End the processes that search a collection.
+
+    \b
+    Example:
+        nearsay cluster release papers
+    """
+    with open_library(place) as library:
+        ended = library.release(collection)
+    click.echo(f"{counted(ended, 'process', 'processes')} ended", err=True)
 
 
 @cluster.command()

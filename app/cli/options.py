@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OnCluster",
     "Place",
+    "Sharded",
     "cluster_options",
     "device_options",
     "encoders_kept",
@@ -23,6 +24,7 @@ __all__ = [
     "json_option",
     "library_options",
     "open_library",
+    "shards_options",
     "where_option",
 ]
 
@@ -42,9 +44,16 @@ class OnCluster(Place):
     """What `cluster_options` gives to a command."""
 
     cluster: str | None
-    workers: int | None
-    worker_cpus: float
-    worker_gpus: float
+    workers: NotRequired[int | None]
+    worker_cpus: NotRequired[float]
+    worker_gpus: NotRequired[float]
+
+
+class Sharded(Place):
+    """What `shards_options` gives to a command."""
+
+    cluster: str | None
+    partial: bool
 
 
 def json_option(command: Command) -> Command:
@@ -109,6 +118,15 @@ def cluster_options(command: Command) -> Command:
     return library_options(command)
 
 
+def shards_options(command: Command) -> Command:
+    """`library_options`, and the Ray cluster whose shards search."""
+    partly = "Answer without the shards that do not, and say so."
+    whom = "Search by the shards that `nearsay cluster serve` started on a Ray cluster: HOST:PORT, or auto."
+    command = click.option("--partial", is_flag=True, help=partly)(command)
+    command = click.option("--cluster", metavar="ADDRESS", help=whom)(command)
+    return library_options(command)
+
+
 def where_option(command: Command) -> Command:
     """`--where`: a filter over the documents."""
     return click.option(
@@ -118,7 +136,7 @@ def where_option(command: Command) -> Command:
     )(command)
 
 
-def open_library(place: Place | OnCluster, *, create: bool = False) -> "Library":
+def open_library(place: Place | OnCluster | Sharded, *, create: bool = False) -> "Library":
     """The library that the options name; one that is not there is made only if `create` is true."""
     if "nearsay.indexer" not in sys.modules and gc.isenabled():
         # What is imported is no garbage: nobody looks for any among these 70,000 objects, now or at the end.
@@ -134,8 +152,15 @@ def open_library(place: Place | OnCluster, *, create: bool = False) -> "Library"
     if place.get("cluster") is not None:
         from nearsay.indexer import Cluster
 
-        on = cast("OnCluster", place)
-        cluster = Cluster(on["cluster"] or "auto", on["workers"], on["worker_cpus"], on["worker_gpus"])
+        on: dict[str, Any] = {**place}
+        cluster = Cluster(
+            on["cluster"] or "auto",
+            on.get("workers"),
+            on.get("worker_cpus", 1.0),
+            on.get("worker_gpus", 0.0),
+            searches="partial" in on,
+            partial=on.get("partial", False),
+        )
     library = Library.open(
         place["library"],
         database=place["database"],

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.options import (
+    Place,
+    Sharded,
+    json_option,
+    library_options,
+    open_library,
+    shards_options,
+    where_option,
+)
 from nearsay.app.cli.printing import print_hits, print_json, print_notes
 
 if TYPE_CHECKING:
@@ -74,7 +82,7 @@ class _How(TypedDict):
     help="Search in another generation than the live one, to compare: ready or retired.",
 )
 @json_option
-@library_options
+@shards_options
 def search(
     collection: str,
     query: str | None,
@@ -86,6 +94,8 @@ def search(
     database: str | None,
     device: str | None,
     precision: str,
+    cluster: str | None,
+    partial: bool,
     **how: Unpack[_How],
 ) -> None:
     """Find passages of COLLECTION that answer QUERY, by meaning and by words.
@@ -104,7 +114,14 @@ def search(
         cat questions.txt | nearsay search papers -f -
     """
     _check_asked(query, queries)
-    place = Place(library=library, database=database, device=device, precision=precision)
+    place = Sharded(
+        library=library,
+        database=database,
+        device=device,
+        precision=precision,
+        cluster=cluster,
+        partial=partial,
+    )
     with open_library(place) as opened:
         target = opened.collection(collection)
         if queries is not None:

@@ -79,11 +79,17 @@ def passage_numbers(
     condition: ColumnElement[bool] | None = None,
     *,
     after: int = 0,
+    through: int | None = None,
 ) -> NDArray[np.int64]:
-    """The numbers, above `after`, of the passages whose document the condition holds for, rising."""
+    """The numbers, above `after` and up to `through`, of passages whose document the condition holds for.
+
+    returns: (n,), rising
+    """
     statement = sa.select(passages.c.number).where(
         passages.c.collection_id == collection_id, passages.c.number > after
     )
+    if through is not None:
+        statement = statement.where(passages.c.number <= through)
     if condition is not None:
         statement = statement.join(documents, same_document()).where(condition)
     rows = connection.execute(statement.order_by(passages.c.number).execution_options(yield_per=10_000))

@@ -32,6 +32,8 @@ class Cluster:
     workers: int | None = None  # the most at a time; None: as many as there is room for
     cpus: float = 1.0  # cores of each worker
     gpus: float = 0.0  # GPUs of each worker; a part of one is shared
+    searches: bool = False  # searches go to the shards that `Library.serve` started; False: this process
+    partial: bool = False  # answer without the shards that do not; False: refuse
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:

@@ -9,6 +9,7 @@ twice: the second record of a range is refused by its key, and the file of both 
 import json
 import logging
 import socket
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -28,7 +29,7 @@ from nearsay.indexer.catalogue.passage import PassageWindow
 from nearsay.indexer.catalogue.passage_documents import document_ids
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.joining import joined, nodes_of, refuse_far, room_of
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import ClusterError, EncoderMismatchError, LostLockError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -40,6 +41,7 @@ __all__ = ["Worker", "embed_on_cluster"]
 
 _WINDOW = 512  # passages read from the catalogue and encoded at a time
 _TRIES = 3  # for a range whose worker died, after the first
+_GONE = 30.0  # seconds within which Ray knows that a machine is gone
 _NAMED = 3  # documents that an error names
 
 
@@ -175,18 +177,35 @@ def embed_on_cluster(
     done = truncated = 0
     faults: list[tuple[int, str]] = []
     with joined(cluster):
-        for record in _records(store, cluster, generation, wanted):
-            with store.database.writing() as connection:
-                for at, piece in enumerate(record.pieces):
-                    cut = record.truncated if at == 0 else 0
-                    _enter(connection, store, generation, piece, cut)
-                collections.changed(connection, generation.collection_id)
-            done += sum(piece.count for piece in record.pieces)
-            truncated += record.truncated
-            faults += record.faults
-            listener(Progress(done, total))
+        machines = nodes_of()
+        while wanted:
+            for record in _records(store, cluster, generation, wanted):
+                with store.database.writing() as connection:
+                    for at, piece in enumerate(record.pieces):
+                        cut = record.truncated if at == 0 else 0
+                        _enter(connection, store, generation, piece, cut)
+                    collections.changed(connection, generation.collection_id)
+                done += sum(piece.count for piece in record.pieces)
+                truncated += record.truncated
+                faults += record.faults
+                listener(Progress(done, total))
+            with store.database.reading() as connection:
+                wanted = ranges.waiting(connection, generation, segment_writer.ROWS)
+            if faults or not (wanted and _one_went(machines)):  # with all tries of what it was doing
+                break
+            machines = nodes_of()
     _refuse_lost(store, generation, sorted(faults))
     return done, truncated
+
+
+def _one_went(before: set[str]) -> bool:
+    """Whether a machine is gone that was there: Ray takes some seconds to be sure."""
+    until = time.monotonic() + _GONE
+    while time.monotonic() < until:
+        if before - nodes_of():
+            return True
+        time.sleep(0.5)
+    return False
 
 
 def _enter(connection: Any, store: Store, generation: GenerationRow, piece: _Piece, truncated: int) -> None:  # noqa: ANN401
@@ -207,16 +226,14 @@ def _records(
     """The records of the ranges as they come; those whose workers die again and again do not."""
     import ray.data
 
-    _refuse_far(store, ray)
+    refuse_far(store)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.max_errored_blocks = -1  # a range that is lost is missed at the end
     for name in ("ray.data", "ray"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    room = int(resources.get("CPU", 1.0) // cluster.cpus)
-    workers = max(1, min(cluster.workers or room, room, len(wanted)))
+    workers = min(room_of(cluster), len(wanted))
     url = store.database.engine.url.render_as_string(hide_password=False)
     key = (generation.collection_id, generation.number)
     rows = [{"first": each.first, "last": each.last} for each in wanted]
@@ -236,16 +253,6 @@ def _records(
         if row["refusal"]:
             raise EncoderMismatchError(row["refusal"])
         yield _Record.from_json(row["record"])
-
-
-def _refuse_far(store: Store, ray: Any) -> None:  # noqa: ANN401 - the module
-    """ClusterError where a catalogue in SQLite would have to be read from other machines."""
-    hosts = {node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
-    if store.database.dialect == "sqlite" and hosts - {socket.gethostname()}:
-        raise ClusterError(
-            f"the cluster has {counted(len(hosts), 'machine')}, and the catalogue of {store.folder} is a "
-            "SQLite file, which only one can read safely. Use a PostgreSQL catalogue: --database URL"
-        )
 
 
 def _refuse_lost(store: Store, generation: GenerationRow, faults: list[tuple[int, str]]) -> None:

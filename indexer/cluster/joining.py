@@ -14,16 +14,31 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from nearsay.data.errors import MissingExtraError
-from nearsay.indexer.catalogue.store import Cluster
+from nearsay.data.errors import MissingExtraError, NearsayError, first_line
+from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.vectors.errors import ClusterError
 
-__all__ = ["Cluster", "ClusterState", "LocalCluster", "joined", "start_local", "state_of", "stop_local"]
+__all__ = [
+    "Cluster",
+    "ClusterState",
+    "LocalCluster",
+    "answers_of",
+    "joined",
+    "nodes_of",
+    "ray_module",
+    "refuse_far",
+    "room_of",
+    "start_local",
+    "state_of",
+    "stop_local",
+]
 
 _STARTS = 60.0  # seconds that a local cluster may take to answer
 _ENDS = 30.0
@@ -60,7 +75,7 @@ def joined(cluster: Cluster) -> Iterator[str]:
     ClusterError where none is named, none answers, or no token is at hand. Within another `joined`, or where
     the program has joined one itself, that one is used and not left.
     """
-    ray = _ray()
+    ray = ray_module()
     if ray.is_initialized():
         yield cluster.address
         return
@@ -79,9 +94,53 @@ def joined(cluster: Cluster) -> Iterator[str]:
             ray.shutdown()
 
 
+def room_of(cluster: Cluster) -> int:
+    """How many workers may run at once, at least 1. Within `joined`."""
+    free: dict[str, float] = ray_module().cluster_resources()
+    room = int(free.get("CPU", 1.0) // cluster.cpus)
+    if cluster.gpus:
+        room = min(room, int(free.get("GPU", 0.0) // cluster.gpus))
+    return max(1, min(cluster.workers or room, room))
+
+
+def nodes_of() -> set[str]:
+    """The ids of the nodes that are alive. Within `joined`."""
+    return {node["NodeID"] for node in ray_module().nodes() if node["Alive"]}
+
+
+def refuse_far(store: Store) -> None:
+    """ClusterError where a catalogue in SQLite would have to be read from other machines. Within `joined`."""
+    hosts = {node["NodeManagerHostname"] for node in ray_module().nodes() if node["Alive"]}
+    if store.database.dialect == "sqlite" and hosts - {socket.gethostname()}:
+        raise ClusterError(
+            f"the cluster has {counted(len(hosts), 'machine')}, and the catalogue of {store.folder} is a "
+            "SQLite file, which only one can read safely. Use a PostgreSQL catalogue: --database URL"
+        )
+
+
+def answers_of(calls: Sequence[Any]) -> list[Any]:
+    """What calls of workers gave; what one of them raised is raised as it was.
+
+    ClusterError where a worker died again and again.
+    """
+    ray = ray_module()
+    try:
+        found: list[Any] = ray.get(list(calls))
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, NearsayError):
+            raise error.cause from None
+        raise ClusterError(f"a worker failed: {first_line(error.cause)}") from error
+    except ray.exceptions.RayError as error:
+        raise ClusterError(
+            f"a worker ended before it was done ({first_line(error)}). What is done is kept: run the same "
+            "command again, with fewer workers on a machine"
+        ) from error
+    return found
+
+
 def state_of(cluster: Cluster) -> ClusterState:
     """What the cluster has; ClusterError if it does not answer."""
-    ray = _ray()
+    ray = ray_module()
     with joined(cluster) as address:
         alive = [node for node in ray.nodes() if node["Alive"]]
         all_, free = ray.cluster_resources(), ray.available_resources()
@@ -103,7 +162,7 @@ def start_local(workers: int | None = None) -> LocalCluster:
     Token authentication is on, the dashboard and usage reports are off. Ray listens on every interface of the
     machine whatever address it is given: without the token nothing is answered.
     """
-    _ray()
+    ray_module()
     running = _running()
     if running is not None:
         raise ClusterError(
@@ -160,8 +219,8 @@ def stop_local() -> LocalCluster:
     return running
 
 
-def _ray() -> ModuleType:
-    # Read when Ray is imported.
+def ray_module() -> ModuleType:
+    """Ray, imported with the settings that it reads only then; MissingExtraError without it."""
     os.environ.update({name: os.environ.get(name, value) for name, value in (_TOKEN_MODE | _QUIET).items()})
     try:
         import ray

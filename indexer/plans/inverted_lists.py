@@ -74,20 +74,42 @@ class InvertedLists(Engine):
         shared: Shared | None = None,
     ) -> Any:  # noqa: ANN401 - FAISS has no types
         """Trained on a drawn sample, then filled in blocks; the centres are the same for every coding."""
-        index = self.empty(vectors.dimension, shape)
+        sample = drawn(vectors, ids, self.training_vectors(shape), seed)
+        index = self.trained(sample, shape, seed, shared)
+        self.fill(index, vectors, ids)
+        return index
+
+    @staticmethod
+    def training_vectors(shape: Mapping[str, int]) -> int:
+        """How many vectors the centres are learned from."""
+        return shape["lists"] * _TRAINING_VECTORS_A_LIST
+
+    def trained(
+        self,
+        sample: NDArray[np.float32],
+        shape: Mapping[str, int],
+        seed: int = SEED,
+        shared: Shared | None = None,
+    ) -> Any:  # noqa: ANN401 - FAISS has no types
+        """The empty FAISS index, trained on a sample (n, d); shared: as for `build`."""
+        index = self.empty(sample.shape[1], shape)
         known = None if shared is None else shared.centres.get(shape["lists"])
         if known is not None:
             index.quantizer.add(known)  # FAISS leaves a full quantiser as it is
         index.cp.seed = seed
         index.cp.niter = 10
         index.cp.min_points_per_centroid = 1  # few are enough where there are few: no warning
-        index.train(drawn(vectors, ids, shape["lists"] * _TRAINING_VECTORS_A_LIST, seed))
+        index.train(sample)
         if shared is not None and known is None:
             shared.centres[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
+        return index
+
+    @staticmethod
+    def fill(index: Any, vectors: VectorStore, ids: NDArray[np.int64]) -> None:  # noqa: ANN401
+        """Add passages (rising numbers) to a trained FAISS index, in blocks."""
         for begin in range(0, ids.size, ADD_BLOCK):
             some = ids[begin : begin + ADD_BLOCK]
             index.add_with_ids(vectors.rows(vectors.positions(some)), some)
-        return index
 
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401
         """nprobe, and which ids may be found."""

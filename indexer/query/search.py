@@ -4,6 +4,7 @@ What a filter lets through is worked out before the search and checked again in 
 rows, all in one transaction, so a document that was removed or changed in between never comes back.
 """
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,8 +36,8 @@ from nearsay.indexer.query.ranking import DEPTH, Ranking, candidates, weight_of_
 from nearsay.indexer.query.reranking import RERANKED, PairJudge, PairJudges
 from nearsay.indexer.query.search_notes import search_notes
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
-from nearsay.indexer.snapshots.snapshot import Snapshot
-from nearsay.indexer.vectors.errors import UnknownCollectionError, UnreadableWordsError
+from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError
+from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnreadableWordsError
 from nearsay.indexer.vectors.vector_store import Candidates, unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
@@ -45,6 +46,7 @@ __all__ = ["Queries", "SearchRequest", "Searcher", "as_queries", "search"]
 Queries = Sequence[str] | NDArray[np.floating]
 
 _MOST = 10_000  # results
+_TRIES = 5  # commits that may go by during one search
 _NOTHING: Final = object()
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -147,7 +149,25 @@ class Searcher:
         if not len(queries):
             return []
         judge = None if rerank is None else self._judges.judge(rerank)
-        snapshot = self._snapshot.take(generation)
+        for _ in range(_TRIES):
+            snapshot = self._snapshot.take(generation).for_one_search()
+            with contextlib.suppress(StaleSnapshotError):  # others searched a later commit already
+                return self._searched(
+                    snapshot, queries, texts, replace(request, judge=judge), explain=explain
+                )
+        raise BusyError(
+            f"collection '{snapshot.collection.name}' is written again and again. Try again in a moment"
+        )
+
+    def _searched(
+        self,
+        snapshot: Snapshot,
+        queries: Queries,
+        texts: Sequence[str],
+        request: SearchRequest,
+        *,
+        explain: bool,
+    ) -> list[Hits]:
         encoder: TextEncoder | None = None
         vectors: NDArray[np.float32] | None = None
         if isinstance(queries, np.ndarray):
@@ -158,7 +178,7 @@ class Searcher:
                 vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
                 if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
                     vectors = snapshot.refinement.adapter(vectors)
-        request = replace(request, judge=judge, explained_by=encoder if explain else None)
+        request = replace(request, explained_by=encoder if explain else None)
         return search(self._store, snapshot, vectors, request, texts)
 
 

@@ -8,7 +8,6 @@ from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import fields
 from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 
@@ -33,9 +32,7 @@ def search_notes(
 
     lexical: what the words found, if words were looked for
     """
-    notes = list(snapshot.notes)
-    if isinstance(snapshot.index, GpuIndex):  # it may have stopped since the snapshot was taken
-        notes += [note for note in snapshot.index.notes if note not in notes]
+    notes = list(snapshot.all_notes)
     if found < asked:
         sought = lexical if by_words_alone else None
         notes.append(_shortfall(found, asked, by_document, where is not None, sought))

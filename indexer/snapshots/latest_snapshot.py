@@ -1,7 +1,7 @@
 """The newest snapshot of a collection, opened again only when something was committed."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import sqlalchemy as sa
 
@@ -9,11 +9,13 @@ from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError, take
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnknownGenerationError
 
 __all__ = ["LatestSnapshot"]
 
+Opener = Callable[[sa.Connection, Store, CollectionRow, Snapshot | None, GenerationRow], Snapshot | None]
 _TRIES = 3  # compactions that may go by while a snapshot is being opened
 _KEPT = 3  # snapshots of different generations
 
@@ -21,9 +23,10 @@ _KEPT = 3  # snapshots of different generations
 class LatestSnapshot:
     """Keeps the last snapshots of a collection; safe to share between threads."""
 
-    def __init__(self, record: CollectionRecord) -> None:
-        """Nothing is opened yet."""
+    def __init__(self, record: CollectionRecord, opener: Opener = take) -> None:
+        """Nothing is opened yet; opener: what opens one, as `take` does."""
         self._record = record
+        self._opener = opener
         self._last: dict[int | None, Snapshot] = {}  # by the generation's number; None: the live one
         self._lock = threading.Lock()  # of `_last`; nothing is opened while it is held
         self._opening: dict[int, threading.Lock] = {}  # held while a generation's files are opened and hashed
@@ -114,7 +117,7 @@ class LatestSnapshot:
                 return one
             if one.generation.number == chosen.number != (before and before.generation.number):
                 before = one
-        return take(connection, self._record.store, row, before, chosen)
+        return self._opener(connection, self._record.store, row, before, chosen)
 
     def _keep(self, generation: int | None, snapshot: Snapshot) -> None:
         """The one that was asked for last stands last; of too many the oldest goes, but the live one.

@@ -24,6 +24,7 @@ from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.plans.united import UnitedIndex, united
+from nearsay.indexer.snapshots.parts import Part, part_of
 from nearsay.indexer.snapshots.quarantine import OVERLAPPING, is_current, quarantine, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
@@ -88,6 +89,17 @@ class Snapshot:
     def word_weight(self) -> float | None:
         """The weight of words in the fusion that judgements chose; None: the usual one."""
         return None if self.refinement is None else self.refinement.word_weight
+
+    def for_one_search(self) -> "Snapshot":
+        """The snapshot that one search goes through: itself."""
+        return self
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What has to be said of an answer, by now: a GPU may have stopped since the snapshot was taken."""
+        if not isinstance(self.index, GpuIndex):
+            return self.notes
+        return (*self.notes, *(note for note in self.index.notes if note not in self.notes))
 
     @property
     def device(self) -> str:
@@ -222,8 +234,14 @@ def take(
     collection: CollectionRow,
     before: Snapshot | None = None,
     generation: GenerationRow | None = None,
+    *,
+    part: Part | None = None,
+    elsewhere: bool = False,
 ) -> Snapshot | None:
     """The collection's live generation, or another, as the transaction sees it; None if none is live yet.
+
+    part:      only these of its passages
+    elsewhere: other processes search it and check its files: they are mapped unread, and no index is opened
 
     Segments that `before` had open already are not opened again. A damaged vectors segment raises
     DamagedSegmentError; a damaged index is left out, with a note, since exact search can do without. A file
@@ -235,6 +253,8 @@ def take(
     if before is not None and before.collection.id != collection.id:
         before = None  # deleted and made anew under the same name: its passages are numbered from 1 again
     rows = generations.segments_of(connection, collection.id, generation.number)
+    if part is not None:
+        rows = part_of(rows, part)
     damaged = [row for row in rows if row.state is SegmentState.QUARANTINED]
     vectors = [row for row in rows if row.kind is SegmentKind.VECTORS]
     if any(row in vectors for row in damaged):
@@ -245,7 +265,7 @@ def take(
     opened = {row.id: open_before[row.id] for row in vectors if row.count and row.id in open_before}
     fresh = [row for row in vectors if row.count and row.id not in opened]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # their hashes are most of the work
-        found = pool.map(lambda row: _open(store, collection, generation, row), fresh)
+        found = pool.map(lambda row: _open(store, collection, generation, row, unread=elsewhere), fresh)
         opened |= dict(zip((row.id for row in fresh), found, strict=True))
     vector_store = VectorStore(list(opened.values()), generation.encoder.dimension)
     if vector_store.overlaps:
@@ -256,7 +276,8 @@ def take(
     alive, last_removal = _alive(connection, collection, generation, vector_store, before)
     alive.flags.writeable = False  # an index packs it once and remembers it
     plan = Plan.from_json(generation.plan)
-    stored, notes = _index(store, collection, generation, rows, plan, vector_store, before)
+    indexes = [] if elsewhere else [row for row in rows if row.kind is SegmentKind.INDEX]
+    stored, notes = _index(store, collection, generation, indexes, plan, vector_store, before)
     same = (
         before is not None
         and before.generation.number == generation.number
@@ -299,11 +320,11 @@ def take(
 
 
 def _open(
-    store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow
+    store: Store, collection: CollectionRow, generation: GenerationRow, row: SegmentRow, *, unread: bool
 ) -> VectorSegment:
     path = store.segment(collection.id, row.sha256)
     try:
-        return open_vectors(path, row.sha256, row.header(generation.encoder), seen=True)
+        return open_vectors(path, row.sha256, row.header(generation.encoder), seen=True, unread=unread)
     except DamagedSegmentError as error:
         if not quarantine(store, collection, row):
             raise StaleSnapshotError from error
@@ -326,12 +347,11 @@ def _index(
     store: Store,
     collection: CollectionRow,
     generation: GenerationRow,
-    rows: list[SegmentRow],
+    indexes: list[SegmentRow],
     plan: Plan,
     vectors: VectorStore,
     before: Snapshot | None,
 ) -> tuple[CandidateIndex | None, tuple[str, ...]]:
-    indexes = [row for row in rows if row.kind is SegmentKind.INDEX]
     if not indexes or plan.kind is PlanKind.EXACT:
         return None, ()
     remedy = f"searched exactly instead. Build it anew: nearsay index rebuild {collection.name}"

@@ -105,15 +105,18 @@ def open_tokens(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, N
     return _open(path, sha256, expected, seen=True)
 
 
-def open_vectors(path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False) -> VectorSegment:
+def open_vectors(
+    path: Path, sha256: str, expected: SegmentHeader, *, seen: bool = False, unread: bool = False
+) -> VectorSegment:
     """Map a vectors segment after checking its hash, count, dimension, metric and encoder.
 
-    seen: a file that this machine has hashed before, and that is unchanged since, is not read through again
+    seen:   a file that this machine has hashed before, and that is unchanged since, is not read through again
+    unread: no file is: others check what they answer from
 
     DamagedSegmentError names the file and what does not agree, or that its folder lacks it. StorageError: it
     cannot be opened or read just now, which says nothing of what it holds.
     """
-    arrays = _open(path, sha256, expected, seen=seen)
+    arrays = _open(path, sha256, expected, seen=seen, unread=unread)
     ids, vectors = arrays["ids"], arrays["vectors"]
     if ids.shape != (expected.count,) or vectors.shape != (expected.count, expected.dimension):
         raise DamagedSegmentError(
@@ -129,9 +132,11 @@ def open_index_bytes(
     return _open(path, sha256, expected, seen=seen)["index"]
 
 
-def _open(path: Path, sha256: str, expected: SegmentHeader, *, seen: bool) -> dict[str, NDArray[Any]]:
+def _open(
+    path: Path, sha256: str, expected: SegmentHeader, *, seen: bool, unread: bool = False
+) -> dict[str, NDArray[Any]]:
     try:
-        found = known_sha256(path) if seen else file_sha256(path)
+        found = sha256 if unread else known_sha256(path) if seen else file_sha256(path)
         described, arrays = _map(path) if found == sha256 else ({}, {})
     except (FileNotFoundError, IsADirectoryError) as error:
         if not os.path.isdir(path.parent):  # noqa: PTH112 - Path.is_dir() raises where a share is away

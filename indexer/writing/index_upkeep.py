@@ -15,13 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.durable import make_folder, synchronise
+from nearsay.data.durable import synchronise
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.engine import faiss_is_installed
@@ -29,11 +28,12 @@ from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
 from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL, TAIL_SHARE, Plan, PlanKind
 from nearsay.indexer.plans.tuning import Tuned, tune
+from nearsay.indexer.snapshots.index_part import IndexPart, written_index
 from nearsay.indexer.snapshots.quarantine import open_all
 from nearsay.indexer.vectors.errors import BusyError
-from nearsay.indexer.vectors.mapped_pages import give_back, trim
+from nearsay.indexer.vectors.mapped_pages import trim
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
-from nearsay.indexer.vectors.segment import SegmentKind, write_index
+from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing.compaction import merge_for_index, superseding
 from nearsay.indexer.writing.report_plot import keep_report_plot
@@ -132,9 +132,7 @@ class Prepared:
     """A new index, written beside the segments and not in the catalogue yet."""
 
     plan: Plan
-    path: Path | None  # None: exact search was chosen
-    count: int
-    span: tuple[int, int]
+    parts: tuple[IndexPart, ...]  # none: exact search was chosen
     replaces: tuple[SegmentRow, ...]  # the indexes that there were
     chosen: bool = False  # the plan was measured anew
 
@@ -200,11 +198,13 @@ def keep_prepared(
         raise BusyError(
             f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
         )
-    if prepared.path is not None:
-        kept = store.segment(collection.id, prepared.path.stem)
-        prepared.path.replace(kept)
+    parts = []
+    for part in prepared.parts:
+        kept = store.segment(collection.id, part.path.stem)
+        part.path.replace(kept)
         synchronise(kept.parent)
-        prepared = replace(prepared, path=kept)
+        parts.append(replace(part, path=kept))
+    prepared = replace(prepared, parts=tuple(parts))
     _keep(store, collection, generation, state.indexes, prepared)
     trim()
     return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
@@ -235,7 +235,7 @@ def _index_tail(
     index = build(
         plan.kind, vectors, ids, last, part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
     )
-    path = _written(store.segments(collection.id), generation, index)
+    path = written_index(store.segments(collection.id), generation.encoder, index)
     with store.database.writing() as connection:
         generations.add_segment(
             connection, generation, SegmentKind.INDEX, path, len(index), (through + 1, last)
@@ -271,6 +271,8 @@ def _tune(
     picture that cannot be drawn is only noted in the plan that is returned. The caller holds the writer lock.
     """
     merge_for_index(store, collection, generation)
+    if store.cluster is not None:
+        return _by_workers(store, collection, generation, contract, listener)
     plan = _measured(store, collection, generation, contract, queries, listener)
     trim()
     return _drawn(store, collection, generation, plan)
@@ -305,6 +307,25 @@ def _measured(
     return tuned.plan
 
 
+def _by_workers(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract | None,
+    listener: ProgressListener,
+) -> Plan:
+    """Let the workers of the cluster build and measure, or build as it was where no contract is given."""
+    from nearsay.indexer.cluster.indexing import index_on_cluster
+
+    state = _state(store, collection, generation)
+    plan = state.plan if contract is None else replace(state.plan, contract=contract)
+    plan, parts = index_on_cluster(
+        store, generation, state.vectors, plan, measured=contract is not None, listener=listener
+    )
+    _keep(store, collection, generation, state.indexes, Prepared(plan, parts, tuple(state.indexes)))
+    return plan
+
+
 def _chosen(
     store: Store,
     vectors: VectorStore,
@@ -337,6 +358,8 @@ def _drawn(store: Store, collection: CollectionRow, generation: GenerationRow, p
 
 def _built_again(store: Store, collection: CollectionRow, generation: GenerationRow) -> Plan:
     merge_for_index(store, collection, generation)
+    if store.cluster is not None:
+        return _by_workers(store, collection, generation, None, unheard)
     state = _state(store, collection, generation)
     vectors, alive, through = _opened(store, collection, generation, state)
     plan = replace(state.plan, check=None)
@@ -400,9 +423,10 @@ def _keep(
         superseding(store, indexes, collection)
         for row in indexes:
             generations.remove_segment(connection, row)
-        if prepared.path is not None:
-            count, span = prepared.count, prepared.span
-            generations.add_segment(connection, generation, SegmentKind.INDEX, prepared.path, count, span)
+        for part in prepared.parts:
+            generations.add_segment(
+                connection, generation, SegmentKind.INDEX, part.path, part.count, part.span
+            )
         generations.set_plan(connection, generation, prepared.plan.to_json())
         collections.changed(connection, collection.id)
 
@@ -411,16 +435,8 @@ def _prepared(
     folder: Path, generation: GenerationRow, tuned: Tuned, indexes: list[SegmentRow], span: tuple[int, int]
 ) -> Prepared:
     """What was chosen and built, with the index written into a folder."""
-    index = tuned.index
-    path = None if index is None else _written(folder, generation, index)
-    return Prepared(tuned.plan, path, 0 if index is None else len(index), span, tuple(indexes))
-
-
-def _written(folder: Path, generation: GenerationRow, index: CandidateIndex) -> Path:
-    """The segment file of an index, durably written."""
-    make_folder(folder)
-    made_by = generation.encoder
-    with index.serialised_in(folder) as serialised:
-        path = write_index(folder, serialised, len(index), made_by.dimension, made_by.fingerprint)
-        give_back(serialised)
-    return path
+    parts: tuple[IndexPart, ...] = ()
+    if tuned.index is not None:
+        path = written_index(folder, generation.encoder, tuned.index)
+        parts = (IndexPart(path, len(tuned.index), span),)
+    return Prepared(tuned.plan, parts, tuple(indexes))

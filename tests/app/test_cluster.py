@@ -47,15 +47,19 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
         ["cluster", "up"],
         ["cluster", "status"],
         ["index", "add"],
+        ["cluster", "serve"],
         ["search", "papers"],
+        ["cluster", "release"],
         ["cluster", "down"],
     ]
     try:
         said = [_run(home, *shlex.split(command)) for command in _COMMANDS]
-        assert [each.returncode for each in said] == [0] * 5, [each.stderr for each in said]
+        assert [each.returncode for each in said] == [0] * 7, [each.stderr for each in said]
         assert "2 of 2 cores free" in said[1].stdout
         assert "660 passages embedded" in said[2].stderr
-        assert said[3].stdout.lstrip().startswith("1. 0.")
+        assert "shard 0, replica 0: 660 passages" in said[3].stdout
+        assert said[4].stdout.lstrip().startswith("1. 0.")
+        assert "1 process ended" in said[5].stderr
         token = home / "cache" / "nearsay" / "cluster-token"
         assert token.stat().st_mode & 0o077 == 0, "only its owner reads the token"
     finally:

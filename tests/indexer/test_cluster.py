@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -140,6 +141,59 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path: Path, nodes: A
         assert _unsound(library) == []
 
 
+def test_a_machine_that_goes_away_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
+    gone = nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)
+    told: list[int] = []
+
+    def remove(progress: Progress) -> None:
+        told.append(progress.done)
+        if len(told) == 1:
+            nodes.remove_node(gone, allow_graceful=False)
+
+    with _library(tmp_path, nodes, workers=5) as library:
+        notes = library.collection("notes")
+        assert notes.add_rows(_TEXTS, progress=remove).embedded == 100
+        assert len(notes.search("birds", 200, mode="dense")) == 100
+        assert _unsound(library) == []
+
+
+_DRIVER = """
+import sys
+from pathlib import Path
+from nearsay.indexer import Cluster, Library
+from nearsay.indexer.snapshots import segment_writer
+
+segment_writer.ROWS = 16
+texts = Path(sys.argv[2]).read_text().splitlines()
+library = Library.open(sys.argv[1], cluster=Cluster(sys.argv[3]), precision="float32", device="cpu")
+library.collection("notes").add_rows(texts, progress=lambda now: print(now.done, flush=True))
+"""
+
+
+def test_a_driver_that_is_killed_is_followed_by_another(tmp_path: Path, nodes: Any) -> None:
+    texts, folder = tmp_path / "texts.txt", tmp_path / "library"
+    texts.write_text("\n".join(_TEXTS))
+    command = [sys.executable, "-c", _DRIVER, str(folder), str(texts), nodes.address]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert driver.stdout is not None
+    with driver.stdout:
+        done = int(driver.stdout.readline())  # its workers are at the next ranges
+        driver.kill()
+        driver.wait()
+    assert 0 < done < 100
+    with _library(folder, nodes) as library:
+        notes = library.collection("notes")
+        there = notes.snapshot().searchable
+        assert done <= there < 100
+        assert notes.add_rows(_TEXTS, progress=lambda _: None).embedded == 100 - there
+        assert len(notes.search("birds", 200, mode="dense")) == 100
+        assert _unsound(library) == []
+        hashes = _hashes(library)
+    with _library(tmp_path / "at once", nodes, workers=1) as once:
+        once.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
+        assert _hashes(once) == hashes
+
+
 def _kill_a_worker() -> int:
     """SIGKILL to a process that embeds; its number."""
     until = time.monotonic() + 30
@@ -170,7 +224,10 @@ def _deadly(source: str) -> TextEncoder:
     return cast("TextEncoder", encoder)
 
 
-def test_a_text_that_kills_each_worker_is_given_up_and_the_rest_is_done(tmp_path: Path, nodes: Any) -> None:
+def test_a_text_that_kills_each_worker_is_given_up_and_the_rest_is_done(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedding, "_GONE", 2.0)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with Library.open(tmp_path, cluster=Cluster(nodes.address), load_encoder=_deadly) as library:
         notes = library.collection("notes")

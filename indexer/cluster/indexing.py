@@ -1,0 +1,369 @@
+"""Indexing a generation by the workers of a Ray cluster.
+
+The index is trained once, on vectors drawn from everywhere, and each worker fills copies of it with groups of
+passages: the centres and the code book are the same in all, so that what a group proposes is what one index
+of everything would have proposed of it. Candidates of all groups are scored exactly, each by its worker. The
+kind is the smallest that keeps the contract, measured over the whole: every worker answers the same queries,
+by its index and by looking at all of its vectors, and the driver merges both.
+
+A worker holds what it has built. One that dies is started again and builds it anew; the driver alone commits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.indexer.catalogue import generations, passages
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
+from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.cluster.joining import answers_of, joined, ray_module, refuse_far, room_of
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import SEED
+from nearsay.indexer.plans.engines import ENGINES, engine_of, open_index
+from nearsay.indexer.plans.inverted_lists import InvertedLists
+from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
+from nearsay.indexer.plans.trial_queries import TrialQueries, recall_at_least
+from nearsay.indexer.snapshots.index_part import IndexPart, written_index
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
+from nearsay.indexer.vectors.segment import open_vectors
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
+
+__all__ = ["Builder", "index_on_cluster"]
+
+_GROUP: Final = 8_000_000  # passages in a group at most, where segments allow it
+_PROPOSING: Final = 400  # stored vectors that propose a setting
+_DECIDING: Final = 1000  # and others that decide
+_KINDS: Final = (PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF)  # the smallest first
+_TRIES: Final = 3  # for a worker that died
+_DOING: Final = "building the index"
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """The trained and empty index that every group is filled into."""
+
+    kind: PlanKind
+    shape: Mapping[str, int]
+    trained: NDArray[np.uint8]  # FAISS's own serialisation
+
+
+class Builder:
+    """Builds and asks the indexes of some groups, in a process of its own."""
+
+    def __init__(
+        self, folder: str, database: str, generation: tuple[int, int], groups: Sequence[Sequence[SegmentRow]]
+    ) -> None:
+        """generation: the collection's id and its number; groups: files of vectors that follow each other."""
+        self._store = Store(Path(folder), Database(database))
+        collection, number = generation
+        with self._store.database.reading() as connection:
+            every = generations.all_of(connection, collection)
+            self._generation = next(row for row in every if row.number == number)
+            self._groups = [self._opened(connection, rows) for rows in groups]
+        self._built: tuple[bytes, list[CandidateIndex]] | None = None
+
+    def sizes(self) -> list[int]:
+        """How many living passages each group has."""
+        return [ids.size for _, _, ids in self._groups]
+
+    def drawn(self, counts: Sequence[int], seed: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """So many passages of each group, drawn by chance, and their vectors (n, d)."""
+        numbers, rows = [], []
+        for (vectors, _, ids), count in zip(self._groups, counts, strict=True):
+            generator = np.random.default_rng((seed, int(ids[0]) if ids.size else 0))
+            chosen = np.sort(generator.choice(ids, size=min(count, ids.size), replace=False))
+            numbers.append(chosen)
+            rows.append(vectors.rows(vectors.positions(chosen)))
+        return np.concatenate(numbers), np.concatenate(rows)
+
+    def exact(self, queries: NDArray[np.float32], k: int) -> list[Candidates]:
+        """The k nearest of each query (n, d) by looking at all."""
+        found = [vectors.nearest_many(queries, k, alive) for vectors, alive, _ in self._groups]
+        return _merged(found, k)
+
+    def build(self, recipe: _Recipe) -> int:
+        """Build, where that is not done; how many passages."""
+        return sum(len(index) for index in self._indexes(recipe))
+
+    def found(
+        self, recipe: _Recipe, queries: NDArray[np.float32], k: int, parameters: Mapping[str, int]
+    ) -> list[Candidates]:
+        """The k nearest of each query (n, d) through the indexes."""
+        found = [
+            index.looking(parameters).nearest_many(vectors, queries, k, alive)
+            for index, (vectors, alive, _) in zip(self._indexes(recipe), self._groups, strict=True)
+        ]
+        return _merged(found, k)
+
+    def written(self, recipe: _Recipe) -> list[tuple[str, int]]:
+        """Write the segments of the indexes; the hash and the count of each."""
+        folder = self._store.segments(self._generation.collection_id)
+        made_by = self._generation.encoder
+        return [(written_index(folder, made_by, index).stem, len(index)) for index in self._indexes(recipe)]
+
+    def _opened(
+        self,
+        connection: sa.Connection,
+        rows: Sequence[SegmentRow],
+    ) -> tuple[VectorStore, NDArray[np.bool_], NDArray[np.int64]]:
+        made_by, collection = self._generation.encoder, self._generation.collection_id
+        opened = [
+            open_vectors(
+                self._store.segment(collection, row.sha256), row.sha256, row.header(made_by), seen=True
+            )
+            for row in rows
+        ]
+        vectors = VectorStore(opened, made_by.dimension, gives_back=True)
+        through = rows[-1].last_passage
+        alive = np.zeros(through + 1, dtype=np.bool_)
+        living = passages.passage_numbers(
+            connection, collection, after=rows[0].first_passage - 1, through=through
+        )
+        alive[living] = True
+        alive.flags.writeable = False
+        return vectors, alive, vectors.ids[alive[vectors.ids]]
+
+    def _indexes(self, recipe: _Recipe) -> list[CandidateIndex]:
+        key = recipe.trained.tobytes()
+        if self._built is None or self._built[0] != key:
+            self._built = None  # memory holds one of them
+            built = []
+            for vectors, alive, ids in self._groups:
+                index = open_index(recipe.kind, recipe.trained, alive.size - 1)
+                InvertedLists.fill(index.faiss_index, vectors, ids)
+                built.append(index)
+            self._built = key, built
+        return self._built[1]
+
+
+def index_on_cluster(
+    store: Store,
+    generation: GenerationRow,
+    rows: Sequence[SegmentRow],
+    plan: Plan,
+    *,
+    measured: bool,
+    listener: ProgressListener = unheard,
+) -> tuple[Plan, tuple[IndexPart, ...]]:
+    """Build the index of a generation by groups; the plan, and the written segments.
+
+    rows:     its segments of vectors
+    measured: choose the kind and how far a search looks, to keep the plan's contract over the whole; False:
+        as the plan has them. The plan is exact, and there are no segments, where no kind keeps it
+
+    The caller holds the writer lock and enters what comes back.
+    """
+    cluster = store.cluster
+    assert cluster is not None  # noqa: S101 - for the type checker
+    with joined(cluster):
+        return _Indexing(store, cluster, generation, rows, plan, listener).run(measured=measured)
+
+
+class _Indexing:
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        generation: GenerationRow,
+        rows: Sequence[SegmentRow],
+        plan: Plan,
+        listener: ProgressListener,
+    ) -> None:
+        ray = ray_module()
+
+        refuse_far(store)
+        self._plan, self._listener = plan, listener
+        self._dimension = generation.encoder.dimension
+        workers = room_of(cluster)
+        self._store, self._collection = store, generation.collection_id
+        rows = sorted(rows, key=lambda row: row.first_passage)
+        total = sum(row.count for row in rows)
+        groups = _grouped(rows, max(workers, -(-total // _GROUP)))
+        self._spans = [(group[0].first_passage, group[-1].last_passage) for group in groups]
+        self._spans[-1] = self._spans[-1][0], max(self._spans[-1][1], rows[-1].last_passage)
+        workers = min(workers, len(groups))
+        url = store.database.engine.url.render_as_string(hide_password=False)
+        key = (generation.collection_id, generation.number)
+        actor = ray.remote(Builder).options(
+            num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=_TRIES, max_task_retries=_TRIES
+        )
+        self._builders: list[Any] = [
+            actor.remote(str(store.folder), url, key, groups[at::workers]) for at in range(workers)
+        ]
+        self._order = [at for begin in range(workers) for at in range(begin, len(groups), workers)]
+        self._sizes = [size for sizes in self._each("sizes") for size in sizes]
+        self._total = sum(self._sizes)
+
+    def run(self, *, measured: bool) -> tuple[Plan, tuple[IndexPart, ...]]:
+        """The plan and the written segments."""
+        try:
+            if not measured:
+                recipe = self._trained(self._plan.kind, self._plan.shape)
+                self._build(recipe)
+                return replace(self._plan, check=None), self._written(recipe)
+            return self._measured()
+        finally:
+            ray = ray_module()
+
+            for builder in self._builders:
+                ray.kill(builder)
+
+    def _measured(self) -> tuple[Plan, tuple[IndexPart, ...]]:
+        contract, report = self._plan.contract, list[Measured]()
+        trial = self._trial()
+        cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
+        proposing, deciding = trial.part(0, cut), trial.part(cut, len(trial))
+        plan = replace(
+            self._plan,
+            measured_at=self._total,
+            queries=f"{len(trial):,} stored vectors, by {len(self._builders)} workers",
+            check=None,
+        )
+        for kind in _KINDS:
+            for shape in ENGINES[kind].shapes(self._total, self._dimension):
+                expected = ENGINES[kind].expected_bytes(self._total, self._dimension, shape)
+                row = Measured(kind, dict(shape), bytes=expected)
+                if contract.memory_bytes is not None and expected > contract.memory_bytes:
+                    report.append(replace(row, verdict="not built: takes more than the memory that is given"))
+                    continue
+                recipe = self._trained(kind, shape)
+                self._build(recipe)
+                row = self._climbed(recipe, row, proposing, deciding)
+                report.append(row)
+                if row.verdict == "taken":
+                    chosen = plan.chosen(
+                        kind,
+                        shape=dict(shape),
+                        parameters=row.parameters,
+                        mapped=False,
+                        report=tuple(report),
+                        note="the smallest kind that keeps the contract, measured over the whole",
+                    )
+                    return chosen, self._written(recipe)
+        note = f"no index keeps {contract}: searched exactly, from the mapped vectors"
+        return plan.chosen(
+            PlanKind.EXACT, shape={}, parameters={}, mapped=False, report=tuple(report), note=note
+        ), ()
+
+    def _climbed(
+        self, recipe: _Recipe, row: Measured, proposing: TrialQueries, deciding: TrialQueries
+    ) -> Measured:
+        """The first setting that keeps the recall, or the last there is with what it lacks."""
+        target = self._plan.contract.recall
+        for parameters in engine_of(recipe.kind).ladder(self._total, recipe.shape):
+            proposed = self._recalls(recipe, proposing, parameters)
+            if proposed.mean() < target:
+                row = _with_recall(row, parameters, proposed, f"finds less than {target:g}")
+                continue
+            decided = self._recalls(recipe, deciding, parameters)
+            if recall_at_least(decided) >= target:
+                return _with_recall(row, parameters, decided, "taken")
+            row = _with_recall(row, parameters, decided, f"cannot be shown to find {target:g}")
+        return row
+
+    def _recalls(
+        self, recipe: _Recipe, trial: TrialQueries, parameters: Mapping[str, int]
+    ) -> NDArray[np.float64]:
+        each = self._each("found", recipe, trial.vectors, trial.asked, dict(parameters))
+        return trial.recalls(_merged(each, trial.asked))
+
+    def _trial(self) -> TrialQueries:
+        """Stored vectors in an order by chance, each to find its neighbours but not itself."""
+        own, queries = self._drawn(_PROPOSING + _DECIDING, SEED + 1)
+        order = np.random.default_rng(SEED).permutation(own.size)
+        own, queries = own[order], np.ascontiguousarray(queries[order])
+        at = self._plan.contract.at
+        truth = []
+        for number, near in zip(own, _merged(self._each("exact", queries, at + 1), at + 1), strict=True):
+            others = near.ids != number
+            truth.append(Candidates(near.ids[others][:at], near.scores[others][:at]))
+        return TrialQueries(queries, own, tuple(truth), at)
+
+    def _trained(self, kind: PlanKind, shape: Mapping[str, int]) -> _Recipe:
+        engine = engine_of(kind)
+        if not isinstance(engine, InvertedLists):
+            msg = f"{kind} has no centres that workers could share"
+            raise TypeError(msg)
+        sample = self._drawn(engine.training_vectors(shape), SEED)[1]
+        index = CandidateIndex(engine, engine.trained(sample, shape), 0)
+        return _Recipe(kind, dict(shape), index.serialise())
+
+    def _drawn(self, count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """So many passages of the whole by rising number, each group giving its share, and their vectors."""
+        share = min(1.0, count / max(self._total, 1))
+        counts = [int(np.ceil(share * size)) for size in self._sizes]
+        workers = len(self._builders)
+        given, at = [], 0
+        for begin in range(workers):
+            groups = len(self._spans[begin::workers])
+            given.append(counts[at : at + groups])
+            at += groups
+        calls = [
+            builder.drawn.remote(some, seed) for builder, some in zip(self._builders, given, strict=True)
+        ]
+        numbers, rows = zip(*answers_of(calls), strict=True)
+        ids = np.concatenate(numbers)
+        order = np.argsort(ids)
+        return ids[order], np.concatenate(rows)[order]
+
+    def _build(self, recipe: _Recipe) -> None:
+        ray = ray_module()
+
+        shared = ray.put(recipe)
+        waiting = {builder.build.remote(shared): builder for builder in self._builders}
+        done = 0
+        self._listener(Progress(0, self._total, _DOING, "passages"))
+        while waiting:
+            (ready,), _ = ray.wait(list(waiting), num_returns=1)
+            del waiting[ready]
+            (count,) = answers_of([ready])
+            done += count
+            self._listener(Progress(done, self._total, _DOING, "passages"))
+
+    def _written(self, recipe: _Recipe) -> tuple[IndexPart, ...]:
+        written = [one for each in self._each("written", recipe) for one in each]
+        parts = {
+            at: IndexPart(self._store.segment(self._collection, sha256), count, self._spans[at])
+            for at, (sha256, count) in zip(self._order, written, strict=True)
+        }
+        return tuple(parts[at] for at in sorted(parts) if parts[at].count)
+
+    def _each(self, method: str, *given: Any) -> list[Any]:  # noqa: ANN401 - what the method takes and gives
+        ray = ray_module()
+
+        shared = [ray.put(one) for one in given]
+        return answers_of([getattr(builder, method).remote(*shared) for builder in self._builders])
+
+
+def _grouped(rows: Sequence[SegmentRow], count: int) -> list[list[SegmentRow]]:
+    """The files in up to `count` groups of about as many vectors, each a run of them."""
+    total = sum(row.count for row in rows)
+    groups: dict[int, list[SegmentRow]] = {}
+    before = 0
+    for row in rows:
+        at = (2 * before + row.count) * count // (2 * total)
+        groups.setdefault(at, []).append(row)
+        before += row.count
+    return [groups[at] for at in sorted(groups)]
+
+
+def _merged(found: Sequence[list[Candidates]], k: int) -> list[Candidates]:
+    return [merge(list(of_query), k) for of_query in zip(*found, strict=True)]
+
+
+def _with_recall(
+    row: Measured, parameters: Mapping[str, int], recalls: NDArray[np.float64], verdict: str
+) -> Measured:
+    return replace(
+        row,
+        parameters=dict(parameters),
+        recall=round(float(recalls.mean()), 4),
+        recall_at_least=round(recall_at_least(recalls), 4),
+        verdict=verdict,
+    )

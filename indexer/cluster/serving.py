@@ -1,0 +1,384 @@
+"""Searching by shards: actors of a Ray cluster, each of which holds a part of a collection.
+
+A shard opens its files as any process does and scores with its own vectors; the caller encodes the query,
+asks all shards and merges what they found. Filters and words stay in the catalogue, which the caller reads.
+Shards outlive who started them. Every answer says which commit it is of: answers of two are not mixed.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from nearsay.data.errors import NearsayError, first_line
+from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.store import Cluster, Store
+from nearsay.indexer.cluster.joining import answers_of, joined, ray_module, refuse_far
+from nearsay.indexer.snapshots.parts import Part, parted
+from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.vectors.errors import ClusterError, UnknownCollectionError
+from nearsay.indexer.vectors.vector_store import Candidates, merge
+
+__all__ = ["Shard", "ShardState", "ShardedSnapshot", "Shards", "release", "serve"]
+
+logger = logging.getLogger("nearsay")
+
+_PATIENCE: Final = 60.0  # seconds for an answer: there may be files to read
+_KEPT: Final = 2  # snapshots of different generations in a shard
+_NONE: Final = Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """A shard, and what it holds."""
+
+    shard: int  # from 0
+    replica: int  # from 0
+    passages: int
+    bytes: int  # memory of its process that is its own, mapped files not counted
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Which commit of which generation is searched."""
+
+    version: int
+    generation: int
+
+
+class Shard:
+    """Searches one part of a collection, in a process of its own."""
+
+    def __init__(self, folder: str, database: str, collection: tuple[int, str], part: Part) -> None:
+        """Nothing is opened yet; collection: its id and its name; part: which passages."""
+        self._store = Store(Path(folder), Database(database))
+        self._collection, self._part = collection, part
+        self._held: dict[int, Snapshot] = {}  # by generation; the last that was asked for stands last
+
+    def ready(self, moment: _Moment) -> tuple[int, int]:
+        """Open what is to be searched; how many passages, and the bytes of memory that are its own."""
+        snapshot = self._at(moment)
+        status = Path("/proc/self/status")
+        held = 0
+        if status.is_file():
+            said = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            held = int(said["RssAnon"].split()[0]) * 1024
+        return snapshot.searchable, held
+
+    def nearest_many(
+        self, moment: _Moment, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+    ) -> tuple[int, list[Candidates]]:
+        """The commit that was searched, and the k nearest of each query (n, d)."""
+        snapshot = self._at(moment)
+        return snapshot.collection.version, snapshot.nearest_many(queries, k, allowed)
+
+    def looked_up(
+        self, moment: _Moment, queries: NDArray[np.float32], k: int, reach: float
+    ) -> tuple[int, list[Candidates]]:
+        """The same, with the index looking `reach` times as far as usual."""
+        snapshot = self._at(moment)
+        return snapshot.collection.version, snapshot.looked_up(queries, k, snapshot.alive, reach)
+
+    def reaches_beyond(self, moment: _Moment, reach: float) -> tuple[int, bool]:
+        """Whether its index can look further than so many times as far."""
+        snapshot = self._at(moment)
+        return snapshot.collection.version, snapshot.reaches_beyond(reach)
+
+    def _at(self, moment: _Moment) -> Snapshot:
+        """What was committed last, unless the moment that is asked for is open already."""
+        held = self._held.pop(moment.generation, None)
+        if held is None or held.collection.version != moment.version:
+            with self._store.database.reading() as connection:
+                number, name = self._collection
+                row = collections.find(connection, name)
+                if row is None or row.id != number:
+                    raise UnknownCollectionError(
+                        f"collection '{name}' was deleted since this shard began to serve it"
+                    )
+                every = generations.all_of(connection, row.id)
+                chosen = generations.numbered(every, moment.generation, row.name)
+                held = take(connection, self._store, row, held, chosen, part=self._part)
+            assert held is not None  # noqa: S101 - a generation was named
+        while len(self._held) >= _KEPT:
+            del self._held[next(iter(self._held))]
+        self._held[moment.generation] = held
+        return held
+
+
+class Shards:
+    """The shards of a collection that run on a cluster, found by their names; safe to share."""
+
+    def __init__(self, cluster: Cluster, store: Store) -> None:
+        """Nothing is joined yet."""
+        self.cluster, self._store = cluster, store
+        self._stack, self._joined = ExitStack(), False
+        self._found: dict[int, list[list[Any]]] = {}  # actors by collection, shard and replica
+        self._turn = count()
+
+    def ask(self, collection: CollectionRow, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
+        """What each shard gave; None for one that does not answer.
+
+        ClusterError where none serve the collection. What a shard raises is raised.
+        """
+        ray = ray_module()
+
+        shared: list[Any] = []
+        for known in (True, False):
+            shards = self._shards(collection, known=known)
+            if not shared:  # within the cluster by now
+                shared = [ray.put(one) if isinstance(one, np.ndarray) else one for one in given]
+            turn = next(self._turn)
+            calls = [_called(replicas, turn, method, shared) for replicas in shards]
+            answers = [
+                self._answer(call, replicas, turn, method, shared)
+                for call, replicas in zip(calls, shards, strict=True)
+            ]
+            if any(answer is not None for answer in answers):
+                break  # else others may have been started in their place
+        return answers
+
+    def _shards(self, collection: CollectionRow, *, known: bool) -> list[list[Any]]:
+        """The actors by shard and replica; known: as they were found before."""
+        shards = self._found.get(collection.id) if known else None
+        if shards is None:
+            if not self._joined:
+                self._stack.enter_context(joined(self.cluster))
+                self._joined = True
+            shards = self._found[collection.id] = _running(self._store, collection.id)
+        if not shards:
+            del self._found[collection.id]
+            raise ClusterError(
+                f"no shards serve collection '{collection.name}' on the cluster. "
+                f"Start them: nearsay cluster serve {collection.name}"
+            )
+        return shards
+
+    def _answer(self, call: Any, replicas: Sequence[Any], turn: int, method: str, given: list[Any]) -> Any:  # noqa: ANN401
+        ray = ray_module()
+
+        for other in range(1, len(replicas) + 1):
+            try:
+                return ray.get(call, timeout=_PATIENCE)
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, NearsayError | StaleSnapshotError):
+                    raise error.cause from None
+                raise
+            except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+                logger.warning("a shard does not answer: %s", first_line(error))
+            if other < len(replicas):
+                call = _called(replicas, turn + other, method, given)
+        return None
+
+    def opened(
+        self,
+        connection: sa.Connection,
+        store: Store,
+        row: CollectionRow,
+        before: Snapshot | None,
+        chosen: GenerationRow,
+    ) -> Snapshot | None:
+        """Open a snapshot that the shards search, as `take` opens one that this process does."""
+        found = take(connection, store, row, before, chosen, elsewhere=True)
+        if found is None:
+            return None
+        kept = {each.name: getattr(found, each.name) for each in fields(Snapshot)}
+        return ShardedSnapshot(**kept, shards=self)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._found.clear()
+        self._stack.close()
+        self._joined = False
+
+
+@dataclass(frozen=True)
+class ShardedSnapshot(Snapshot):
+    """A moment of a collection that shards search; its vectors are mapped for the few that are read here."""
+
+    shards: Shards | None = None
+    missing: set[int] = field(default_factory=set)  # shards that did not answer
+
+    def for_one_search(self) -> "ShardedSnapshot":
+        """The same, which remembers of this search alone who did not answer."""
+        mine = replace(self, missing=set())
+        mine.__dict__["chance"] = self.chance
+        return mine
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """What has to be said of an answer, shards that did not give theirs included."""
+        if not self.missing:
+            return self.notes
+        named = ", ".join(str(at) for at in sorted(self.missing))
+        return (
+            *self.notes,
+            f"a part of the collection was not searched: shard {named} did not answer. Ask again in a moment",
+        )
+
+    @property
+    def answered_by(self) -> str:
+        """The kind of index that answers."""
+        return str(self.plan.kind)
+
+    def nearest_many(
+        self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+    ) -> list[Candidates]:
+        """The k nearest living passages of each query, by all shards."""
+        return self._merged("nearest_many", queries, k, allowed)
+
+    def newer(
+        self,
+        queries: NDArray[np.float32],
+        k: int,  # noqa: ARG002
+        alive: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> list[Candidates]:
+        """Nothing: `looked_up` has them."""
+        return [_NONE] * len(queries)
+
+    def looked_up(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_],
+        reach: float = 1.0,
+        newer: Sequence[Candidates] | None = None,  # noqa: ARG002
+    ) -> list[Candidates]:
+        """The k nearest living passages, the indexes looking `reach` times as far as usual."""
+        if alive is not self.alive:
+            raise TypeError("shards know what is alive; name what is allowed instead")
+        return self._merged("looked_up", queries, k, reach)
+
+    def reaches_beyond(self, reach: float) -> bool:
+        """Whether any shard's index can look further."""
+        return any(self._asked("reaches_beyond", reach))
+
+    def _merged(self, method: str, queries: NDArray[np.float32], k: int, more: Any) -> list[Candidates]:  # noqa: ANN401
+        every = self._asked(method, np.ascontiguousarray(queries), k, more)
+        return [merge([found[at] for found in every], k) for at in range(len(queries))]
+
+    def _asked(self, method: str, *given: Any) -> list[Any]:  # noqa: ANN401
+        """What the shards gave that answer; ClusterError where one does not and no part is wanted."""
+        assert self.shards is not None  # noqa: S101 - for the type checker
+        moment = _Moment(self.collection.version, self.generation.number)
+        answers = self.shards.ask(self.collection, method, moment, *given)
+        missing = [at for at, answer in enumerate(answers) if answer is None]
+        there = [answer for answer in answers if answer is not None]
+        if missing and not (self.shards.cluster.partial and there):
+            raise ClusterError(
+                f"{counted(len(missing), 'shard')} of {len(answers)} of collection '{self.collection.name}' "
+                f"{'does' if len(missing) == 1 else 'do'} not answer, and nothing is answered without. Ray "
+                "starts it again: ask once more in a moment, or take what the others find: --partial"
+            )
+        if any(version != self.collection.version for version, _ in there):
+            raise StaleSnapshotError
+        self.missing.update(missing)
+        return [answer for _, answer in there]
+
+
+def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 1) -> list[ShardState]:
+    """Start the shards of a collection's live generation, in the place of those that run; what each holds.
+
+    ClusterError where its files do not divide into so many.
+    """
+    cluster = store.cluster
+    assert cluster is not None  # noqa: S101 - for the type checker
+    ray = ray_module()
+
+    with store.database.reading() as connection:
+        generation = generations.live(connection, collection.id)
+        rows = (
+            []
+            if generation is None
+            else generations.segments_of(connection, collection.id, generation.number)
+        )
+    if generation is None:
+        raise ClusterError(f"collection '{collection.name}' is empty: there is nothing to serve")
+    parts = parted(rows, shards)
+    if len(parts) < shards:
+        raise ClusterError(
+            f"collection '{collection.name}' divides into {counted(len(parts), 'part')}, not {shards}: an "
+            "index is held by one shard. Serve it by fewer, or build its index in groups: "
+            f"nearsay index rebuild {collection.name} --cluster ADDRESS"
+        )
+    url = store.database.engine.url.render_as_string(hide_password=False)
+    with joined(cluster):
+        refuse_far(store)
+        for replica in (actor for each in _running(store, collection.id) for actor in each):
+            ray.kill(replica)
+        moment = _Moment(collection.version, generation.number)
+        started = []
+        for at, part in enumerate(parts):
+            for replica in range(replicas):
+                name = f"{_prefix(store, collection.id)}{at}-{len(parts)}-{replica}"
+                actor: Any = ray.remote(Shard).options(
+                    name=name,
+                    lifetime="detached",
+                    num_cpus=cluster.cpus,
+                    num_gpus=0,
+                    max_restarts=-1,
+                    max_task_retries=0,
+                    max_concurrency=1,
+                )
+                started.append(
+                    (
+                        at,
+                        replica,
+                        actor.remote(str(store.folder), url, (collection.id, collection.name), part),
+                    )
+                )
+        opened = answers_of([actor.ready.remote(moment) for _, _, actor in started])
+    return [
+        ShardState(at, replica, passages, held)
+        for (at, replica, _), (passages, held) in zip(started, opened, strict=True)
+    ]
+
+
+def release(store: Store, collection: CollectionRow) -> int:
+    """End the shards of a collection; how many there were."""
+    cluster = store.cluster
+    assert cluster is not None  # noqa: S101 - for the type checker
+    ray = ray_module()
+
+    with joined(cluster):
+        every = [actor for each in _running(store, collection.id) for actor in each]
+        for actor in every:
+            ray.kill(actor)
+    return len(every)
+
+
+def _prefix(store: Store, collection: int) -> str:
+    """How the names of a collection's shards begin."""
+    library = store.database.engine.url.render_as_string(hide_password=True)
+    return f"shard-{hashlib.sha256(library.encode()).hexdigest()[:16]}-{collection}-"
+
+
+def _running(store: Store, collection: int) -> list[list[Any]]:
+    """The actors of a collection by shard and replica; none for a shard that is gone."""
+    ray = ray_module()
+
+    prefix = _prefix(store, collection)
+    found: dict[tuple[int, int], Any] = {}
+    parts = 0
+    for name in ray.util.list_named_actors():
+        if name.startswith(prefix):
+            shard, parts, replica = map(int, name.removeprefix(prefix).split("-"))
+            found[shard, replica] = ray.get_actor(name)
+    return [[found[key] for key in sorted(found) if key[0] == at] for at in range(parts)]
+
+
+def _called(replicas: Sequence[Any], turn: int, method: str, given: Sequence[Any]) -> Any:  # noqa: ANN401
+    if not replicas:
+        return None
+    return getattr(replicas[turn % len(replicas)], method).remote(*given)

@@ -1,0 +1,337 @@
+"""Indexing by the workers of a Ray cluster, and searching by its shards."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+if find_spec("ray") is None or find_spec("faiss") is None:
+    pytest.skip("Ray or FAISS is not installed", allow_module_level=True)
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
+
+import ray
+
+from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
+from nearsay.indexer.catalogue import collections, generations
+from nearsay.indexer.catalogue.generations import SegmentRow
+from nearsay.indexer.cluster.indexing import Builder, _Recipe
+from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.doctor import examine
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engines import engine_of
+from nearsay.indexer.plans.inverted_lists import InvertedLists
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.plans.united import UnitedIndex
+from nearsay.indexer.snapshots.parts import Part, part_of, parted
+from nearsay.indexer.vectors.progress import Progress
+from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.writing.index_upkeep import refresh_index
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
+
+_MEMORY = 80 * 2**20
+_COUNT, _WIDTH = 4000, 32
+_BATCH = 500  # passages in a segment
+
+
+def _made(count: int = _COUNT, seed: int = 3) -> NDArray[np.float32]:
+    """Vectors (count, 32) of unit length around sixty centres."""
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(60, _WIDTH))
+    rows = centres[generator.integers(60, size=count)] + 0.5 * generator.normal(size=(count, _WIDTH))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+_VECTORS = _made()
+_ROWS = [{"id": str(at), "text": f"row {at}", "tenth": at % 10} for at in range(_COUNT)]
+
+
+def _near(count: int, seed: int) -> NDArray[np.float32]:
+    """Queries (count, 32), each near a stored vector but none of them."""
+    generator = np.random.default_rng(seed)
+    rows = _VECTORS[generator.integers(_COUNT, size=count)] + 0.05 * generator.normal(size=(count, _WIDTH))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _filled(library: Library) -> Collection:
+    made = library.collection("made", encoder=VectorsOnly("made", _WIDTH))
+    for begin in range(0, _COUNT, _BATCH):
+        some = slice(begin, begin + _BATCH)
+        last = begin + _BATCH == _COUNT
+        made.add_rows(_ROWS[some], vectors=_VECTORS[some], index="now" if last else "later")
+    return made
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of a head and a node with a core each, which this process has joined."""
+    os.environ["RAY_AUTH_TOKEN"] = "0" * 64
+    from ray.cluster_utils import Cluster as Nodes
+
+    head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": _MEMORY}
+    cluster = Nodes(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=1, object_store_memory=_MEMORY)
+    try:
+        with joined(Cluster(cluster.address)):
+            yield cluster
+    finally:
+        cluster.shutdown()
+        del os.environ["RAY_AUTH_TOKEN"]
+
+
+@pytest.fixture(autouse=True)
+def _index_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+
+
+@pytest.fixture(scope="module")
+def folder(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library whose collection was indexed by three workers."""
+    folder: Path = tmp_path_factory.mktemp("library") / "library"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+        with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
+            _filled(library)
+    return folder
+
+
+def _segments(library: Library) -> list[SegmentRow]:
+    with library.store.database.reading() as connection:
+        return generations.segments_of(connection, 1, 1)
+
+
+def _ids(collection: Collection, queries: NDArray[np.float32], **how: Any) -> list[list[str]]:
+    return [[hit.id for hit in hits] for hits in collection.search(queries, 10, mode="dense", **how)]
+
+
+def test_workers_build_an_index_by_groups_that_keeps_the_contract(folder: Path) -> None:
+    with Library.open(folder) as library:
+        made = library.collection("made")
+        plan, index = made.snapshot().plan, made.snapshot().index
+        assert isinstance(index, UnitedIndex)
+        assert len(index.parts) == 3
+        assert plan.kind is PlanKind.IVF_PQ, "the smallest that keeps the contract"
+        (taken,) = (row for row in plan.report if row.verdict == "taken")
+        assert taken.recall_at_least is not None
+        assert taken.recall_at_least >= 0.95
+        queries = _near(200, seed=5)
+        nearest = np.argsort(-(queries @ _VECTORS.T), axis=1)[:, :10]
+        shares = [
+            len({*map(str, truth)} & {*found}) / 10
+            for truth, found in zip(nearest, _ids(made, queries), strict=True)
+        ]
+        assert float(np.mean(shares)) >= 0.9
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+def test_the_same_workers_write_the_same_index_again(folder: Path, nodes: Any) -> None:
+    with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
+        before = [row.sha256 for row in _segments(library) if row.kind is SegmentKind.INDEX]
+        library.collection("made").rebuild()
+        after = [row.sha256 for row in _segments(library) if row.kind is SegmentKind.INDEX]
+    assert len(before) == 3
+    assert after == before
+
+
+@pytest.mark.parametrize("kind", [PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF])
+def test_groups_with_the_same_centres_find_what_one_index_finds_or_better(
+    folder: Path, kind: PlanKind
+) -> None:
+    engine = engine_of(kind)
+    assert isinstance(engine, InvertedLists)
+    shape = engine.shapes(_COUNT, _WIDTH)[0]
+    trained = CandidateIndex(engine, engine.trained(_VECTORS, shape), 0).serialise()
+    recipe = _Recipe(kind, shape, trained)
+    with Library.open(folder) as library:
+        rows = [row for row in _segments(library) if row.kind is SegmentKind.VECTORS]
+        where = str(folder), f"sqlite:///{folder / 'catalogue.sqlite'}", (1, 1)
+        one, several = Builder(*where, [rows]), Builder(*where, [rows[:2], rows[2:3], rows[3:]])
+        assert one.build(recipe) == several.build(recipe) == _COUNT
+        queries = _near(100, seed=7)
+        parameters = {"probes": 4, "factor": 3}
+        better = 0
+        for alone, united in zip(
+            one.found(recipe, queries, 10, parameters),
+            several.found(recipe, queries, 10, parameters),
+            strict=True,
+        ):
+            assert (united.scores >= alone.scores).all()
+            better += not np.array_equal(united.ids, alone.ids)
+        assert kind is PlanKind.IVF_PQ or better == 0, "these code each number so well that nothing is gained"
+        # As many candidates as there are: the lists that are looked into decide alone, and they are the same.
+        for alone, united in zip(
+            one.found(recipe, queries, 10, {"probes": 4, "factor": _COUNT}),
+            several.found(recipe, queries, 10, {"probes": 4, "factor": _COUNT}),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(united.ids, alone.ids)
+            np.testing.assert_array_equal(united.scores, alone.scores)
+
+
+def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path, nodes: Any) -> None:
+    killed: list[int] = []
+
+    def kill(progress: Progress) -> None:
+        if progress.doing == "building the index" and not killed:
+            killed.append(_kill("ray::Builder"))
+
+    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.5)) as library:
+        made = library.collection("made", encoder=VectorsOnly("made", _WIDTH))
+        made.add_rows(_ROWS[:2000], vectors=_VECTORS[:2000], index="later")
+        made.rebuild(progress=kill)
+        assert killed
+        assert made.snapshot().plan.kind is not PlanKind.EXACT
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+def _kill(named: str) -> int:
+    """SIGKILL to a process of Ray's; its number."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                line = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if line.startswith(named.encode()):
+                os.kill(int(process.name), signal.SIGKILL)
+                return int(process.name)
+        time.sleep(0.01)
+    raise AssertionError("no process was found")
+
+
+@pytest.fixture
+def served(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[..., Collection]]]:
+    """The collection as this process searches it, and what gives it as three shards do."""
+    address = nodes.address
+    with Library.open(folder, cluster=Cluster(address, cpus=0.25)) as library:
+        made = library.collection("made")
+        assert [state.passages for state in library.serve("made", 3)] == pytest.approx(
+            [_COUNT / 3] * 3, abs=_BATCH
+        )
+        libraries = []
+
+        def by_shards(**how: Any) -> Collection:
+            libraries.append(Library.open(folder, cluster=Cluster(address, searches=True, **how)))
+            return libraries[-1].collection("made")
+
+        yield made, by_shards
+        for one in libraries:
+            one.close()
+        library.release("made")
+
+
+def test_shards_find_what_one_process_finds(served: Any) -> None:
+    made, by_shards = served
+    sharded, queries = by_shards(), _near(30, seed=9)
+    assert _ids(sharded, queries) == _ids(made, queries)
+    for where in ("tenth = 3", "tenth != 3", "id = '17'", "tenth > 100"):
+        assert _ids(sharded, queries, where=where) == _ids(made, queries, where=where)
+    for mode in ("dense",):
+        for at, query in enumerate(queries[:5]):
+            alone, hits = made.search(query, 7, mode=mode), sharded.search(query, 7, mode=mode)
+            assert [(hit.id, hit.score) for hit in hits] == [(hit.id, hit.score) for hit in alone], at
+            assert hits.notes == alone.notes
+
+
+def test_shards_see_what_was_added_and_removed(served: Any) -> None:
+    made, by_shards = served
+    sharded, query = by_shards(), _near(1, seed=11)
+    first = _ids(sharded, query)[0][0]
+    made.add_rows([{"id": "new", "text": "new"}], vectors=query, index="later")
+    try:
+        assert _ids(sharded, query)[0][:2] == ["new", first]
+        made.remove(["new"])
+        assert _ids(sharded, query)[0][0] == first
+    finally:
+        made.remove(["new"], missing="ignore")
+
+
+def test_a_shard_that_was_killed_is_started_again(served: Any) -> None:
+    made, by_shards = served
+    sharded, query = by_shards(), _near(1, seed=13)
+    _kill("ray::Shard")
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with contextlib.suppress(ClusterError):  # while it is being started
+            found = _ids(sharded, query)
+            break
+    assert found == _ids(made, query)
+
+
+def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) -> None:
+    made, by_shards = served
+    query = _near(1, seed=17)[0]
+    (name,) = (name for name in ray.util.list_named_actors() if name.endswith("-1-3-0"))
+    ray.kill(ray.get_actor(name))  # for good
+    with pytest.raises(ClusterError, match=r"1 shard of 3 of collection 'made' does not answer"):
+        by_shards().search(query, 10, mode="dense")
+    hits = by_shards(partial=True).search(query, _COUNT, mode="dense")
+    assert any("shard 1 did not answer" in note for note in hits.notes)
+    assert len(hits) == pytest.approx(2 * _COUNT / 3, abs=2 * _BATCH)
+    assert {hit.id for hit in hits} < {hit.id for hit in made.search(query, _COUNT, mode="dense")}
+
+
+def test_a_replica_answers_for_another(folder: Path, nodes: Any) -> None:
+    query = _near(1, seed=19)
+    with (
+        Library.open(folder, cluster=Cluster(nodes.address, cpus=0.25)) as library,
+        Library.open(folder, cluster=Cluster(nodes.address, searches=True)) as searching,
+    ):
+        made = library.collection("made")
+        assert len(library.serve("made", 2, replicas=2)) == 4
+        (name,) = (name for name in ray.util.list_named_actors() if name.endswith("-1-2-0"))
+        ray.kill(ray.get_actor(name))
+        for _ in range(4):
+            assert _ids(searching.collection("made"), query) == _ids(made, query)
+        assert library.release("made") == 3
+        with pytest.raises(ClusterError, match="nearsay cluster serve made"):
+            searching.collection("made").search(query, 3, mode="dense")
+
+
+def test_one_index_of_everything_is_not_divided(tmp_path: Path, nodes: Any) -> None:
+    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address)) as library:
+        made = library.collection("made", encoder=VectorsOnly("made", _WIDTH))
+        made.add_rows(_ROWS[:100], vectors=_VECTORS[:100])
+        with pytest.raises(ClusterError, match=r"1 part, not 2.*nearsay index rebuild made --cluster"):
+            library.serve("made", 2)
+
+
+def _row(number: int, kind: SegmentKind, first: int, last: int) -> SegmentRow:
+    return SegmentRow(number, 1, kind, "current", str(number), 1, last - first + 1, first, last)  # type: ignore[arg-type]
+
+
+def test_parts_are_cut_where_no_file_reaches_across() -> None:
+    vectors = [_row(at, SegmentKind.VECTORS, 100 * at + 1, 100 * at + 100) for at in range(8)]
+    assert parted(vectors, 2) == [Part(1, 401), Part(401, None)]
+    indexes = [_row(10, SegmentKind.INDEX, 1, 500), _row(11, SegmentKind.INDEX, 501, 700)]
+    parts = parted([*vectors, *indexes], 3)
+    assert parts == [Part(1, 501), Part(501, 701), Part(701, None)]
+    held = [{row.id for row in part_of([*vectors, *indexes], part)} for part in parts]
+    assert held == [{0, 1, 2, 3, 4, 10}, {5, 6, 11}, {7}]
+    newer = _row(12, SegmentKind.VECTORS, 801, 810)
+    assert {row.id for row in part_of([*vectors, *indexes, newer], parts[-1])} == {7, 12}
+    assert len(parted(vectors[:1], 4)) == 1
+    assert parted([], 4) == [Part(1, None)]
+
+
+def test_the_collection_that_a_shard_serves_is_found_by_number_and_name(folder: Path) -> None:
+    from nearsay.indexer import UnknownCollectionError
+    from nearsay.indexer.cluster.serving import Shard, _Moment
+
+    with Library.open(folder) as library, library.store.database.reading() as connection:
+        row = collections.find(connection, "made")
+        assert row is not None
+    url = f"sqlite:///{folder / 'catalogue.sqlite'}"
+    moment = _Moment(row.version, 1)
+    assert Shard(str(folder), url, (row.id, "made"), Part(1, None)).ready(moment)[0] == _COUNT
+    with pytest.raises(UnknownCollectionError, match="deleted"):
+        Shard(str(folder), url, (row.id + 1, "made"), Part(1, None)).ready(moment)
