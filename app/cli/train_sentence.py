@@ -32,7 +32,8 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     FILE: tsv, csv, jsonl, parquet (or .gz) with two texts and a score, an NLI label or 0 and 1; two texts
     that belong together; anchor, positive and negatives; or a text a line. What it is and which loss it gets
     is found out and said. Stopped or killed, the same command goes on. --out loads in
-    sentence-transformers.
+    sentence-transformers. Several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …; they divide
+    each batch, whose rows all stay each other's negatives.
 
     \b
     Example:
@@ -50,6 +51,8 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     last = results[-1].result
     if last is not None and not last.finished:
         raise KeyboardInterrupt
+    if last is not None and not last.leads:
+        return  # another of torchrun's processes tells what came of it
     _print(results, as_json=as_json)
 
 

@@ -54,6 +54,7 @@ class PretrainingTask:
         """
         self.model: nn.Module = network
         self.encoder: nn.Module = network.bert.bert
+        self.uses_all = True
         self._network = network
         self._special = special
         self._processes = processes

@@ -349,7 +349,7 @@ class _Loop:
         if wanted:
             self.task.encoder.compile()
         if self.processes.count > 1:
-            return DistributedDataParallel(model)
+            return DistributedDataParallel(model, find_unused_parameters=not self.task.uses_all)
         return model
 
     def _gathering(self, *, last_one: bool) -> contextlib.AbstractContextManager[object]:

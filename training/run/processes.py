@@ -42,6 +42,25 @@ class Processes:
         distributed.broadcast(told, src=0)
         return float(told.item())
 
+    def share_of(self, total: int) -> int:
+        """How many of so many things, dealt out one by one, are this process's."""
+        return len(range(self.rank, total, self.count))
+
+    def together(self, own: torch.Tensor, total: int) -> torch.Tensor:
+        """Put the processes' rows together: the first one's, then the second's (total, …).
+
+        own: (share_of(total), …); gradients go back to this process's own rows alone
+        """
+        if self.count == 1:
+            return own
+        sizes = [len(range(rank, total, self.count)) for rank in range(self.count)]
+        sent = own.new_zeros(max(sizes), *own.shape[1:])
+        sent[: len(own)] = own.detach()
+        every = [torch.empty_like(sent) for _ in sizes]
+        distributed.all_gather(every, sent)
+        every[self.rank] = own
+        return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
+
     def wait(self) -> None:
         """Go on when all processes are here."""
         if self.count > 1:

@@ -37,6 +37,7 @@ class TrainingTask(Protocol):
 
     model: nn.Module  # on the device, in float32
     encoder: nn.Module  # the part of it whose shapes repeat, which is what gets compiled
+    uses_all: bool  # whether every step has a gradient for every parameter
 
     def step_data(self, step: int, progress: float) -> StepData:
         """Give the data of step `step`, from 0; called in order, one step ahead, on another thread.

@@ -43,6 +43,7 @@ class LinearTask:
     ) -> None:
         self.model: nn.Module = model if model is not None else small_model()
         self.encoder: nn.Module = self.model
+        self.uses_all = True
         self.rows, self.parts, self.rank, self.count = rows, parts, rank, count
         self.position = 0
         self.asked: list[tuple[int, float]] = []

@@ -41,6 +41,7 @@ class OneWeight:
     def __init__(self) -> None:
         self.model: nn.Module = nn.Linear(1, 1, bias=False)
         self.encoder = self.model
+        self.uses_all = True
         nn.init.ones_(self.model.weight)  # type: ignore[arg-type]  # a parameter
 
     def step_data(self, step: int, progress: float) -> StepData:

@@ -39,6 +39,7 @@ class HeadTask:
         self.kind = kind
         self.model: torch.nn.Module = network
         self.encoder: torch.nn.Module = network.transformer.bert
+        self.uses_all = True
         self._examples = examples
         self._pad_id = pad_id
         self._order = ExampleOrder([len(example) for example in examples], batch=batch, seed=seed)

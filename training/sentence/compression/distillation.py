@@ -9,6 +9,7 @@ from nearsay.data.sentence_examples.conversion import as_texts
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import STUDENT_PREFIX, RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.compression.layers import kept_layers
@@ -52,6 +53,7 @@ def distil(
     if (keep_layers is None) == (student is None):
         raise BadInputError("a student is needed, and one alone. Name layers to keep or an encoder")
     run = RunFolder(out)
+    require_one_process("a distilled encoder")
     run.check()
     start = None
     if keep_layers is not None:

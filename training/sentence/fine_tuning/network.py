@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from nearsay.training.run.cpu_dropout import cpu_dropout_of
+from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 
@@ -27,11 +28,20 @@ class SentenceNetwork(nn.Module):
     Gao et al. 2021, https://arxiv.org/abs/2101.06983; Chen et al. 2016, https://arxiv.org/abs/1604.06174
     """
 
-    def __init__(self, encoder: SentenceTransformer, objectives: Sequence[SentenceObjective]) -> None:
-        """`objectives`: one for each set."""
+    def __init__(
+        self,
+        encoder: SentenceTransformer,
+        objectives: Sequence[SentenceObjective],
+        joined: Processes | None = None,
+    ) -> None:
+        """`objectives`: one for each set; joined: the processes that divide each step's texts."""
         super().__init__()
         self.encoder = encoder
         self.objectives = nn.ModuleList(objectives)
+        self._joined = joined or Processes()
+        if self._joined.count > 1:
+            for parameter in self.objectives.parameters():  # each process has all of their gradient
+                parameter.register_hook(self._shared)  # type: ignore[no-untyped-call]
 
     def forward(self, batch: Batch) -> Tensor:
         """Give the loss of a step, a scalar in float32.
@@ -39,7 +49,9 @@ class SentenceNetwork(nn.Module):
         batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group;
                order (texts,) int64: where in the groups' texts, one after another, each column's texts are;
                source, columns: single numbers; recompute: present when the groups are to be computed twice;
-               labels (rows, …) and guide (texts, guide dimension), if the objective wants them
+               labels (rows, …) and guide (texts, guide dimension), if the objective wants them;
+               of several processes: texts, the number of all; places (texts,) int64: where in the
+               processes' texts, one process after another, each column's texts are
         """
         parts: list[Tensor] = []
         while (ids := batch.get(f"input_ids_{len(parts)}")) is not None:
@@ -50,15 +62,20 @@ class SentenceNetwork(nn.Module):
                 )
             else:
                 parts.append(self._embedded(ids, mask))
-        vectors = torch.cat(parts)[batch["order"]]
+        vectors = torch.cat(parts)[batch["order"]].float()
+        if "texts" in batch:
+            vectors = self._joined.together(vectors, int(batch["texts"]))[batch["places"]]
         columns = int(batch["columns"])
         guide = batch.get("guide")
         loss: Tensor = self.objectives[int(batch["source"])](
-            vectors.float().chunk(columns),
+            vectors.chunk(columns),
             batch.get("labels"),
             None if guide is None else guide.chunk(columns),
         )
         return loss
+
+    def _shared(self, gradient: Tensor) -> Tensor:
+        return gradient / self._joined.count
 
     def _embedded(self, ids: Tensor, mask: Tensor) -> Tensor:
         vectors: Tensor = self.encoder({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]

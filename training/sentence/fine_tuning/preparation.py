@@ -13,6 +13,7 @@ from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.run.processes import Processes
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
@@ -92,11 +93,13 @@ def prepare_sets(
     options: SentenceTraining,
     *,
     report: Callable[[str], None],
+    joined: Processes | None = None,
 ) -> PreparedSets:
     """Make objectives, guides' vectors and token numbers; new weights are drawn from the seed.
 
     sets:   converted ones
     report: told how far a guide has come
+    joined: the processes that train together; None: one alone
     """
     device = str(encoder.device)
     tokens = TextTokens(tokenizer)
@@ -127,9 +130,16 @@ def prepare_sets(
         sampling=options.sampling,
         distinct=[objective.distinct for objective in objectives],
     )
-    network = SentenceNetwork(encoder, objectives).to(device)
+    if joined is not None and joined.count > 1 and any(objective.generates for objective in objectives):
+        raise BadInputError(
+            f"the objective {ObjectiveKind.TSDAE} trains in one process, and torchrun started "
+            f"{joined.count}. Start it without torchrun"
+        )
+    network = SentenceNetwork(encoder, objectives, joined).to(device)
     names = [one.examples.name for one in sets]
-    task = SentenceTask(network, texts, mix, names=names, tokens_at_once=options.tokens_at_once)
+    task = SentenceTask(
+        network, texts, mix, names=names, tokens_at_once=options.tokens_at_once, joined=joined
+    )
     return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 
 

@@ -58,3 +58,4 @@ class SentenceResult:
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
     base_dev: Mapping[str, float] = field(default_factory=dict)  # of what the run began with
     changes: Sequence[Change] = ()  # the requested evaluations, before and after
+    leads: bool = True  # whether this is the process, of several, that measured and wrote

@@ -18,6 +18,7 @@ from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, t
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
@@ -69,6 +70,7 @@ def run_recipe(
         raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
     sets = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
     if recipe.seeds > 1:
+        require_one_process("an encoder of each seed")
         _require_same_recipe(recipe, sets, dev, tests, Path(out))
     results: list[SeedResult] = []
     first = recipe.training.seed

@@ -9,6 +9,7 @@ from torch import nn
 
 from nearsay.data.document import JsonValue
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.fine_tuning.length_groups import length_groups
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
@@ -25,7 +26,14 @@ _GPU_TOKENS_AT_ONCE = 131_072
 
 
 class SentenceTask:
-    """One batch of one set a step, whole: a ranking loss needs all its rows at once."""
+    """One batch of one set a step, whole: a ranking loss needs all its rows at once.
+
+    Several processes divide its texts among them, put the vectors together, and each computes the loss of the
+    whole batch: what is in other processes' rows has its gradient there. So the gradients add up to those of
+    one process that has the batch to itself.
+    """
+
+    uses_all = False  # a BERT's pooler and the other sets' objectives are left out
 
     def __init__(
         self,
@@ -35,17 +43,20 @@ class SentenceTask:
         *,
         names: Sequence[str],
         tokens_at_once: int | None = None,
+        joined: Processes | None = None,
     ) -> None:
         """Take the sets in the order of the network's objectives.
 
         names:          of the sets, for the metrics
         tokens_at_once: most padded tokens in the model at once; more are computed twice
+        joined:         the processes that divide each batch's texts; None: one alone
         """
         self.model: nn.Module = network
         self.encoder: nn.Module = network.encoder[0]
         self._sets = sets
         self._mix = mix
         self._names = names
+        self._joined = joined or Processes()
         device = network.encoder.device.type
         self._group_cost = _GROUP_COST.get(device, _GPU_GROUP_COST)
         self._budget = tokens_at_once or _TOKENS_AT_ONCE.get(device, _GPU_TOKENS_AT_ONCE)
@@ -64,7 +75,10 @@ class SentenceTask:
         del progress
         drawn = self._mix.batch(step)
         found = self._sets[drawn.source].step(drawn.rows, step)
-        batch = self._grouped([ids for column in found.columns for ids in column])
+        texts = [ids for column in found.columns for ids in column]
+        if len(texts) < self._joined.count:
+            return StepData([], {"step": step + 1})
+        batch = self._grouped(texts)
         batch["columns"] = torch.tensor(len(found.columns))
         batch["source"] = torch.tensor(drawn.source)
         if found.labels is not None:
@@ -76,17 +90,27 @@ class SentenceTask:
     def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
         """Run a step through `model`."""
         loss = model(batch)
+        if self._joined.count > 1:  # each has the whole loss, with the gradient of its own part
+            loss = loss - loss.detach() * (1 - 1 / self._joined.count)
         tokens = int(batch["tokens"])
         sums: dict[str, tuple[torch.Tensor | float, torch.Tensor | float]] = {}
         if len(self._sets) > 1:
-            sums[f"{self._names[int(batch['source'])]}_loss"] = (loss.detach(), 1.0)
+            sums[f"{self._names[int(batch['source'])]}_loss"] = (loss.detach(), 1 / self._joined.count)
         return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
 
     def restore(self, state: Mapping[str, JsonValue]) -> None:
         """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
 
     def _grouped(self, texts: Sequence[NDArray[np.int32]]) -> Batch:
+        """This process's texts in groups of like length, and where each of all stands among the vectors."""
+        total, rank, count = len(texts), self._joined.rank, self._joined.count
         lengths = np.array([len(ids) for ids in texts], dtype=np.int64)
+        dealt = np.arange(total)
+        if count > 1:
+            by_length = np.argsort(-lengths, kind="stable")
+            dealt = np.concatenate([by_length[other::count] for other in range(count)])
+            own = by_length[rank::count]
+            texts, lengths = [texts[at] for at in own], lengths[own]
         groups = length_groups(lengths, group_cost=self._group_cost, budget=self._budget)
         batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
         widest = 0
@@ -102,6 +126,10 @@ class SentenceTask:
         order = np.empty(len(texts), dtype=np.int64)
         order[np.concatenate(groups)] = np.arange(len(texts))
         batch["order"] = torch.from_numpy(order)
+        if count > 1:
+            places = np.empty(total, dtype=np.int64)
+            places[dealt] = np.arange(total)
+            batch["places"], batch["texts"] = torch.from_numpy(places), torch.tensor(total)
         return batch
 
 

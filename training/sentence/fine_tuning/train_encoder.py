@@ -11,13 +11,12 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
-from nearsay.training.encoder.device import choose_device
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.run.processes import processes, require_one_process
+from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
@@ -38,7 +37,7 @@ from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.tokens import shortened
 
 __all__ = ["train_sentence_encoder"]
@@ -61,6 +60,9 @@ def train_sentence_encoder(
 ) -> SentenceResult:
     """Train a BERT or a sentence encoder on the sets, into the folder `out`, or go on with the run there.
 
+    Started by torchrun, the processes divide every batch among their GPUs; the losses are those of the whole
+    batch. The first one measures and writes; the result of the others says that they do not lead.
+
     dev:   measured while it trains; the weights of the best time are kept. None: the last ones
     tests: measured before and after; rows of the sets that give them away are left out and counted
     Raises BadInputError for data and settings that cannot be trained with, NearsayError for a base that
@@ -68,9 +70,34 @@ def train_sentence_encoder(
 
     Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
     """
-    chosen, watch = options or SentenceTraining(), watch or Watch()
-    structure = structure or EncoderStructure()
-    require_one_process("a sentence encoder")
+    with processes(device) as joined:
+        told = watch or Watch()
+        if not joined.leads:  # the first one reports for all
+            told = Watch(stop=told.stop)
+        return _train(
+            sets,
+            RunFolder(out),
+            find_encoder(base),
+            structure or EncoderStructure(),
+            options or SentenceTraining(),
+            dev,
+            tests,
+            joined,
+            told,
+        )
+
+
+def _train(  # noqa: PLR0917 - one call's parts
+    sets: Sequence[TrainingSet],
+    run: RunFolder,
+    source: EncoderSource,
+    structure: EncoderStructure,
+    chosen: SentenceTraining,
+    dev: JudgedSet | None,
+    tests: Sequence[JudgedSet],
+    joined: Processes,
+    watch: Watch,
+) -> SentenceResult:
     if not sets:
         raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
     if dev is None and chosen.patience is not None:
@@ -80,13 +107,11 @@ def train_sentence_encoder(
         )
     held_out = [*tests, *([dev] if dev else [])]
     sets = [converted_set(one) for one in _without_all_leaks(sets, held_out, watch)]
-    place = choose_device(device)
-    source = find_encoder(base)
+    place = joined.device
     refuse_unsafe(source.folder)
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     if any(one.objective.kind is ObjectiveKind.SIMCSE for one in sets):
         require_dropout(encoder, source.name)
-    run = RunFolder(out)
     asked, chosen = chosen, _with_epochs(chosen, sets, run, watch)
     settings: dict[str, JsonValue] = {
         "task": "sentence encoder",
@@ -97,12 +122,16 @@ def train_sentence_encoder(
         "dev": None if dev is None else told_judged(dev),
         **chosen.to_json(),
     }
-    environment = RunEnvironment.here(place, chosen.precision)
-    if run.begin(settings, environment, exact=chosen.exact_resume):
-        watch.report(f"going on with the run in {out}")
+    environment = RunEnvironment.here(place, chosen.precision, processes=joined.count)
+    joined.wait()  # all have read what was there
+    if joined.leads and run.begin(settings, environment, exact=chosen.exact_resume):
+        watch.report(f"going on with the run in {run.out}")
+    joined.wait()
     measured = MeasuredModel(source, encoder)
     tokenizer = measured.cutting_at(chosen.training_length)
-    prepared = prepare_sets(sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report)
+    prepared = prepare_sets(
+        sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report, joined=joined
+    )
     _report(prepared, sets, watch)
     steps = prepared.task.steps_per_epoch
     optimisation = _optimisation(chosen, steps)
@@ -112,18 +141,17 @@ def train_sentence_encoder(
         if every is not None and asked.epochs != chosen.epochs:
             every = max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS))
         evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience)
-    with processes(place) as joined:
-        ended = train(
-            prepared.task,
-            run,
-            optimisation,
-            joined,
-            evaluation=evaluation,
-            listener=watch.listener,
-            stop=watch.stop,
-        )
-    if not ended.finished:
-        return SentenceResult(finished=False, seconds=ended.seconds, steps=ended.steps)
+    ended = train(
+        prepared.task,
+        run,
+        optimisation,
+        joined,
+        evaluation=evaluation,
+        listener=watch.listener,
+        stop=watch.stop,
+    )
+    if not ended.finished or not joined.leads:
+        return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)
     rows = sum(len(one.examples) for one in sets) * ended.steps / steps
     result = SentenceResult(
         finished=True,
