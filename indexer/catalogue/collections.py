@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from nearsay.indexer.catalogue import field_values, judgements, lexical_rows
 from nearsay.indexer.catalogue.explored import leave_collection
 from nearsay.indexer.catalogue.tables import (
+    changed_documents,
     collections,
     documents,
     embedded_ranges,
@@ -111,7 +112,7 @@ def delete(connection: sa.Connection, collection_id: int) -> None:
     field_values.forget(connection, field_values.declared(connection, collection_id))
     leave_collection(connection, collection_id)
     of_generations = refinements, segments, embedded_ranges
-    for table in (*of_generations, generations, removed_passages, passages, documents):
+    for table in (*of_generations, generations, changed_documents, removed_passages, passages, documents):
         connection.execute(table.delete().where(table.c.collection_id == collection_id))
     connection.execute(collections.delete().where(collections.c.id == collection_id))
 

@@ -16,7 +16,7 @@ from nearsay.indexer.catalogue.near_duplicates import gate_of
 from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument
 from nearsay.indexer.catalogue.passages import same_document
-from nearsay.indexer.catalogue.tables import documents, passages, removed_passages
+from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
 
 __all__ = [
     "KnownDocument",
@@ -163,7 +163,7 @@ def replace_text(
     if fresh:
         connection.execute(passages.insert(), fresh)
         lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
-    field_values.enter_anew(connection, collection_id, numbers)
+    _note_changed(connection, collection_id, numbers)
     return window
 
 
@@ -177,7 +177,15 @@ def relabel(
     for number, item in changed:
         where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
         connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
-    field_values.enter_anew(connection, collection_id, [number for number, _ in changed])
+    _note_changed(connection, collection_id, [number for number, _ in changed])
+
+
+def _note_changed(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
+    """Let filters know that documents have other metadata."""
+    if numbers:
+        rows = [{"collection_id": collection_id, "document": number} for number in numbers]
+        connection.execute(changed_documents.insert(), rows)
+    field_values.enter_anew(connection, collection_id, numbers)
 
 
 def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:

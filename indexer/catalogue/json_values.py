@@ -16,7 +16,7 @@ from sqlalchemy.sql.selectable import FromClause
 
 from nearsay.indexer.catalogue.tables import documents
 
-__all__ = ["SqlValue", "digits", "elements", "metadata_value"]
+__all__ = ["SqlValue", "digits", "elements", "metadata_json", "metadata_value"]
 
 Condition = ColumnElement[bool]
 _DIGITS = 18  # text of so many digits fits a 64-bit integer and counts as a number
@@ -43,6 +43,13 @@ def metadata_value(path: Sequence[str], dialect: str) -> SqlValue:
         kind = sa.func.json_type(documents.c.metadata, where, type_=sa.Text)
         return _sqlite_value(kind, sa.func.json_extract(documents.c.metadata, where))
     return _postgres_value(_postgres_found(path))
+
+
+def metadata_json(path: Sequence[str], dialect: str) -> ColumnElement[str]:
+    """The value at a path of names, every digit kept, as the first of a JSON list; NULL or null: none."""
+    if dialect == "sqlite":  # of several paths it gives a list; the second leads nowhere in an object
+        return sa.func.json_extract(documents.c.metadata, _path("$", path), "$[0]", type_=sa.Text)
+    return sa.cast(sa.func.jsonb_build_array(_postgres_found(path)), sa.Text)
 
 
 def elements(path: Sequence[str], dialect: str) -> tuple[FromClause, SqlValue, ColumnElement[int]]:

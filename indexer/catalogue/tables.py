@@ -30,6 +30,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 __all__ = [
     "SCHEMA",
+    "changed_documents",
     "cluster_members",
     "clusterings",
     "clusters",
@@ -54,7 +55,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0012"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0013"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -132,6 +133,17 @@ removed_passages = Table(
     Column("sequence", BigKey, primary_key=True, autoincrement=True),
     Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
     Column("passage", BigInteger, nullable=False),
+    Index(None, "collection_id", "sequence"),
+    sqlite_autoincrement=True,
+)
+
+# Documents that were given other metadata since the last compaction, so that columns are read again for them.
+changed_documents = Table(
+    "changed_documents",
+    metadata,
+    Column("sequence", BigKey, primary_key=True, autoincrement=True),
+    Column("collection_id", Integer, ForeignKey("collections.id"), nullable=False),
+    Column("document", BigInteger, nullable=False),
     Index(None, "collection_id", "sequence"),
     sqlite_autoincrement=True,
 )

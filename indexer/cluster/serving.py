@@ -27,7 +27,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import answers_of, joined, ray_module, refuse_far
 from nearsay.indexer.snapshots.parts import Part, parted
-from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError, take
+from nearsay.indexer.snapshots.snapshot import Passages, Snapshot, StaleSnapshotError, take
 from nearsay.indexer.vectors.errors import ClusterError, UnknownCollectionError
 from nearsay.indexer.vectors.vector_store import Candidates, merge
 
@@ -78,7 +78,7 @@ class Shard:
         return snapshot.searchable, held
 
     def nearest_many(
-        self, moment: _Moment, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+        self, moment: _Moment, queries: NDArray[np.float32], k: int, allowed: Passages | None
     ) -> tuple[int, list[Candidates]]:
         """The commit that was searched, and the k nearest of each query (n, d)."""
         snapshot = self._at(moment)
@@ -233,7 +233,7 @@ class ShardedSnapshot(Snapshot):
         return str(self.plan.kind)
 
     def nearest_many(
-        self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+        self, queries: NDArray[np.float32], k: int, allowed: Passages | None = None
     ) -> list[Candidates]:
         """The k nearest living passages of each query, by all shards."""
         return self._merged("nearest_many", queries, k, allowed)

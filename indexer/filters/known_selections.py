@@ -4,17 +4,31 @@ import threading
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Any, TypeGuard
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.indexer.catalogue.tables import collections
+from nearsay.indexer.snapshots.snapshot import Passages
 
-__all__ = ["CollectionState", "Key", "KnownSelections", "known_selections", "state_of"]
+__all__ = [
+    "CollectionState",
+    "Key",
+    "KnownSelections",
+    "by_number",
+    "known_selections",
+    "state_of",
+]
 
 _BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
 _FILTERS = 1000
+
+
+def by_number(found: Passages) -> TypeGuard[NDArray[np.bool_]]:
+    """Whether it says of each passage number whether it passes, rather than which pass."""
+    return found.dtype == np.bool_
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +50,44 @@ class Key:
 
 @dataclass(slots=True)
 class KnownSelections:
-    """The passages that the latest filters let through, by number; safe to share between threads."""
+    """The passages that the latest filters let through; safe to share between threads.
 
-    _kept: OrderedDict[Key, NDArray[np.int64] | None] = field(default_factory=OrderedDict)
+    Few are kept as rising numbers, many as a bit for each passage.
+    """
+
+    _kept: OrderedDict[Key, tuple[NDArray[Any] | None, int]] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def get(self, key: Key) -> tuple[bool, NDArray[np.int64] | None]:
-        """Whether it is known, and what is known: the numbers, or None for too many to list."""
+    def get(self, key: Key) -> tuple[bool, Passages | None]:
+        """Whether it is known, and what is known: numbers, which pass, or None for too many to list."""
         with self._lock:
             if key not in self._kept:
                 return False, None
             self._kept.move_to_end(key)
-            return True, self._kept[key]
+            kept, size = self._kept[key]
+        if kept is not None and kept.dtype == np.uint8:
+            return True, np.unpackbits(kept, count=size).view(np.bool_)
+        return True, kept
 
-    def put(self, key: Key, numbers: NDArray[np.int64] | None) -> None:
-        """Keep what was worked out, unless it would drive out half of the others; it must not be changed."""
-        if numbers is not None and 2 * numbers.nbytes > _BYTES:
+    def put(self, key: Key, found: Passages | None) -> None:
+        """Keep what was worked out, unless it would drive out half of the others; it must not be changed.
+
+        found: rising numbers, or bool by passage number; None for too many to list
+        """
+        kept = np.packbits(found) if found is not None and by_number(found) else found
+        if kept is not None and 2 * kept.nbytes > _BYTES:
             return
         with self._lock:
             self._forget(key)
-            self._kept[key] = numbers
-            self._bytes += 0 if numbers is None else numbers.nbytes
+            self._kept[key] = kept, 0 if found is None else found.size
+            self._bytes += 0 if kept is None else kept.nbytes
             while self._kept and (self._bytes > _BYTES or len(self._kept) > _FILTERS):
                 self._forget(next(iter(self._kept)))
 
     def _forget(self, key: Key) -> None:
-        numbers = self._kept.pop(key, None)
-        self._bytes -= 0 if numbers is None else numbers.nbytes
+        kept, _ = self._kept.pop(key, (None, 0))
+        self._bytes -= 0 if kept is None else kept.nbytes
 
 
 _KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownSelections]" = weakref.WeakKeyDictionary()

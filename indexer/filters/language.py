@@ -12,8 +12,8 @@ from nearsay.indexer.filters.parse import (
     HELP,
     among,
     compare,
-    field_name,
     moment,
+    parse_field,
     scalar,
     too_deep,
 )
@@ -101,7 +101,7 @@ class _Builder(Transformer[Token, Expression]):
         return Present(field)
 
     def field(self, name: Token) -> Path:
-        return (field_name(str(name[1:-1])),) if name.startswith("`") else tuple(name.split("."))
+        return parse_field(str(name))
 
     def number(self, token: Token) -> Scalar:
         whole = token.lstrip("+-").isdigit() and len(token) <= 20  # more digits are out of range anyway

@@ -5,11 +5,12 @@ date >= 2021-03-05 and (level is missing or tags contains 'beginner')
 
 {"year": {">=": 2019}, "venue": ["acl", "emnlp"], "not": {"retracted": True}}
 
-Dots reach inwards: a.b is the field b inside the field a. A field whose own name has a dot stands in
-backquotes, in either form: `a.b`.
+Dots reach inwards: a.b is the field b inside the field a. A name that has a dot itself stands in backquotes,
+in either form: `a.b`, or a.`b.c` for the field b.c inside a.
 """
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, TypeGuard
 
@@ -48,6 +49,7 @@ _LARGEST = 2**63 - 1
 _DEEPEST = 20  # not, and, or inside one another: SQLite's parser has a stack of a hundred entries
 _MOST = 500  # comparisons: SQLite's expressions are at most 1,000 deep, a level for each operand
 _SAME = {"==": "=", "≤": "<=", "≥": ">="}  # as a page may have set what was copied from it
+_DOT = re.compile(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*\Z)")  # not between backquotes
 DEEPEST_INPUT: Final = 100  # before what stands inside one another is counted: Python's stack
 HELP: Final = "Write, for example: year >= 2019 and venue in ('acl', 'emnlp')"
 
@@ -69,9 +71,9 @@ def parse(where: Where) -> Expression:
 
 def parse_field(name: str) -> Path:
     """The field that a name means: dots reach inwards, `a.b` in backquotes is one name; BadFilterError."""
-    if len(name) > 2 and name.startswith("`") and name.endswith("`"):
-        return (field_name(name[1:-1]),)
-    return tuple(field_name(part) for part in name.split("."))
+    parts = _DOT.split(name)
+    quoted = (len(part) > 2 and part.startswith("`") and part.endswith("`") for part in parts)
+    return tuple(field_name(part[1:-1] if of else part) for part, of in zip(parts, quoted, strict=True))
 
 
 def _check_size(expression: Expression) -> None:

@@ -1,4 +1,9 @@
-"""Which passages a filter and exclusions let through, worked out as far as it is cheap."""
+"""Which passages a filter and exclusions let through.
+
+Columns tell where a filter asks of metadata and clusters. Where it asks of ids, titles, texts or sources, and
+until a large collection's columns are read, SQL does: few that an index finds are listed, candidates are
+checked where many pass.
+"""
 
 from dataclasses import dataclass, field
 from itertools import chain
@@ -9,67 +14,53 @@ from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.indexer.catalogue import field_values
-from nearsay.indexer.catalogue.number_lists import number_list
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.cluster_rows import passages_in_clusters
 from nearsay.indexer.filters.declared import Declared, covered
-from nearsay.indexer.filters.expression import And, Expression, InClusters
-from nearsay.indexer.filters.intersection import intersection
-from nearsay.indexer.filters.known_selections import CollectionState, Key, known_selections, state_of
+from nearsay.indexer.filters.expression import Expression
+from nearsay.indexer.filters.known_columns import columnar, passages_passing
+from nearsay.indexer.filters.known_selections import Key, by_number, known_selections, state_of
 from nearsay.indexer.filters.narrowing import Narrowed, narrowest
-from nearsay.indexer.filters.numbering import numbering, rising
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.filters.where import expression_of
-from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 
-__all__ = [
-    "LISTED",
-    "Selection",
-    "declared_of",
-    "list_again",
-    "list_all",
-    "listed_quickly",
-    "passing",
-    "select",
-]
+__all__ = ["LISTED", "Selection", "declared_of", "list_all", "passing", "select"]
 
 LISTED = 20_000  # passages: so few are listed and scored one by one
-_WORTH_NUMBERING = 500  # documents: joining fewer to their passages in SQL costs nothing
-_MOST_NUMBERED = 5_000_000  # passages: which document each belongs to is not kept in memory for more
+_READ_AT_ONCE = 50_000  # passages: so few documents are read while a search waits, for half a second at most
 _ASKED_AT_ONCE = 5_000  # passages: SQLite takes 32,766 parameters, PostgreSQL 65,535
-_SHARE_WORTH_LISTING = 0.2  # of the passages: comparisons that let more through are not intersected
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     """What a filter and exclusions let through, as far as it was worked out."""
 
-    # Over passages joined to their documents; None where there is no filter, or where `numbers` say it all.
+    # Over passages joined to their documents; None where there is no filter, or where it was worked out.
     condition: ColumnElement[bool] | None
     without: frozenset[int]  # passage numbers that are not to be found
-    # Rising, when few pass, or those of clusters; None: many pass, candidates are checked in SQL.
-    numbers: NDArray[np.int64] | None
+    numbers: NDArray[np.int64] | None  # rising, when few pass
     expression: Expression | None = None  # what the condition was made of
     declared: Declared = field(default_factory=dict)  # the collection's declared fields
     key: Key | None = None  # of the filter alone, among those that are known
-    repeated: bool = False  # whether the filter was asked before in this state
+    chosen: NDArray[np.bool_] | None = None  # by passage number, when many pass and columns tell which
 
     @property
     def everything(self) -> bool:
         """Whether nothing is kept out."""
         return self.expression is None and not self.without
 
+    @property
+    def allowed(self) -> Passages | None:
+        """What may be found: rising numbers, or by passage number; None where it was not worked out."""
+        return self.chosen if self.numbers is None else self.numbers
+
 
 def select(
     connection: sa.Connection, snapshot: Snapshot, where: Where | None, without: frozenset[int], dialect: str
 ) -> Selection:
-    """What the filter lets through, in the state that the transaction sees; a known filter costs nothing.
-
-    The passages are listed where indexes over declared fields leave few, or where the collection is small;
-    else `numbers` is None.
-    """
+    """What the filter lets through, in the state that the transaction sees; a known filter costs nothing."""
     if where is None:
         return Selection(None, without, None)
     collection_id = snapshot.collection.id
@@ -77,15 +68,24 @@ def select(
     key = Key(state_of(connection, collection_id), repr(expression))
     declared = declared_of(connection, collection_id)
     known = known_selections(connection)
-    is_known, numbers = known.get(key)
-    if not is_known:
-        numbers = _few(connection, snapshot, expression, declared, key.state)
-        known.put(key, numbers)
-    # Putting it together takes as long as a small search, and what is listed was read in this very state.
-    checked = (
-        None if numbers is not None else condition(expression, dialect, declared, passage=passages.c.number)
+    is_known, found = known.get(key)
+    if found is None and columnar(expression):
+        wait = snapshot.searchable <= _READ_AT_ONCE
+        found = passages_passing(connection, expression, key.state, wait=wait)
+        if found is not None:
+            found = np.flatnonzero(found) if np.count_nonzero(found) <= LISTED else found
+            known.put(key, found)
+    if found is None and not is_known:
+        found = _few(connection, snapshot, expression, declared)
+        known.put(key, found)
+    if found is None:
+        checked = condition(expression, dialect, declared, passage=passages.c.number)
+        return Selection(checked, without, None, expression, declared, key)
+    if by_number(found):
+        return Selection(None, without, None, expression, declared, key, _left(found, without))
+    return Selection(
+        None, without, _set_aside(found.astype(np.int64, copy=False), without), expression, declared, key
     )
-    return Selection(checked, without, _without(numbers, without), expression, declared, key, is_known)
 
 
 def passing(
@@ -99,6 +99,10 @@ def passing(
         return passed
     if selection.numbers is not None:
         return passed & _among(ids, selection.numbers)
+    if selection.chosen is not None:
+        there = ids < selection.chosen.size
+        there[there] = selection.chosen[ids[there]]
+        return passed & there
     wanted = np.sort(ids[passed])  # so that those of one slice stand together in the table
     statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
     found = [
@@ -108,57 +112,24 @@ def passing(
     return passed & _among(ids, np.concatenate(found))
 
 
-def listed_quickly(snapshot: Snapshot, selection: Selection, dialect: str) -> bool:
-    """Whether indexes alone tell everything that the selection lets through."""
-    if selection.expression is None or snapshot.searchable > _MOST_NUMBERED:
-        return False
-    return covered(selection.expression, dialect, selection.declared)
-
-
 def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection) -> NDArray[np.int64]:
-    """Every passage that the selection lets through, rising; remembered, since it may take a while."""
+    """Every passage that the selection lets through, rising; remembered where it may take a while."""
     if selection.expression is None or selection.key is None:
         everything = snapshot.vectors.ids
         return everything if not selection.without else _set_aside(everything, selection.without)
+    if selection.numbers is not None:
+        return selection.numbers
+    if selection.chosen is not None:
+        return np.flatnonzero(selection.chosen)
     known = known_selections(connection)
     _, numbers = known.get(selection.key)
     if numbers is None:
         collection_id, declared = snapshot.collection.id, selection.declared
         narrowed = narrowest(connection, collection_id, selection.expression, declared, snapshot.searchable)
-        numbers = _by_document(connection, snapshot, declared, selection.key.state, narrowed)
-        if numbers is None:
-            statement = _passages_among(connection, snapshot, selection.expression, declared, narrowed)
-            numbers = _numbers(connection, statement)
+        statement = _passages_among(connection, snapshot, selection.expression, declared, narrowed)
+        numbers = _numbers(connection, statement)
         known.put(selection.key, numbers)
-    return _set_aside(numbers, selection.without)
-
-
-def list_again(
-    connection: sa.Connection, snapshot: Snapshot, selection: Selection
-) -> NDArray[np.int64] | None:
-    """Every passage that a filter lets through which is asked again; None where it is not worth it.
-
-    It is where indexes alone tell, of no more than a fifth of the collection. That takes as long as drawing
-    candidates twice, and then the filter costs next to nothing.
-    """
-    if selection.numbers is not None:
-        return selection.numbers
-    dialect = connection.dialect.name
-    expression, key = selection.expression, selection.key
-    if not selection.repeated or not listed_quickly(snapshot, selection, dialect):
-        return None
-    if expression is None or key is None:
-        return None
-    known = known_selections(connection)
-    refused = Key(key.state, f"too many to list of {key.filter}")
-    if known.get(refused)[0]:
-        return None
-    most = int(_SHARE_WORTH_LISTING * snapshot.searchable)
-    narrowed = narrowest(connection, snapshot.collection.id, expression, selection.declared, most)
-    if narrowed is None:
-        known.put(refused, None)
-        return None
-    return list_all(connection, snapshot, selection)
+    return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
 
 
 def declared_of(connection: sa.Connection, collection_id: int) -> dict[tuple[str, ...], int]:
@@ -167,84 +138,14 @@ def declared_of(connection: sa.Connection, collection_id: int) -> dict[tuple[str
 
 
 def _few(
-    connection: sa.Connection,
-    snapshot: Snapshot,
-    expression: Expression,
-    declared: Declared,
-    state: CollectionState,
-) -> NDArray[np.int64] | None:
-    inside = _of_clusters(connection, snapshot, expression, declared)
-    if inside is not None:
-        return inside
-    narrowed = narrowest(connection, snapshot.collection.id, expression, declared, LISTED)
-    if narrowed is None and snapshot.searchable > LISTED:
-        return _few_of_many(connection, snapshot, expression, declared, state)
-    numbers = _by_document(connection, snapshot, declared, state, narrowed)
-    if numbers is None:
-        statement = _passages_among(connection, snapshot, expression, declared, narrowed)
-        numbers = _numbers(connection, statement.limit(LISTED + 1))
-    return numbers if numbers.size <= LISTED else None
-
-
-def _of_clusters(
     connection: sa.Connection, snapshot: Snapshot, expression: Expression, declared: Declared
 ) -> NDArray[np.int64] | None:
-    """The passages of clusters, however many, as an index lists them; under other conditions, of few.
-
-    None where the filter does not ask for clusters. Removed passages may be among them.
-    """
-    parts = expression.operands if isinstance(expression, And) else (expression,)
-    asked = next((part for part in parts if isinstance(part, InClusters) and part.numbers), None)
-    if asked is None:
+    narrowed = narrowest(connection, snapshot.collection.id, expression, declared, LISTED)
+    if narrowed is None and snapshot.searchable > LISTED:
         return None
-    inside = rising(number_list(connection, passages_in_clusters(asked, connection.dialect.name)))
-    rest = tuple(part for part in parts if part is not asked)
-    if not rest:
-        return inside
-    if inside.size > LISTED:
-        return None
-    others = Selection(sa.true(), frozenset(), None, And(rest), declared)
-    return inside[passing(connection, snapshot, inside, others)]
-
-
-def _few_of_many(
-    connection: sa.Connection,
-    snapshot: Snapshot,
-    expression: Expression,
-    declared: Declared,
-    state: CollectionState,
-) -> NDArray[np.int64] | None:
-    if snapshot.searchable > _MOST_NUMBERED:
-        return None
-    most = int(_SHARE_WORTH_LISTING * snapshot.searchable)
-    found = intersection(connection, expression, declared, state, most)
-    known = None if found is None or found.size > LISTED else numbering(connection, state)
-    if known is None or found is None:
-        return None
-    numbers = known.passages_of(found)
+    statement = _passages_among(connection, snapshot, expression, declared, narrowed)
+    numbers = _numbers(connection, statement.limit(LISTED + 1))
     return numbers if numbers.size <= LISTED else None
-
-
-def _by_document(
-    connection: sa.Connection,
-    snapshot: Snapshot,
-    declared: Declared,
-    state: CollectionState,
-    narrowed: Narrowed | None,
-) -> NDArray[np.int64] | None:
-    """The passages of the documents that declared values alone tell of; None where it does not pay."""
-    few = narrowed is None or narrowed.count < _WORTH_NUMBERING
-    if narrowed is None or few or snapshot.searchable > _MOST_NUMBERED:
-        return None
-    dialect = connection.dialect.name
-    (document,) = narrowed.numbers().subquery().c
-    statement = sa.select(document)
-    if narrowed.rest is not None:
-        if not covered(narrowed.rest, dialect, declared):
-            return None
-        statement = statement.where(condition(narrowed.rest, dialect, declared, document))
-    known = numbering(connection, state)
-    return None if known is None else known.passages_of(number_list(connection, statement))
 
 
 def _passages_among(
@@ -292,8 +193,12 @@ def _among(ids: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.boo
     return found
 
 
-def _without(numbers: NDArray[np.int64] | None, without: frozenset[int]) -> NDArray[np.int64] | None:
-    return None if numbers is None else _set_aside(numbers, without)
+def _left(chosen: NDArray[np.bool_], without: frozenset[int]) -> NDArray[np.bool_]:
+    if not without:
+        return chosen
+    left = chosen.copy()
+    left[[number for number in without if number < left.size]] = False
+    return left
 
 
 def _set_aside(numbers: NDArray[np.int64], without: frozenset[int]) -> NDArray[np.int64]:

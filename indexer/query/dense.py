@@ -1,23 +1,16 @@
 """The passages nearest to a query among those that a selection lets through.
 
-Few that pass are scored one by one. Where many pass, candidates come from the index and are checked in SQL,
-more of them until enough passed, and from further away until hardly any better one turns up; where too few
-of the nearest pass, all that pass are listed, and the index is searched among them. So it is at once where
-they are listed already, or a filter comes again that is listed quickly.
+Where it is known which pass, few are scored one by one, and the index is searched among many. Where a filter
+asks of ids, titles, texts or sources, candidates come from the index and are checked in SQL, more of them
+until enough passed, and from further away until hardly any better one turns up; where too few of the nearest
+pass, all that pass are listed.
 """
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.filters.selection import (
-    LISTED,
-    Selection,
-    list_again,
-    list_all,
-    listed_quickly,
-    passing,
-)
+from nearsay.indexer.filters.selection import Selection, list_all, passing
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import Candidates
 
@@ -28,7 +21,6 @@ _LEAST_DRAWN = 64
 _WIDENING = 1.12  # of the reach for every doubling of how far away the neighbours lie that pass
 _WORTH_LISTING = 16  # queries under one filter: for so many, all that passes is listed once
 _MOST_DRAWN = 5_000  # candidates: beyond, listing all that pass costs less
-_MOST_DRAWN_WHERE_DECLARED = 1_000  # the same where declared fields alone say what passes
 
 
 def dense_candidates(
@@ -44,15 +36,13 @@ def dense_candidates(
     """
     if selection.everything:
         return snapshot.nearest(query, count)
-    if selection.numbers is not None and selection.numbers.size <= LISTED:
-        return snapshot.nearest(query, count, selection.numbers)
-    listed = list_again(connection, snapshot, selection)
-    if listed is None:
+    allowed = selection.allowed
+    if allowed is None:
         found = _drawn(connection, snapshot, query, count, selection)
         if found is not None:
             return found
-        listed = list_all(connection, snapshot, selection)
-    return snapshot.nearest(query, count, listed)
+        allowed = list_all(connection, snapshot, selection)
+    return snapshot.nearest(query, count, allowed)
 
 
 def dense_batch(
@@ -68,10 +58,10 @@ def dense_batch(
     """
     if selection.everything:
         return snapshot.nearest_many(queries, count)
-    listed = list_again(connection, snapshot, selection)
-    if listed is None and len(queries) >= _WORTH_LISTING:
-        listed = list_all(connection, snapshot, selection)
-    return None if listed is None else snapshot.nearest_many(queries, count, listed)
+    allowed = selection.allowed
+    if allowed is None and len(queries) >= _WORTH_LISTING:
+        allowed = list_all(connection, snapshot, selection)
+    return None if allowed is None else snapshot.nearest_many(queries, count, allowed)
 
 
 def _drawn(
@@ -83,8 +73,7 @@ def _drawn(
 ) -> Candidates | None:
     """The nearest of all, checked; None where too few of so many pass that it costs less to list them."""
     drawn = max(_FIRST_DRAW * count, _LEAST_DRAWN)
-    quickly = listed_quickly(snapshot, selection, connection.dialect.name)
-    most = max(min(_MOST_DRAWN, _MOST_DRAWN_WHERE_DECLARED) if quickly else _MOST_DRAWN, drawn)
+    most = max(_MOST_DRAWN, drawn)
     reach = before = None
     checked, held = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
     newer = snapshot.newer(query[None, :], drawn)

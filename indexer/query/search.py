@@ -293,7 +293,7 @@ class _Query:
         if request.mode is not SearchMode.DENSE:
             lexical = self._by_words(self.selection.numbers)
         best, ranking = self._fetched(lexical)
-        unlisted = self.selection.condition is not None and self.selection.numbers is None
+        unlisted = self.selection.expression is not None and self.selection.numbers is None
         if lexical is not None and not lexical.complete and unlisted and len(best) < request.last:
             # Too few of the passages ranked pass the filter: all that pass are listed, and ranked alone.
             lexical = self._by_words(list_all(self.connection, self.snapshot, self.selection))
@@ -386,6 +386,9 @@ def _qualifying(snapshot: Snapshot, selection: Selection) -> int | None:
     if selection.numbers is not None:
         inside = selection.numbers[selection.numbers < snapshot.alive.size]
         return int(np.count_nonzero(snapshot.alive[inside]))
+    if selection.chosen is not None:
+        size = min(selection.chosen.size, snapshot.alive.size)
+        return int(np.count_nonzero(selection.chosen[:size] & snapshot.alive[:size]))
     if selection.condition is not None:
         return None
     without = np.fromiter(selection.without, dtype=np.int64)

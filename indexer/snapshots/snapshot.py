@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
@@ -30,7 +31,9 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 
-__all__ = ["Snapshot", "StaleSnapshotError", "take"]
+__all__ = ["Passages", "Snapshot", "StaleSnapshotError", "take"]
+
+Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, or by passage number
 
 _SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
 _SCAN_SHARE = 0.05
@@ -113,26 +116,37 @@ class Snapshot:
             return str(self.index.plan.kind)
         return str(PlanKind.EXACT if self.index is None else self.plan.kind)
 
-    def nearest(
-        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
-    ) -> Candidates:
+    def nearest(self, query: NDArray[np.float32], k: int, allowed: Passages | None = None) -> Candidates:
         """The k nearest living passages.
 
-        query: (d,) unit length; allowed: rising passage numbers that may be found, None = all.
+        query: (d,) unit length; allowed: rising passage numbers that may be found, or bool by passage
+        number; None = all.
         """
         (found,) = self.nearest_many(query[None, :], k, allowed)
         return found
 
     def nearest_many(
-        self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None = None
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        allowed: Passages | None = None,
     ) -> list[Candidates]:
         """The k nearest living passages of each query; fewer only when fewer may be found.
 
-        queries: (n, d) unit length; allowed: rising passage numbers that may be found, None = all.
+        queries: (n, d) unit length; allowed: rising passage numbers that may be found, or bool by passage
+        number; None = all.
         """
         if allowed is None:
             return self.looked_up(queries, k, self.alive)
-        allowed = allowed[allowed < self.alive.size]
+        if allowed.dtype == np.bool_:
+            chosen = np.zeros_like(self.alive)
+            chosen[: allowed.size] = allowed[: chosen.size]
+            chosen &= self.alive
+            count = int(np.count_nonzero(chosen))
+            if self.index is not None and count > self._scanned:
+                return self._settled(queries, k, chosen, count)
+            return self._among(queries, k, np.flatnonzero(chosen))
+        allowed = allowed[allowed < self.alive.size].astype(np.int64, copy=False)
         allowed = allowed[self.alive[allowed]]
         if self.index is None or allowed.size <= self._scanned:
             return self._among(queries, k, allowed)

@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue import clusterings, collections, generations, pas
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.catalogue.tables import removed_passages
+from nearsay.indexer.catalogue.tables import changed_documents, removed_passages
 from nearsay.indexer.snapshots.quarantine import open_all, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
@@ -120,7 +120,8 @@ def compact(
     vectors_dropped = sum(_merge(store, collection, generation, living) for generation in every)
     with store.database.writing() as connection:
         clusterings.leave_removed(connection, collection.id)
-        connection.execute(removed_passages.delete().where(removed_passages.c.collection_id == collection.id))
+        for table in (removed_passages, changed_documents):
+            connection.execute(table.delete().where(table.c.collection_id == collection.id))
         collections.changed(connection, collection.id, compacted=True)
     with store.database.reading() as connection:
         after = len(generations.segments_of(connection, collection.id))

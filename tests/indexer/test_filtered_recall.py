@@ -16,7 +16,6 @@ from nearsay.indexer.filters.known_selections import known_selections
 from nearsay.indexer.filters.selection import select
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.query import dense
 from nearsay.indexer.query.dense import dense_candidates
 from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -47,8 +46,7 @@ class TopicEncoder(WordsEncoder):
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
     """Passages of topics that lie well apart; of 6,000 as many take part in each step as of 200,000."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (selection, dense):
-            patch.setattr(module, "LISTED", 0)
+        patch.setattr(selection, "LISTED", 0)
         patch.setattr(snapshot, "_SCAN_ALL", 0)
         with Library.open(
             tmp_path_factory.mktemp("topics"), load_encoder=lambda _: TopicEncoder()
@@ -100,7 +98,7 @@ def allowed(
     return {"topic": chosen}, np.isin(TOPIC[:COUNT], chosen)
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("way", ["listed", "columns", "drawn"])
 @pytest.mark.parametrize("kind", [*ENGINES])
 @settings(derandomize=True, max_examples=4)
 @given(
@@ -115,8 +113,7 @@ def test_recall_is_kept_under_every_filter(
     topics: Collection,
     opened: dict[PlanKind, Snapshot],
     kind: PlanKind,
-    *,
-    listed: bool,
+    way: str,
     relation: str,
     share: float,
     seed: int,
@@ -125,11 +122,13 @@ def test_recall_is_kept_under_every_filter(
     for query in range(QUERIES):
         where, among = allowed(relation, share, query, seed)
         vector = TABLE[COUNT + query]
-        if listed:  # as the passages of clusters are, however many
+        if way == "listed":
             candidates = opened[kind].nearest(vector, 10, np.flatnonzero(among) + 1)
         else:
-            with database.reading() as connection:
+            with database.reading() as connection, pytest.MonkeyPatch.context() as patch:
                 known_selections(connection)._kept.clear()
+                if way == "drawn":  # as where a filter asks of texts
+                    patch.setattr(selection, "columnar", lambda _: False)
                 chosen = select(connection, opened[kind], where, frozenset(), database.dialect)
                 candidates = dense_candidates(connection, opened[kind], vector, 10, chosen)
         assert among[candidates.ids - 1].all()

@@ -1,10 +1,13 @@
-"""Random filters: as trees, and as the text that says them."""
+"""Random filters: as trees, and as the text that says them; and what they mean, in plain Python."""
 
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from nearsay.data.document import JsonValue
 from nearsay.indexer.filters.expression import (
     And,
     Compare,
@@ -162,3 +165,70 @@ def _value(value: Scalar) -> str:
         quote = "'" if len(value) % 2 else '"'
         return quote + value.replace(quote, quote * 2) + quote
     return repr(value)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A document as far as filters see it."""
+
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    id: str = "d"
+    title: str = ""
+    text: str = ""
+    source: str | None = None
+
+
+# The oracle: the algebra of expression.py in plain Python.
+
+_COMPARED = {
+    Operator.EQUAL: operator.eq,
+    Operator.LESS: operator.lt,
+    Operator.LESS_OR_EQUAL: operator.le,
+    Operator.GREATER: operator.gt,
+    Operator.GREATER_OR_EQUAL: operator.ge,
+}
+
+
+def passes(row: Row, expression: Expression) -> bool:
+    if isinstance(expression, And):
+        return all(passes(row, part) for part in expression.operands)
+    if isinstance(expression, Or):
+        return any(passes(row, part) for part in expression.operands)
+    if isinstance(expression, Not):
+        return not passes(row, expression.operand)
+    value = found(row, expression.field)
+    if isinstance(expression, Present):
+        own_and_empty = value == "" and expression.field in [("id",), ("title",), ("text",), ("source",)]
+        return value is not None and not own_and_empty
+    elements = value if isinstance(value, list) else []
+    if isinstance(expression, Contains):
+        has_piece = isinstance(value, str) and isinstance(expression.value, str) and expression.value in value
+        return has_piece or any(compares(each, Operator.EQUAL, expression.value) for each in elements)
+    if expression.operator is not Operator.EQUAL:
+        elements = []
+    return any(compares(each, expression.operator, expression.value) for each in [value, *elements])
+
+
+def found(row: Row, path: Path) -> JsonValue:
+    if path in [("id",), ("title",), ("text",), ("source",)]:
+        value: JsonValue = getattr(row, path[0])
+        return value
+    inside: JsonValue = dict(row.metadata)
+    for name in path[1:] if path[0] == "metadata" and len(path) > 1 else path:
+        inside = inside.get(name) if isinstance(inside, dict) else None
+    return inside
+
+
+def compares(value: JsonValue, operator_: Operator, literal: Scalar) -> bool:
+    compared = _COMPARED[operator_]
+    if isinstance(literal, bool):
+        return isinstance(value, bool) and value == literal
+    if isinstance(literal, Moment):
+        if not isinstance(value, str) or not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value[:10]):
+            return False
+        return bool(compared(value[:10] if len(literal.iso) == 10 else value, literal.iso))
+    if isinstance(literal, str):
+        return isinstance(value, str) and bool(compared(value, literal))
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,18}", value):
+        value = int(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(compared(value, literal))
