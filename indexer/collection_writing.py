@@ -30,6 +30,7 @@ from nearsay.indexer.judgements.gate import GateReport
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.plan import ContractChange, Plan
 from nearsay.indexer.query.lexical_check import check_words, refill
+from nearsay.indexer.query.search import query_vectors
 from nearsay.indexer.snapshots.contract_check import check_contract
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
@@ -192,7 +193,7 @@ class CollectionWriting:
         self,
         recall: str | float | None,
         memory: str | int | None,
-        queries: Sequence[str] | None,
+        queries: Sequence[str] | NDArray[np.floating] | None,
         progress: ProgressListener,
         wait: float | None = None,
     ) -> Plan:
@@ -201,7 +202,9 @@ class CollectionWriting:
         generation = self._record.live()
         contract = Plan.from_json(generation.plan).contract.changed(recall, memory)
         asked = None
-        if queries is not None:
+        if isinstance(queries, np.ndarray):
+            asked = query_vectors(queries, self._snapshot.take())
+        elif queries is not None:
             encoder = self._encoder.of(generation)
             asked = unit_length(encoder.encode(list(queries), kind=TextKind.QUERY))
         with self.locked(row, "tune", wait) as store:

@@ -6,7 +6,14 @@ from typing import Unpack
 import click
 
 from nearsay.app.cli.contract_options import contract_options
-from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.options import (
+    OnCluster,
+    Place,
+    cluster_options,
+    json_option,
+    library_options,
+    open_library,
+)
 from nearsay.app.cli.plan_table import print_plan
 from nearsay.app.cli.printing import print_json
 from nearsay.app.cli.progress_bar import ProgressBar
@@ -25,7 +32,7 @@ __all__ = ["optimize", "tune"]
 )
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Also draw it: .png or .svg.")
 @json_option
-@library_options
+@cluster_options
 def tune(
     collection: str,
     recall: str | None,
@@ -33,12 +40,12 @@ def tune(
     queries: Path | None,
     plot: Path | None,
     as_json: bool,
-    **place: Unpack[Place],
+    **place: Unpack[OnCluster],
 ) -> None:
     """Measure the indexes for COLLECTION and take the fastest that keeps the contract.
 
     What is said of recall and memory holds from now on; what is not said stays as it was. Stopped at any
-    moment, the old index goes on answering.
+    moment, the old index goes on answering. The workers of a cluster take the smallest that keeps it.
 
     \b
     Example:

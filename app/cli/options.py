@@ -112,7 +112,7 @@ def cluster_options(command: Command) -> Command:
         click.option("--worker-gpus", default=0.0, **parts, help="GPUs of each worker; .5: two share one."),
         click.option("--worker-cpus", default=1.0, **parts, help="Cores of each worker."),
         click.option("--workers", type=int, metavar="N", help=most),
-        click.option("--cluster", metavar="ADDRESS", help=f"Embed by the workers of a Ray cluster: {whom}"),
+        click.option("--cluster", metavar="ADDRESS", help=f"By the workers of a Ray cluster: {whom}"),
     ):
         command = option(command)
     return library_options(command)

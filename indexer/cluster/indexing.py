@@ -27,8 +27,8 @@ from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED
 from nearsay.indexer.plans.engines import ENGINES, engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
-from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
-from nearsay.indexer.plans.trial_queries import TrialQueries, recall_at_least
+from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
+from nearsay.indexer.plans.trial_queries import TrialQueries, recall_at_least, require_enough
 from nearsay.indexer.snapshots.index_part import IndexPart, written_index
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import open_vectors
@@ -101,11 +101,11 @@ class Builder:
         ]
         return _merged(found, k)
 
-    def written(self, recipe: _Recipe) -> list[tuple[str, int]]:
-        """Write the segments of the indexes; the hash and the count of each."""
-        folder = self._store.segments(self._generation.collection_id)
+    def written(self, recipe: _Recipe, folder: str) -> list[tuple[str, int]]:
+        """Write the segments of the indexes into a folder; the name and the count of each."""
         made_by = self._generation.encoder
-        return [(written_index(folder, made_by, index).stem, len(index)) for index in self._indexes(recipe)]
+        place = Path(folder)
+        return [(written_index(place, made_by, index).name, len(index)) for index in self._indexes(recipe)]
 
     def _opened(
         self,
@@ -147,22 +147,27 @@ def index_on_cluster(
     generation: GenerationRow,
     rows: Sequence[SegmentRow],
     plan: Plan,
+    folder: Path,
     *,
     measured: bool,
+    queries: NDArray[np.float32] | None = None,
     listener: ProgressListener = unheard,
 ) -> tuple[Plan, tuple[IndexPart, ...]]:
     """Build the index of a generation by groups; the plan, and the written segments.
 
     rows:     its segments of vectors
+    folder:   where the segments are written
     measured: choose the kind and how far a search looks, to keep the plan's contract over the whole; False:
         as the plan has them. The plan is exact, and there are no segments, where no kind keeps it
+    queries:  (n, d) unit length, the user's own, to measure with; None: stored vectors
 
     The caller holds the writer lock and enters what comes back.
     """
     cluster = store.cluster
     assert cluster is not None  # noqa: S101 - for the type checker
     with joined(cluster):
-        return _Indexing(store, cluster, generation, rows, plan, listener).run(measured=measured)
+        indexing = _Indexing(store, cluster, generation, rows, plan, folder, listener)
+        return indexing.run(measured, queries)
 
 
 class _Indexing:
@@ -173,6 +178,7 @@ class _Indexing:
         generation: GenerationRow,
         rows: Sequence[SegmentRow],
         plan: Plan,
+        folder: Path,
         listener: ProgressListener,
     ) -> None:
         ray = ray_module()
@@ -181,7 +187,7 @@ class _Indexing:
         self._plan, self._listener = plan, listener
         self._dimension = generation.encoder.dimension
         workers = room_of(cluster)
-        self._store, self._collection = store, generation.collection_id
+        self._folder = folder
         rows = sorted(rows, key=lambda row: row.first_passage)
         total = sum(row.count for row in rows)
         groups = _grouped(rows, max(workers, -(-total // _GROUP)))
@@ -200,29 +206,29 @@ class _Indexing:
         self._sizes = [size for sizes in self._each("sizes") for size in sizes]
         self._total = sum(self._sizes)
 
-    def run(self, *, measured: bool) -> tuple[Plan, tuple[IndexPart, ...]]:
+    def run(self, measured: bool, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
         """The plan and the written segments."""
         try:
             if not measured:
                 recipe = self._trained(self._plan.kind, self._plan.shape)
                 self._build(recipe)
                 return replace(self._plan, check=None), self._written(recipe)
-            return self._measured()
+            return self._measured(queries)
         finally:
             ray = ray_module()
 
             for builder in self._builders:
                 ray.kill(builder)
 
-    def _measured(self) -> tuple[Plan, tuple[IndexPart, ...]]:
+    def _measured(self, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
         contract, report = self._plan.contract, list[Measured]()
-        trial = self._trial()
+        trial = self._trial() if queries is None else self._given(queries)
         cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
         proposing, deciding = trial.part(0, cut), trial.part(cut, len(trial))
         plan = replace(
             self._plan,
             measured_at=self._total,
-            queries=f"{len(trial):,} stored vectors, by {len(self._builders)} workers",
+            queries=f"{len(trial):,} {'stored vectors' if queries is None else GIVEN_QUERIES}",
             check=None,
         )
         for kind in _KINDS:
@@ -278,6 +284,15 @@ class _Indexing:
         own, queries = self._drawn(_PROPOSING + _DECIDING, SEED + 1)
         order = np.random.default_rng(SEED).permutation(own.size)
         own, queries = own[order], np.ascontiguousarray(queries[order])
+        return self._answered(own, queries)
+
+    def _given(self, queries: NDArray[np.float32]) -> TrialQueries:
+        """The user's own, in an order by chance; BadInputError for too few."""
+        require_enough(len(queries))
+        order = np.random.default_rng(SEED).permutation(len(queries))
+        return self._answered(np.full(len(queries), -1, dtype=np.int64), np.ascontiguousarray(queries[order]))
+
+    def _answered(self, own: NDArray[np.int64], queries: NDArray[np.float32]) -> TrialQueries:
         at = self._plan.contract.at
         truth = []
         for number, near in zip(own, _merged(self._each("exact", queries, at + 1), at + 1), strict=True):
@@ -327,10 +342,10 @@ class _Indexing:
             self._listener(Progress(done, self._total, _DOING, "passages"))
 
     def _written(self, recipe: _Recipe) -> tuple[IndexPart, ...]:
-        written = [one for each in self._each("written", recipe) for one in each]
+        written = [one for each in self._each("written", recipe, str(self._folder)) for one in each]
         parts = {
-            at: IndexPart(self._store.segment(self._collection, sha256), count, self._spans[at])
-            for at, (sha256, count) in zip(self._order, written, strict=True)
+            at: IndexPart(self._folder / name, count, self._spans[at])
+            for at, (name, count) in zip(self._order, written, strict=True)
         }
         return tuple(parts[at] for at in sorted(parts) if parts[at].count)
 

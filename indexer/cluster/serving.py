@@ -36,6 +36,7 @@ __all__ = ["Shard", "ShardState", "ShardedSnapshot", "Shards", "release", "serve
 logger = logging.getLogger("nearsay")
 
 _PATIENCE: Final = 60.0  # seconds for an answer: there may be files to read
+_INLINE: Final = 65_536  # bytes: larger arrays are stored once and read by all shards
 _KEPT: Final = 2  # snapshots of different generations in a shard
 _NONE: Final = Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
 
@@ -138,7 +139,10 @@ class Shards:
         for known in (True, False):
             shards = self._shards(collection, known=known)
             if not shared:  # within the cluster by now
-                shared = [ray.put(one) if isinstance(one, np.ndarray) else one for one in given]
+                shared = [
+                    ray.put(one) if isinstance(one, np.ndarray) and one.nbytes > _INLINE else one
+                    for one in given
+                ]
             turn = next(self._turn)
             calls = [_called(replicas, turn, method, shared) for replicas in shards]
             answers = [

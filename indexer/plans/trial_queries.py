@@ -19,6 +19,7 @@ __all__ = [
     "held_out",
     "queries_to_show",
     "recall_at_least",
+    "require_enough",
 ]
 
 LEAST_QUERIES: Final = 10  # of the user's own; `queries_to_show` says how many a recall needs
@@ -99,13 +100,18 @@ def given(
     generator: np.random.Generator,
 ) -> TrialQueries:
     """The user's own queries (n, d), in an order by chance; BadInputError for fewer than ten."""
-    if len(queries) < LEAST_QUERIES:
-        raise BadInputError(
-            f"{len(queries)} queries are too few to measure recall with. Give {LEAST_QUERIES} or more, "
-            "best some hundreds, or none: then stored vectors are taken"
-        )
+    require_enough(len(queries))
     shuffled = queries[generator.permutation(len(queries))]
     return _answered(vectors, alive, shuffled, np.full(len(queries), -1, dtype=np.int64), at)
+
+
+def require_enough(queries: int) -> None:
+    """BadInputError for fewer queries than ten."""
+    if queries < LEAST_QUERIES:
+        raise BadInputError(
+            f"{queries} queries are too few to measure recall with. Give {LEAST_QUERIES} or more, "
+            "best some hundreds, or none: then stored vectors are taken"
+        )
 
 
 def _drawn(

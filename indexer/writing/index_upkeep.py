@@ -172,16 +172,31 @@ def prepare_index(
             f"collection '{collection.name}' has no passages to measure with. "
             f"Add to it: nearsay index add {collection.name} FILE"
         )
+    if choose:
+        plan = replace(plan, contract=contract or plan.contract)
+    _clear(store.building)
+    if store.cluster is not None:
+        from nearsay.indexer.cluster.indexing import index_on_cluster
+
+        plan, parts = index_on_cluster(
+            store,
+            generation,
+            state.vectors,
+            plan,
+            store.building,
+            measured=choose,
+            queries=queries,
+            listener=listener,
+        )
+        return Prepared(plan, parts, tuple(state.indexes))
     vectors, alive, through = _opened(store, collection, generation, state)
     span = int(vectors.ids[0]), through
     if choose:
-        plan = replace(plan, contract=contract or plan.contract)
         tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
     else:
         shape = part_shape(plan.kind, plan.shape, total, vectors.dimension) if doubled else plan.shape
         ids = vectors.ids[alive[vectors.ids]]
         tuned = Tuned(replace(plan, check=None), build(plan.kind, vectors, ids, through, shape))
-    _clear(store.building)
     prepared = _prepared(store.building, generation, tuned, state.indexes, span)
     return replace(prepared, chosen=choose)
 
@@ -320,7 +335,13 @@ def _by_workers(
     state = _state(store, collection, generation)
     plan = state.plan if contract is None else replace(state.plan, contract=contract)
     plan, parts = index_on_cluster(
-        store, generation, state.vectors, plan, measured=contract is not None, listener=listener
+        store,
+        generation,
+        state.vectors,
+        plan,
+        store.segments(collection.id),
+        measured=contract is not None,
+        listener=listener,
     )
     _keep(store, collection, generation, state.indexes, Prepared(plan, parts, tuple(state.indexes)))
     return plan

@@ -19,6 +19,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 
+from nearsay.data.errors import BadInputError
 from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import SegmentRow
@@ -190,6 +191,24 @@ def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path
         assert killed
         assert made.snapshot().plan.kind is not PlanKind.EXACT
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+def test_workers_measure_with_queries_of_the_user(folder: Path, nodes: Any) -> None:
+    queries = _near(400, seed=23)
+    with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
+        made = library.collection("made")
+        with pytest.raises(BadInputError, match="9 queries are too few"):
+            made.tune(queries=queries[:9])
+        plan = made.tune(recall="0.9@10", queries=queries)
+        assert plan.queries == "400 given queries"
+        assert not plan.estimated
+        assert [row.recall_at_least >= 0.9 for row in plan.report if row.verdict == "taken"] == [True]  # type: ignore[operator]
+        assert len([row for row in _segments(library) if row.kind is SegmentKind.INDEX]) == 3
+        assert not list((folder / "segments" / "building").glob("*")), "nothing is left where it was built"
+        found = _ids(made, queries[:100])
+    nearest = np.argsort(-(queries[:100] @ _VECTORS.T), axis=1)[:, :10]
+    shares = [len({*map(str, one)} & {*ids}) / 10 for one, ids in zip(nearest, found, strict=True)]
+    assert float(np.mean(shares)) >= 0.88
 
 
 def _kill(named: str) -> int:
