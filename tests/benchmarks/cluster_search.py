@@ -4,8 +4,8 @@
         [--queries 300] [--folder DIR] [--out FILE.json]
 
 The library is filled once, through the public API with vectors that the rows bring (`made_vectors`). Then
---shards workers build the index by groups and measure it with 1,400 real queries, as many shards serve it, and
-other queries are asked by shards and by one process that opens the same files, in turns of twenty:
+--shards workers build the index by groups and measure it with 1,400 real queries, as many shards serve it,
+and other queries are asked by shards and by one process that opens the same files, in turns of twenty:
 milliseconds of one query at a time, recall at 10 against comparing with everything, memory of every process.
 All processes share the machine's cores.
 """
