@@ -88,17 +88,16 @@ class Collection:
     def __init__(
         self,
         library: "Library",
-        name: str,
+        record: CollectionRecord,
         encoder: str | TextEncoder | None,
-        chunking: Chunking | None,
         promise: ContractChange = KEPT,
     ) -> None:
         """Nothing is read or made yet."""
         self.library = library
-        self.name = name
+        self.name = record.name
         self._store = library.store
-        self._record = CollectionRecord(library.store, name, chunking)
-        self._encoder = CollectionEncoder(library.store, name, library, encoder)
+        self._record = record
+        self._encoder = CollectionEncoder(library.store, record.name, library, encoder)
         shards = library.shards
         self._snapshot = LatestSnapshot(self._record, take if shards is None else shards.opened)
         self._promise = promise
@@ -166,7 +165,7 @@ class Collection:
         """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory.
 
         vectors: of the rows, (rows, d) of length 1, made before by the collection's encoder from title, a
-            space and text; they are stored instead of embedding the rows, each of which is one passage.
+            space and text; they are stored, rounded to its `dtype`, for the rows, each of which is a passage.
             BadInputError for another number, dimension or length, and where some rows that are embedded to
             compare come out otherwise. For vectors of any other origin make the collection with
             `encoder=VectorsOnly(name, dimension)`. A row that is there with the same title and text keeps
@@ -278,6 +277,7 @@ class Collection:
         Without an encoder the live generation is mended: words and damaged segments are made anew from the
         catalogue's text, passages that wait are embedded, the index is built again. The same is done with the
         encoder that the live generation was made by if it is named at a new place, which is remembered.
+        What is made anew is stored as the collection's `dtype`, if one was given.
         """
         return self._writing.rebuild(encoder, progress, wait)
 

@@ -17,7 +17,12 @@ from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
 from nearsay.indexer.catalogue import generations, near_duplicates
-from nearsay.indexer.catalogue.collection_encoder import CollectionEncoder, EncoderSource, check_encoder
+from nearsay.indexer.catalogue.collection_encoder import (
+    CollectionEncoder,
+    EncoderSource,
+    check_dtype,
+    check_encoder,
+)
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -227,11 +232,13 @@ class CollectionWriting:
                 moved = named.fingerprint == generation.encoder.fingerprint
                 moved = moved and named.source != generation.encoder.source
                 if not moved:
-                    return rebuild(store, row, named, progress, self._promise.of(generation.plan))
+                    promise, dtype = self._promise.of(generation.plan), self._record.dtype
+                    return rebuild(store, row, named, progress, promise, dtype or generation.dtype)
             elif self._encoder.named:
                 named = self._encoder.of(generation)
             else:
                 self._encoder.refuse_changed(generation)
+            check_dtype(self._record.name, generation, self._record.dtype)
 
             def load() -> TextEncoder:
                 return self._encoder.loaded(generation) if named is None else named
@@ -351,7 +358,7 @@ class CollectionWriting:
             not self._record.exists(),
         )
         lock_file = store.locks.resolve() / f"{self._record.made().id}.lock"
-        few.key = (encoder.fingerprint, self._promise, gate, index)
+        few.key = (encoder.fingerprint, self._promise, self._record.dtype, gate, index)
 
         def lead(take: Callable[[], list[FewRows]], left: float) -> None:
             gathered = [few]
@@ -401,8 +408,9 @@ class CollectionWriting:
             try:
                 with store.database.writing() as connection:
                     first = Plan(contract=self._promise.of({}))
-                    generation = live_or_begin(connection, row, encoder, first.to_json())
+                    generation = live_or_begin(connection, row, encoder, first.to_json(), self._record.dtype)
                     check_encoder(self._record.name, generation, encoder)
+                    check_dtype(self._record.name, generation, self._record.dtype)
                     generations.register_encoder(connection, encoder)  # it may have moved
                     gate.settle(connection, row, generation)
                 reports = enter(store, row, generation, encoder)

@@ -15,12 +15,14 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.durable import FULL, make_folder, read_refusal, replacing
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.indexer.catalogue import collections
+from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import libraries, segments
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.plans.plan import ContractChange
 from nearsay.indexer.vectors.errors import CatalogueError
+from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
@@ -222,6 +224,7 @@ class Library:
         chunking: str | Chunking | None = None,
         recall: str | float | None = None,
         memory: str | int | None = None,
+        dtype: str | None = None,
     ) -> Collection:
         """The collection of that name; it is made when documents are first added.
 
@@ -230,6 +233,8 @@ class Library:
         chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None for what it was made with, or tokens
         recall:   the share of the nearest passages that an index has to find, as "0.95@10" (the usual)
         memory:   the most memory that an index may hold, as "2GB"; both are kept when something is written
+        dtype:    float32, float16 or int8: how vectors are stored that are first added, or that `rebuild`
+            makes by an encoder; None for as they are, or float32. Scores are those of the rounded vectors
         """
         if not _NAME.fullmatch(name):
             raise BadInputError(
@@ -237,7 +242,11 @@ class Library:
                 "a letter or digit first"
             )
         parsed = Chunking.parse(chunking) if isinstance(chunking, str) else chunking
-        return Collection(self, name, encoder, parsed, ContractChange(recall, memory))
+        if dtype is not None and dtype not in set(VectorDtype):
+            raise BadInputError(f"dtype is '{dtype}'. Give {', '.join(VectorDtype)}")
+        stored = None if dtype is None else VectorDtype(dtype)
+        record = CollectionRecord(self.store, name, parsed, stored)
+        return Collection(self, record, encoder, ContractChange(recall, memory))
 
     def shared(self, name: str) -> Collection:
         """The collection of that name, one object for all who ask: what one has opened, others find open.

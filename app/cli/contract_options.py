@@ -5,9 +5,16 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["contract_options"]
+__all__ = ["contract_options", "dtype_option"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16", "int8"]),
+    help="How vectors are stored: float16 takes half the room of float32, int8 a quarter and loses more; "
+    "float32 at first.",
+)
 
 
 def contract_options(command: Command) -> Command:

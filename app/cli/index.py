@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 import click
 
 from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.contract_options import contract_options
+from nearsay.app.cli.contract_options import contract_options, dtype_option
 from nearsay.app.cli.index_fields import fields
 from nearsay.app.cli.index_show import list_, show
 from nearsay.app.cli.index_tune import optimize, tune
@@ -80,6 +80,7 @@ def index() -> None:
     "--chunking", metavar="HOW", help="none, sentences, tokens or tokens:LENGTH:OVERLAP; tokens at first."
 )
 @click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
+@dtype_option
 @contract_options
 @click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
 @click.option(
@@ -117,6 +118,7 @@ def add(
     max_text_bytes: int,
     chunking: str | None,
     encoder: str | None,
+    dtype: str | None,
     recall: str | None,
     memory: str | None,
     strict: bool,
@@ -165,7 +167,7 @@ def add(
         library = stack.enter_context(open_library(place, create=True))
         bar = stack.enter_context(ProgressBar("embedding"))
         target = library.collection(
-            collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory
+            collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory, dtype=dtype
         )
         stack.enter_context(bulk_work())
         report = target.add(
@@ -271,6 +273,7 @@ def _at_a_terminal() -> bool:
 @click.argument("collection")
 @click.option("--encoder", metavar="NAME", help="Embed by this encoder beside the live generation.")
 @click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
+@dtype_option
 @contract_options
 @json_option
 @cluster_options
@@ -278,6 +281,7 @@ def rebuild(
     collection: str,
     encoder: str | None,
     promote_: bool,
+    dtype: str | None,
     recall: str | None,
     memory: str | None,
     as_json: bool,
@@ -294,7 +298,7 @@ def rebuild(
         nearsay index rebuild papers --encoder ./my-encoder --cluster auto --workers 8
     """
     with open_library(place) as library, ProgressBar("embedding") as bar:
-        target = library.collection(collection, recall=recall, memory=memory)
+        target = library.collection(collection, recall=recall, memory=memory, dtype=dtype)
         report = target.rebuild(encoder, progress=bar)
         if promote_ and report.state == "ready":
             target.promote(report.generation)

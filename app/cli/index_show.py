@@ -53,9 +53,9 @@ def list_(
                 return
             encoders = [row.live.encoder.name if row.live else "" for row in rows]
             print_table(
-                ["collection", "documents", "passages", "encoder"],
+                ["collection", "documents", "passages", "encoder", "stored as"],
                 [
-                    [row.name, row.documents, row.passages, name]
+                    [row.name, row.documents, row.passages, name, str(row.live.dtype) if row.live else ""]
                     for row, name in zip(rows, encoders, strict=True)
                 ],
             )
@@ -151,13 +151,14 @@ def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN
         row.number: [s for s in found.segments if s.generation == row.number] for row in found.generations
     }
     print_table(
-        ["generation", "state", "encoder", "numbers", "plan", "segments", "MB", "cut so far"],
+        ["generation", "state", "encoder", "numbers", "stored as", "plan", "segments", "MB", "cut so far"],
         [
             [
                 row.number,
                 str(row.state),
                 f"{row.encoder.name} ({row.encoder.fingerprint[:8]})",
                 row.encoder.dimension,
+                str(row.dtype),
                 row.plan.get("kind", "exact"),
                 len(segments[row.number]),
                 f"{sum(s.bytes for s in segments[row.number]) / 1e6:.1f}",

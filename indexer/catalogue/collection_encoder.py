@@ -2,14 +2,16 @@
 
 from typing import Protocol
 
+from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.vectors.errors import EncoderMismatchError
+from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["CollectionEncoder", "EncoderSource", "check_encoder"]
+__all__ = ["CollectionEncoder", "EncoderSource", "check_dtype", "check_encoder"]
 
 
 class EncoderSource(Protocol):
@@ -94,3 +96,13 @@ def check_encoder(collection: str, generation: GenerationRow, encoder: TextEncod
         f"'{encoder.name}' gives others ({encoder.dimension}-d). Re-embed it: "
         f"nearsay index rebuild {collection} --encoder {encoder.source}"
     )
+
+
+def check_dtype(collection: str, generation: GenerationRow, dtype: VectorDtype | None) -> None:
+    """BadInputError if the generation's vectors are stored otherwise than asked; None: nothing was."""
+    if dtype is not None and dtype is not generation.dtype:
+        raise BadInputError(
+            f"the vectors of collection '{collection}' are stored as {generation.dtype}, not {dtype}. Leave "
+            f"--dtype away, or embed it anew: nearsay index rebuild {collection} "
+            f"--encoder {generation.encoder.source} --dtype {dtype}"
+        )

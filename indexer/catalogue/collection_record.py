@@ -10,6 +10,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError
+from nearsay.indexer.vectors.segment import VectorDtype
 
 __all__ = ["CollectionRecord"]
 
@@ -17,10 +18,16 @@ __all__ = ["CollectionRecord"]
 class CollectionRecord:
     """A collection by its name; every question is asked of the catalogue anew."""
 
-    def __init__(self, store: Store, name: str, chunking: Chunking | None) -> None:
-        """`chunking`: how a collection that is made is cut, and what one that is there has to be cut by."""
+    def __init__(
+        self, store: Store, name: str, chunking: Chunking | None, dtype: VectorDtype | None = None
+    ) -> None:
+        """`chunking`: how a collection that is made is cut, and what one that is there has to be cut by.
+
+        dtype: how the vectors of a generation that is made are stored
+        """
         self.store = store
         self.name = name
+        self.dtype = dtype
         self._chunking = chunking
 
     def row(self) -> CollectionRow:

@@ -11,7 +11,7 @@ from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, refinements, segments
 from nearsay.indexer.vectors.errors import CatalogueError, UnknownGenerationError
-from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind
+from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, VectorDtype
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
@@ -80,6 +80,7 @@ class GenerationRow:
     promotion: int | None  # of two that were live, the later one has the higher; None: never live
     encoder: EncoderRow
     gate: dict[str, Any] | None = None  # what the gate measured when it was promoted last
+    dtype: VectorDtype = VectorDtype.FLOAT32  # that its vectors are written in
 
     @property
     def lineage(self) -> tuple[str, ...]:
@@ -161,6 +162,7 @@ def begin(
     encoder_id: int,
     state: GenerationState,
     plan: dict[str, Any],
+    dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> int:
     """Begin a generation; its number in the collection."""
     highest = connection.execute(
@@ -175,6 +177,7 @@ def begin(
         "embedded_through": 0,
         "truncated": 0,
         "plan": plan,
+        "dtype": dtype,
         "created_at": now(),
         "promoted_at": now() if state is GenerationState.LIVE else None,
         "promotion": _next_promotion(collection_id) if state is GenerationState.LIVE else None,
@@ -322,4 +325,5 @@ def _generation(row: sa.Row[Any]) -> GenerationRow:
         found[generations.c.promotion],
         encoder,
         found[generations.c.gate],
+        VectorDtype(found[generations.c.dtype]),
     )

@@ -55,7 +55,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0013"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0014"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -228,6 +228,7 @@ generations = Table(
     Column("promoted_at", String(32), nullable=True),
     Column("promotion", BigInteger, nullable=True),  # grows in the collection: a roll-back goes by it
     Column("gate", Json, nullable=True),  # what the gate measured when it was promoted last
+    Column("dtype", String(8), nullable=False, server_default=text("'float32'")),  # of the stored vectors
     CheckConstraint("state IN ('building', 'ready', 'live', 'retired')", name="state"),
     Index(
         "uq_generations_live",

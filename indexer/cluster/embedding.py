@@ -125,9 +125,8 @@ class Worker:
             sha256 = None
             if own.any():
                 folder = self._store.segments(self._generation.collection_id)
-                sha256 = write_vectors(
-                    folder, ids[own], whole[own], self._generation.encoder.fingerprint
-                ).stem
+                made_by, dtype = self._generation.encoder.fingerprint, self._generation.dtype
+                sha256 = write_vectors(folder, ids[own], whole[own], made_by, dtype).stem
             pieces.append(_Piece(before + 1, after - 1, int(own.sum()), sha256))
         return _Record(pieces, truncated, faults)
 

@@ -174,7 +174,7 @@ class CandidateIndex:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
         queries = np.ascontiguousarray(queries)
         ids = self.proposed(queries, k, alive)
-        if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS:
+        if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS and vectors.is_float32:
             ids = _shortlist(vectors, queries, ids, k)
         return vectors.nearest_among_many(queries, ids, k)
 
@@ -227,7 +227,7 @@ def _shortlist(
     products = np.full(ids.shape, -np.inf, dtype=np.float32)
     some = np.empty(ids.shape, dtype=np.float32)
     for segment, start in zip(vectors.segments, vectors.starts[:-1].tolist(), strict=True):
-        rows = np.asarray(segment.vectors)
+        rows = np.asarray(segment.stored)
         inside = np.where((places >= start) & (places < start + len(rows)), places - start, -1)
         faiss.fvec_inner_products_by_idx(  # gives -inf for -1
             faiss.swig_ptr(some),

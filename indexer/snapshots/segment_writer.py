@@ -86,7 +86,8 @@ class SegmentWriter:
 
     def _write(self, numbers: NDArray[np.int64], vectors: NDArray[np.float32], truncated: int) -> None:
         generation = self._generation
-        path = write_vectors(self._folder, numbers, vectors, generation.encoder.fingerprint)
+        made_by, dtype = generation.encoder.fingerprint, generation.dtype
+        path = write_vectors(self._folder, numbers, vectors, made_by, dtype)
         span = int(numbers[0]), int(numbers[-1])
         with self._store.database.writing() as connection:
             ranges.enter(connection, generation, Range(*span), truncated)

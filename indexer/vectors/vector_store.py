@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.vectors.mapped_pages import give_back
-from nearsay.indexer.vectors.segment import VectorSegment
+from nearsay.indexer.vectors.segment import VectorSegment, widen
 
 __all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "of_unit_length", "unit_length"]
 
@@ -54,11 +54,16 @@ class VectorStore:
         )
         self.starts = np.cumsum([0] + [segment.ids.size for segment in self.segments])
         # Plain arrays over the same memory: numpy runs Python code for each view of a memmap.
-        self._arrays = tuple(np.asarray(segment.vectors) for segment in self.segments)
+        self._arrays = tuple(np.asarray(segment.stored) for segment in self.segments)
         self._without_gaps = bool(self.ids.size) and int(self.ids[-1] - self.ids[0]) + 1 == self.ids.size
 
     def __len__(self) -> int:
         return int(self.ids.size)
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether all rows are stored as they are scored."""
+        return all(segment.scales is None for segment in self.segments)
 
     @property
     def overlaps(self) -> bool:
@@ -96,18 +101,22 @@ class VectorStore:
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """The vectors (n, d) at rising positions."""
         large = self.gives_back and positions.size >= _MANY
-        if len(self._arrays) == 1 and not large:
+        if len(self._arrays) == 1 and self.segments[0].scales is None and not large:
             found: NDArray[np.float32] = self._arrays[0].take(positions, axis=0)
             return found
         gathered = np.empty((positions.size, self.dimension), dtype=np.float32)
         bounds = positions.searchsorted(self.starts)
         places = positions - self.starts[:-1].repeat(np.diff(bounds))  # within their segments
         cuts = bounds.tolist()
-        for array, (begin, end) in zip(self._arrays, pairwise(cuts), strict=True):
+        for number, (begin, end) in enumerate(pairwise(cuts)):
             if begin == end:
                 continue
-            # With a mode other than "raise", numpy writes where it is told to without a copy between.
-            array.take(places[begin:end], axis=0, out=gathered[begin:end], mode="clip")
+            array, scales, some = self._arrays[number], self.segments[number].scales, places[begin:end]
+            if scales is None:
+                # With a mode other than "raise", numpy writes where it is told to without a copy between.
+                array.take(some, axis=0, out=gathered[begin:end], mode="clip")
+            else:
+                widen(array.take(some, axis=0), scales.take(some), gathered[begin:end])
             if large:
                 give_back(array)
         return gathered
@@ -164,9 +173,9 @@ class VectorStore:
             first = int(np.searchsorted(segment.ids, after, side="right"))
             for begin in range(first, segment.ids.size, _BLOCK):
                 end = begin + _BLOCK
-                yield int(start) + begin, segment.ids[begin:end], segment.vectors[begin:end]
+                yield int(start) + begin, segment.ids[begin:end], segment.rows(slice(begin, end))
             if self.gives_back and first < segment.ids.size:
-                give_back(segment.vectors)
+                give_back(segment.stored)
 
     def _decided(
         self,

@@ -343,9 +343,8 @@ def _replace(
     for begin in range(0, positions.size, _ROWS):
         some = positions[begin : begin + _ROWS]
         ids = vectors.ids[some]
-        path = write_vectors(
-            store.segments(collection.id), ids, vectors.rows(some), generation.encoder.fingerprint
-        )
+        made_by, folder = generation.encoder.fingerprint, store.segments(collection.id)
+        path = write_vectors(folder, ids, vectors.rows(some), made_by, generation.dtype)
         written.append((path, ids))
     with store.database.writing() as connection:
         superseding(store, rows, collection)

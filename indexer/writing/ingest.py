@@ -30,6 +30,7 @@ from nearsay.indexer.duplicates.gate import GateReport
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.progress import ProgressListener
 from nearsay.indexer.vectors.read_ahead import read_ahead
+from nearsay.indexer.vectors.segment import VectorDtype
 from nearsay.indexer.writing.identity import Names, with_ids
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -411,13 +412,21 @@ class _Source(Entering):
 
 
 def live_or_begin(
-    connection: sa.Connection, collection: CollectionRow, encoder: TextEncoder, plan: dict[str, object]
+    connection: sa.Connection,
+    collection: CollectionRow,
+    encoder: TextEncoder,
+    plan: dict[str, object],
+    dtype: VectorDtype | None = None,
 ) -> GenerationRow:
-    """The collection's live generation; a collection without one begins with this encoder."""
+    """The collection's live generation; a collection without one begins with this encoder.
+
+    dtype: how vectors of one that begins are stored; None: as float32
+    """
     found = generations.live(connection, collection.id)
     if found is None:
         encoder_id = generations.register_encoder(connection, encoder)
-        generations.begin(connection, collection.id, encoder_id, generations.GenerationState.LIVE, plan)
+        state = generations.GenerationState.LIVE
+        generations.begin(connection, collection.id, encoder_id, state, plan, dtype or VectorDtype.FLOAT32)
         found = generations.live(connection, collection.id)
     assert found is not None  # noqa: S101 - it was begun in this transaction
     return found

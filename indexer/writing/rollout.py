@@ -26,7 +26,13 @@ from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.errors import UnknownGenerationError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.read_ahead import read_ahead
-from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_vectors, write_vectors
+from nearsay.indexer.vectors.segment import (
+    SegmentKind,
+    VectorDtype,
+    VectorSegment,
+    open_vectors,
+    write_vectors,
+)
 from nearsay.indexer.vectors.vector_store import of_unit_length, unit_length
 from nearsay.indexer.writing.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.writing.ingest import awaiting_windows
@@ -93,11 +99,12 @@ def rebuild(
     encoder: TextEncoder,
     listener: ProgressListener,
     contract: RecallContract | None = None,
+    dtype: VectorDtype = VectorDtype.FLOAT32,
 ) -> RebuildReport:
     """Embed the collection by another encoder into a generation that is ready to be promoted.
 
-    contract: what its index has to keep. One that was begun and not finished with this encoder goes on. The
-    caller holds the writer lock.
+    contract: what its index has to keep; dtype: how its vectors are stored. One that was begun and not
+    finished with this encoder and data type goes on. The caller holds the writer lock.
     """
     with store.database.writing() as connection:
         begun = next(
@@ -106,13 +113,16 @@ def rebuild(
                 for generation in generations.all_of(connection, collection.id)
                 if generation.state in (GenerationState.BUILDING, GenerationState.READY)
                 and generation.encoder.fingerprint == encoder.fingerprint
+                and generation.dtype is dtype
             ),
             None,
         )
         if begun is None:
             encoder_id = generations.register_encoder(connection, encoder)
             plan = Plan(contract=contract or RecallContract()).to_json()
-            number = generations.begin(connection, collection.id, encoder_id, GenerationState.BUILDING, plan)
+            number = generations.begin(
+                connection, collection.id, encoder_id, GenerationState.BUILDING, plan, dtype
+            )
             begun = generations.numbered(
                 generations.all_of(connection, collection.id), number, collection.name
             )
@@ -268,6 +278,7 @@ def _mend_vectors(
             np.array(numbers, dtype=np.int64),
             unit_length(np.concatenate(vectors)),
             generation.encoder.fingerprint,
+            generation.dtype,
         )
     with store.database.writing() as connection:
         generations.remove_segment(connection, row)
@@ -404,7 +415,8 @@ def _put(
     for first, end in pairwise(cuts):
         for begin in range(first, end, _ROWS):
             some = slice(begin, min(begin + _ROWS, end))
-            written.append((write_vectors(folder, ids[some], vectors[some], made_by), ids[some]))
+            path = write_vectors(folder, ids[some], vectors[some], made_by, generation.dtype)
+            written.append((path, ids[some]))
     with store.database.writing() as connection:
         rows = generations.segments_of(connection, collection.id, generation.number)
         for row in [row for row, _ in each.segments] + [row for row in rows if row.kind is SegmentKind.INDEX]:

@@ -213,7 +213,7 @@ def test_garbage_is_refused_even_under_its_own_hash(tmp_path: Path, garbage: byt
 def test_arrays_that_do_not_fit_their_own_header_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.safetensors"
     path.write_bytes(save({"ids": IDS[:2], "vectors": VECTORS[:2]}, DESCRIBED))
-    with pytest.raises(DamagedSegmentError, match=r"arrays of \(2,\) and \(2, 2\) do not fit its header"):
+    with pytest.raises(DamagedSegmentError, match=r"do not fit its header.*\(2, 2\)"):
         open_vectors(path, file_sha256(path), HEADER)
 
 
