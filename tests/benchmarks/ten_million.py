@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=[str(dtype) for dtype in VectorDtype], default="float16")
     parser.add_argument("--memory", default="4GB", help="the most that the index may hold")
     parser.add_argument("--folder", type=Path, help="where the library is made; of the system's if left out")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="the run is added to what is there")
     chosen = parser.parse_args()
     queries, real = parts(chosen)
     dimension = queries.shape[1]
@@ -259,10 +259,11 @@ def main() -> None:
             "segments": sum(path.stat().st_size for path in files if path.suffix == ".safetensors") / 1e9,
             "catalogue": sum(path.stat().st_size for path in files if "catalogue" in path.name) / 1e9,
         }
-    text = json.dumps(report, indent=1) + "\n"
-    print(text, end="")
-    if chosen.out is not None:
-        chosen.out.write_text(text, "utf-8")
+    print(json.dumps(report, indent=1))
+    if chosen.out is not None:  # beside runs of other sizes
+        runs = json.loads(chosen.out.read_text("utf-8"))["runs"] if chosen.out.exists() else []
+        runs = [run for run in runs if (run["passages"], run["dtype"]) != (chosen.passages, chosen.dtype)]
+        chosen.out.write_text(json.dumps({"runs": [*runs, report]}, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ class AddChoices:
     encoding: str | None = None  # of the files; None: UTF-8, or what their bytes say
     chunking: str | None = None
     encoder: str | None = None
+    dtype: str | None = None  # how a new collection's vectors are stored
     near_duplicates: str | None = None
     threshold: float | None = None
 
@@ -72,6 +73,7 @@ class AddChoices:
             ("--encoding", self.encoding),
             ("--chunking", self.chunking),
             ("--encoder", self.encoder),
+            ("--dtype", self.dtype),
             ("--near-duplicates", self.near_duplicates),
             ("--near-duplicate-threshold", None if self.threshold is None else f"{self.threshold:g}"),
             ("--relative-to", self.relative_to),

@@ -174,6 +174,7 @@ def _choices(
         encoding=encoding,
         chunking=how.chunking,
         encoder=how.encoder,
+        dtype=how.dtype,
         near_duplicates=how.near_duplicates,
         threshold=how.threshold,
     )

@@ -28,6 +28,11 @@ _SPLIT: Final = {
     Split.PARAGRAPHS: "a paragraph, between blank lines",
     Split.FILE: "the whole file",
 }
+_STORED: Final = {
+    None: "as float32, 4 bytes a number (usual)",
+    "float16": "as float16, half the room",
+    "int8": "as int8, a quarter of the room",
+}
 _GATE: Final = {
     None: "as it was: not looked for, at first",
     "report": "tell of them",
@@ -45,6 +50,7 @@ class HowChoice:
     encoder: str | None = None
     near_duplicates: str | None = None
     threshold: float | None = None
+    dtype: str | None = None
 
 
 def ask_split(seen: FilesSeen) -> Split:
@@ -81,8 +87,8 @@ def ask_how(visit: Visit, collection: Collection | None) -> HowChoice:
             if found.live is not None:
                 st.caption(
                     f"Embedded by {as_markdown(found.live.encoder.name)} and cut by "
-                    f"{as_markdown(found.chunking)}, as the collection was made. Another encoder: rebuild it "
-                    "under Generations."
+                    f"{as_markdown(found.chunking)}, its vectors stored as {found.live.dtype}, as the "
+                    "collection was made. Another encoder: rebuild it under Generations."
                 )
                 return HowChoice(None, None, *_ask_gate())
         encoder = ask_encoder(visit, key="add_encoder", label="Encoder")
@@ -90,7 +96,18 @@ def ask_how(visit: Visit, collection: Collection | None) -> HowChoice:
             _ask_cutting(),
             None if encoder in (None, BUNDLED_NAME) else encoder,
             *_ask_gate(),
+            dtype=_ask_dtype(),
         )
+
+
+def _ask_dtype() -> str | None:
+    return st.selectbox(
+        "Store vectors",
+        list(_STORED),
+        key="add_dtype",
+        format_func=_STORED.__getitem__,
+        help="Half precision changes hardly a result; int8 swaps a few of those that score nearly the same.",
+    )
 
 
 def _ask_cutting() -> str | None:

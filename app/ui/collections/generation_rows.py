@@ -28,6 +28,7 @@ def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[s
         "encoder": row.encoder.name,
         "fingerprint": row.encoder.fingerprint[:8],
         "numbers": row.encoder.dimension,
+        "stored as": str(row.dtype),
         "plan": _how(plan.kind, plan.shape, mapped=plan.mapped),
         "contract": str(plan.contract),
         "segments": len(own),

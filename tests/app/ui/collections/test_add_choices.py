@@ -32,6 +32,7 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
         encoding="cp1252",
         chunking="tokens:200",
         encoder="/models/mine",
+        dtype="int8",
         near_duplicates="skip",
         threshold=0.9,
     )
@@ -40,8 +41,8 @@ def test_everything_that_was_chosen_is_said(tmp_path) -> None:
     said = " ".join(arguments)
     for part in (
         *("--text body", "--id key", "--title head", "--metadata year,venue", "--split file", "--whole-page"),
-        *("--encoding cp1252", "--chunking tokens:200", "--encoder /models/mine", "--near-duplicates skip"),
-        *("--near-duplicate-threshold 0.9", f"--relative-to {tmp_path}"),
+        *("--encoding cp1252", "--chunking tokens:200", "--encoder /models/mine", "--dtype int8"),
+        *("--near-duplicates skip", "--near-duplicate-threshold 0.9", f"--relative-to {tmp_path}"),
     ):
         assert part in said
 
