@@ -185,6 +185,65 @@ def search() -> list[str]:
     return tables[:-1]
 
 
+_SETS = {"scifact-test": "SciFact", "cacm": "CACM", "time": "TIME", "xquad": "XQuAD"}
+
+
+def dtypes() -> list[str]:
+    """What is lost where vectors are stored in fewer bytes."""
+    judged = results("dtypes")["sets"]
+    run = results("ten_million")["runs"][-1]
+    sets = {name: title for name, title in _SETS.items() if name in judged}
+    rows = []
+    for dtype, size in (("float32", 4), ("float16", 2), ("int8", 1)):
+        lost = run["rounding"].get(dtype)
+        found = ("1", "0", "0")
+        if lost is not None:
+            found = (
+                f"{lost['recall_at_10']:.4f}".removeprefix("0"),
+                f"{lost['score_change_mean']:.6f}",
+                f"{lost['score_change_most']:.5f}",
+            )
+        rows.append((dtype, str(size), *found, *(share(judged[name][dtype]["ndcg_at_10"]) for name in sets)))
+    nearest = f"of the ten nearest of {run['passages']:,}, the same"
+    head = ("stored as", "bytes a number", nearest, "scores change by", "at most")
+    return table((*head, *(f"nDCG@10 {title}" for title in sets.values())), *rows)
+
+
+def ten_million() -> list[str]:
+    """Large collections on one machine, a column a size."""
+    runs = results("ten_million")["runs"]
+
+    def row(name: str, told: Callable[[Any], str]) -> tuple[str, ...]:
+        return (name, *(told(run) for run in runs))
+
+    def memory(step: str) -> Callable[[Any], str]:
+        return lambda run: " / ".join(
+            f"{run[step]['memory_gb'][kind]:.1f}" for kind in ("anonymous", "resident")
+        )
+
+    def milliseconds(run: Any) -> str:
+        return " / ".join(f"{run['searching']['ms'][at]:.1f}" for at in ("p50", "p99"))
+
+    return table(
+        (
+            f"vectors of {runs[0]['dimension']}",
+            *(f"{run['passages']:,} passages in {run['dtype']}" for run in runs),
+        ),
+        row("rows entered a second", lambda run: f"{run['entering']['rows_a_second']:,.0f}"),
+        row("choosing and building the index, s", lambda run: f"{run['indexing']['seconds']:,.0f}"),
+        row("the index", lambda run: f"{run['indexing']['plan']['kind']}"),
+        row("memory while entering, own / with mapped files, GB", memory("entering")),
+        row("memory while indexing, GB", memory("indexing")),
+        row("memory while searching, GB", memory("searching")),
+        row("one query, ms, p50 / p99", milliseconds),
+        row("recall@10", lambda run: share(run["searching"]["recall_at_10"])),
+        row("opened the first time, s", lambda run: f"{run['opening_first']['seconds']:.2f}"),
+        row("opened the second time, s", lambda run: f"{run['opening_second']['seconds']:.2f}"),
+        row("vectors and index on disk, GB", lambda run: f"{run['gb_on_disk']['segments']:.1f}"),
+        row("catalogue on disk, GB", lambda run: f"{run['gb_on_disk']['catalogue']:.1f}"),
+    )
+
+
 def filters() -> list[str]:
     """Searches under filters over declared fields."""
     found = results("filter")
@@ -422,6 +481,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
     "cluster_names": cluster_names,
     "clusters": clusters,
+    "dtypes": dtypes,
     "encoding": encoding,
     "endtoend": endtoend,
     "exploring": exploring,
@@ -431,6 +491,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "quality": quality,
     "search": search,
     "starts": starts,
+    "ten_million": ten_million,
     "training": training,
 }
 
