@@ -232,8 +232,8 @@ def widened(column: Column, rows: Iterable[Sequence[tuple[int, str | None]]], th
     for window in rows:
         numbers, values = zip(*window, strict=True) if window else ((), ())
         here: dict[str | None, int] = {}
-        for raw in {*values} - known.keys():
-            (value,) = json.loads(raw)[:1]
+        unknown = list({*values} - known.keys())
+        for raw, (value, *_) in zip(unknown, json.loads(f"[{','.join(unknown)}]"), strict=True):
             if isinstance(value, dict):
                 here[raw] = _OBJECT
             elif value is None or isinstance(value, bool):
