@@ -166,7 +166,7 @@ class Column:
     size: int  # codes there are; a value may have several
     own: _Sorted  # the values themselves
     elements: _Sorted  # of the lists, with the lists' codes
-    known: dict[str | None, int]  # the codes of the first different values by their JSON
+    known: dict[str, int]  # the codes of the first different values by their JSON
 
     @property
     def nbytes(self) -> int:
@@ -214,13 +214,15 @@ def empty() -> Column:
     true, false = (np.array([code], dtype=np.int32) for code in (_TRUE, _FALSE))
     of_none = _Sorted([], none, none.astype(np.bool_), none.astype(np.float64), none, none, none)
     own = replace(of_none, true_codes=true, false_codes=false)
-    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {None: _MISSING})
+    return Column(np.zeros(1, dtype=np.int32), _FIRST, own, of_none, {"": _MISSING})
 
 
-def widened(column: Column, rows: Iterable[Sequence[tuple[int, str | None]]], through: int) -> Column:
+def widened(
+    column: Column, windows: Iterable[tuple[NDArray[np.int64], Sequence[str]]], through: int
+) -> Column:
     """With the values of documents that are new, or have others now.
 
-    rows:    windows of document numbers and their values, each the first of a JSON list; None: no value
+    windows: document numbers (n,) and their values, each the first of a JSON list; "": no value
     through: the last document number that the column has to answer for
     """
     codes = np.zeros(max(through + 1, column.codes.size), dtype=np.int32)
@@ -229,9 +231,8 @@ def widened(column: Column, rows: Iterable[Sequence[tuple[int, str | None]]], th
     known = column.known.copy()
     own, elements = column.own, column.elements
     fresh: list[tuple[Any, int]] = []
-    for window in rows:
-        numbers, values = zip(*window, strict=True) if window else ((), ())
-        here: dict[str | None, int] = {}
+    for numbers, values in windows:
+        here: dict[str, int] = {}
         unknown = list({*values} - known.keys())
         for raw, (value, *_) in zip(unknown, json.loads(f"[{','.join(unknown)}]"), strict=True):
             if isinstance(value, dict):
@@ -243,8 +244,7 @@ def widened(column: Column, rows: Iterable[Sequence[tuple[int, str | None]]], th
                 fresh.append((value, here[raw]))
         known.update(islice(here.items(), max(0, _KNOWN - len(known))))
         held = (here[raw] if raw in here else known[raw] for raw in values)
-        at = np.array(numbers, dtype=np.int64)
-        codes[at] = np.fromiter(held, dtype=np.int32, count=at.size)
+        codes[numbers] = np.fromiter(held, dtype=np.int32, count=numbers.size)
         if len(fresh) >= max(_AT_ONCE, size // 2):
             own, elements, fresh = own.with_more(fresh), elements.with_more(_listed(fresh)), []
     return Column(codes, size, own.with_more(fresh), elements.with_more(_listed(fresh)), known)

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -36,9 +35,10 @@ from nearsay.indexer.filters.known_selections import CollectionState, state_of
 __all__ = ["columnar", "passages_passing"]
 
 _BYTES = 2 * 2**30  # of columns that are kept for a catalogue
-_ROWS = 20_000  # fetched at a time
+_ROWS = 2_000  # documents whose values are read at a time
 _LISTED = 5_000_000  # passages that are read at a time
 _SOME = 500  # values in one IN (…)
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 def columnar(expression: Expression) -> bool:
@@ -90,11 +90,12 @@ class _Columns:
     def passing(self, connection: sa.Connection, expression: Expression) -> NDArray[np.bool_]:
         """By passage number; documents are asked where that is enough."""
         if any(isinstance(leaf, InClusters) for leaf in _leaves(expression)):
-            passed = self._of(expression, lambda leaf: self._by_passage(connection, leaf))
+            passed = self._of(expression, lambda leaf: self._by_passage(connection, leaf)) & (self.owners > 0)
         else:
             by_document = self._of(expression, self._by_document)
-            passed = by_document[self.owners] if by_document.ndim else np.full(self.owners.size, by_document)
-        passed = passed & (self.owners > 0)
+            by_document = np.array(np.broadcast_to(by_document, (self.last_document + 1,)))
+            by_document[0] = False  # whose the passages are that are not there
+            passed = np.take(by_document, self.owners)
         passed.flags.writeable = False
         return passed
 
@@ -157,8 +158,9 @@ class _KnownColumns:
                 last = _Columns(state, np.zeros(1, dtype=np.int32), {}, 0, 0, 0)
             found = _brought_up(connection, state, last)
             for path in sorted(paths - found.by_path.keys()):
-                rows = _rows(connection, _values(state, path, connection))
-                column = widened(empty(), rows, found.last_document)
+                column = empty()
+                windows = _since(connection, key, path, column, found.last_document, _NONE)
+                column = widened(column, windows, found.last_document)
                 found = replace(found, by_path=found.by_path | {path: column})
             self._keep(found, paths, set(connection.execute(sa.select(collections.c.id)).scalars()))
             return found
@@ -216,10 +218,11 @@ def _brought_up(connection: sa.Connection, state: CollectionState, before: _Colu
     news = sa.select(changed_documents.c.document, changed_documents.c.sequence).where(
         changed_documents.c.collection_id == key, changed_documents.c.sequence > before.last_change
     )
-    changed, sequences = number_lists(connection, news)
+    changes, sequences = number_lists(connection, news)
+    changed = np.unique(changes)
     last_document = max(before.last_document, _last(connection, documents, key))
     columns = {
-        path: widened(column, _since(connection, state, path, column, np.unique(changed)), last_document)
+        path: widened(column, _since(connection, key, path, column, last_document, changed), last_document)
         for path, column in before.by_path.items()
     }
     last_change = int(sequences.max(initial=before.last_change))
@@ -251,24 +254,28 @@ def _last(connection: sa.Connection, table: sa.Table, key: int) -> int:
 
 
 def _since(
-    connection: sa.Connection, state: CollectionState, path: Path, column: Column, changed: NDArray[np.int64]
-) -> Iterator[Sequence[tuple[int, str | None]]]:
-    statement = _values(state, path, connection)
-    yield from _rows(connection, statement.where(documents.c.number >= column.codes.size))
+    connection: sa.Connection, key: int, path: Path, column: Column, through: int, changed: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], Sequence[str]]]:
+    """Windows of documents that the column does not hold yet, up to `through`, and of changed ones."""
+    number = documents.c.number
+    for begin in range(column.codes.size, through + 1, _ROWS):
+        yield _values(connection, key, path, number.between(begin, begin + _ROWS - 1))
     for some in np.split(changed, range(_SOME, changed.size, _SOME)):
-        yield from _rows(connection, statement.where(documents.c.number.in_(some.tolist())))
+        yield _values(connection, key, path, number.in_(some.tolist()))
 
 
-def _values(state: CollectionState, path: Path, connection: sa.Connection) -> sa.Select[Any]:
-    value = metadata_json(path, connection.dialect.name)
-    return sa.select(documents.c.number, value).where(documents.c.collection_id == state.collection_id)
+def _values(
+    connection: sa.Connection, key: int, path: Path, chosen: sa.ColumnElement[bool]
+) -> tuple[NDArray[np.int64], Sequence[str]]:
+    """Document numbers and their values as JSON, by one row: a row each would hold up other threads.
 
-
-def _rows(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[Sequence[tuple[int, str | None]]]:
-    if connection.dialect.name != "sqlite":
-        streamed = connection.execute(statement.execution_options(stream_results=True))
-        yield from ([tuple(row) for row in window] for window in streamed.partitions(_ROWS))
-        return
-    cursor = connection.execute(statement).cursor
-    if cursor is not None:  # the driver's own rows: SQLAlchemy's take three times as long
-        yield from iter(lambda: cursor.fetchmany(_ROWS), [])
+    A line a value: JSON writes line breaks otherwise. They may take a gigabyte.
+    """
+    value = sa.func.coalesce(metadata_json(path, connection.dialect.name), "")
+    rows = sa.select(documents.c.number, value.label("value")).where(documents.c.collection_id == key, chosen)
+    each = rows.subquery().c
+    listed = sa.func.aggregate_strings(sa.cast(each.number, sa.Text), ",")
+    numbers, values = connection.execute(sa.select(listed, sa.func.aggregate_strings(each.value, "\n"))).one()
+    if not numbers:
+        return _NONE, ()
+    return np.array(numbers.split(","), dtype=np.int64), values.split("\n")

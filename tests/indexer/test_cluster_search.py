@@ -26,6 +26,7 @@ from nearsay.indexer.catalogue.generations import SegmentRow
 from nearsay.indexer.cluster.indexing import Builder, _Recipe
 from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.doctor import examine
+from nearsay.indexer.filters import selection
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.inverted_lists import InvertedLists
@@ -248,7 +249,11 @@ def served(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[...,
         library.release("made")
 
 
-def test_shards_find_what_one_process_finds(served: Any) -> None:
+@pytest.mark.parametrize("listed", [20_000, 0])
+def test_shards_find_what_one_process_finds(
+    served: Any, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    monkeypatch.setattr(selection, "LISTED", listed)
     made, by_shards = served
     sharded, queries = by_shards(), _near(30, seed=9)
     assert _ids(sharded, queries) == _ids(made, queries)
