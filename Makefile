@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types figures pictures bench clean
+.PHONY: demo test docs lint types figures pictures bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
 
 test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # a process a core, a file in one
+
+docs: $(VENV)/.installed-dev  # into build/docs; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,0 +1,63 @@
+"""The documentation builds without a warning or dead link, and no page loads anything from elsewhere."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source)[^>]*\ssrc=\"?(https?:)?//|<link(?![^>]*canonical)[^>]*\"https?://"
+)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a Markdown page's headings, as GitHub and MkDocs make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_every_link_of_the_pages_at_the_root_leads_somewhere(page: Path) -> None:
+    for link in (first or second for first, second in LINK.findall(page.read_text("utf-8"))):
+        if not link.startswith(("http://", "https://", "mailto:")):
+            place, _, anchor = link.partition("#")
+            target = page.parent / place if place else page
+            assert target.exists(), f"{page.name} links to {link}"
+            assert not anchor or anchor in headings(target), f"{page.name} links to {link}"
+
+
+def test_the_documentation_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="pip install '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > 5
+    for page in pages:
+        found = LOADED.search(page.read_text("utf-8"))
+        assert found is None, f"{page.name}: {found and found[0]}"
+
+
+def test_the_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One thing, and another\n\n```\n# a comment\n```\n")
+    assert headings(page) == {"one-thing-and-another"}
+    assert LINK.findall('[a](b.md#c) <img src="d.png">') == [("b.md#c", ""), ("", "d.png")]
+    assert LOADED.search('<script src="https://elsewhere.example/a.js">')
+    assert not LOADED.search('<a href="https://elsewhere.example/">')
+
+
+def test_the_documentation_is_an_extra_that_the_developers_have() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert any(each.startswith("mkdocs-material") for each in extras["docs"])
+    assert "docs" in re.findall(r"[\w-]+", extras["dev"][0])
