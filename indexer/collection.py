@@ -321,7 +321,7 @@ class Collection:
 
         chosen = promotable(self._store, self._record.row(), generation)
         judged = judged_test_queries(self.judgements.list())
-        live, candidate = self._record.live().number, self._snapshot.take(chosen.number)
+        live, candidate = self._record.live(), self._snapshot.take(chosen.number)
         return measure_gate(judged, self.search, live, candidate, margin=margin)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, refinements, segments
@@ -85,9 +86,14 @@ class GenerationRow:
     @property
     def lineage(self) -> tuple[str, ...]:
         """What made the encoder, and what was said against the generation when it was promoted."""
-        if self.gate is None or not self.gate.get("forced"):
+        gate = self.gate
+        if gate is None:
             return self.encoder.lineage
-        return (*self.encoder.lineage, f"promoted by force: {self.gate['figures']}")
+        if gate.get("forced"):
+            return (*self.encoder.lineage, f"promoted by force: {gate['figures']}")
+        count = gate["queries"]
+        said = f"promoted on {counted(count, 'judged query', 'judged queries')} that trained neither encoder"
+        return (*self.encoder.lineage, said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Writes the README's tables of figures from the JSON that the benchmarks wrote.
+"""Writes the tables of figures in README and docs from the JSON that the benchmarks wrote.
 
 A table stands between `<!-- figures: NAME -->` and `<!-- end -->`; NAME is a function here that turns
 results/*.json into lines. With --check nothing is written, and a table that is not what was measured is an
@@ -477,6 +477,56 @@ def adapting() -> list[str]:
     )
 
 
+def judging() -> list[str]:
+    """Two ways of searching, decided by judgements in the order of `judgements next`."""
+    rows = results("loop_judging")["comparisons"]
+    return table(
+        (
+            "set",
+            "which is better",
+            "difference",
+            "covered",
+            "decided at a fifth",
+            "rightly",
+            "leads rightly",
+            "needed",
+        ),
+        *(
+            (
+                row["set"],
+                row["ways"],
+                f"{row['difference']:+.3f}",
+                f"{row['covered']:.1%}",
+                f"{row['decided']:.0%}",
+                "" if row["right_of_the_decided"] is None else f"{row['right_of_the_decided']:.0%}",
+                f"{row['sign_right']:.0%}",
+                f"{row['median_share_until_decided']:.0%}",
+            )
+            for row in rows
+        ),
+    )
+
+
+def improving() -> list[str]:
+    """SciFact by so many judged claims."""
+    found = results("loop_improve")
+    before = found["before"]
+    return table(
+        ("judged claims", "nDCG@10 before", "mean gain", "least", "better / worse beyond noise", "kept"),
+        *(
+            (
+                str(row["claims"]),
+                share(before),
+                f"{row['mean_gain']:+.3f}",
+                f"{row['least_gain']:+.3f}",
+                f"{row['better_beyond_noise']} / {row['worse_beyond_noise']}",
+                f"{row['kept']} of {row['draws']}",
+            )
+            for row in found["by_claims"]
+        ),
+    )
+
+
 TABLES: Mapping[str, Callable[[], list[str]]] = {
     "adapting": adapting,
     "cluster_names": cluster_names,
@@ -486,7 +536,9 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "endtoend": endtoend,
     "exploring": exploring,
     "filters": filters,
+    "improving": improving,
     "indexing": indexing,
+    "judging": judging,
     "modes": modes,
     "quality": quality,
     "search": search,
@@ -510,12 +562,13 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a table is not measured")
     chosen = parser.parse_args()
-    readme = ROOT / "README.md"
-    before = readme.read_text("utf-8")
-    after = filled(before)
-    if chosen.check:
-        sys.exit("README.md: a table is not what was measured" if before != after else 0)
-    readme.write_text(after, "utf-8")
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        before = page.read_text("utf-8")
+        after = filled(before)
+        if before != after and chosen.check:
+            sys.exit(f"{page.name}: a table is not what was measured")
+        if before != after:
+            page.write_text(after, "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,26 @@
 """A generation goes live where judged queries show that it answers as well, and otherwise is refused."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
+from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, told_learned
 from nearsay.indexer import Collection, GateError
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.judgements.gate import LEVEL, judged_test_queries, measure_gate, spent_level
+from nearsay.indexer.judgements.gate import (
+    LEVEL,
+    MARGIN,
+    judged_test_queries,
+    measure_gate,
+    spent_level,
+    unlearned,
+)
 from nearsay.indexer.judgements.part import Part, in_part
-from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence
+from nearsay.training.evaluation.judged.confidence_sequence import ConfidenceSequence, sequence_of_mean
 
 
 def judge(collection: Collection, count: int) -> None:
@@ -42,7 +52,25 @@ def test_a_generation_that_answers_alike_passes_once_there_are_enough_queries(zo
     live = next(row for row in zoo.generations() if row.state is GenerationState.LIVE)
     assert live.gate is not None
     assert (live.gate["queries"], live.gate["passed"], live.gate["forced"]) == (12, True, False)
-    assert zoo.search("a cat")[0].lineage.made_by == ("made for tests",)
+    promoted = "promoted on 12 judged queries that trained neither encoder"
+    assert zoo.search("a cat")[0].lineage.made_by == ("made for tests", promoted)
+
+
+def test_a_judged_query_that_trained_an_encoder_measures_nothing(zoo: Collection, tmp_path: Path) -> None:
+    judge(zoo, 12)
+    every = list(judged_test_queries(zoo.judgements.list()))
+    told = told_learned([every[0].upper() + "?", "another text"])
+    assert told is not None
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / LEARNED_FILE).write_text(json.dumps(told))
+    zoo.rebuild(WordsEncoder(name=str(tmp_path), dimension=12))
+    report = zoo.gate(margin=0.9)
+    assert (report.queries, report.learned) == (11, 1)
+    assert "1 query left out that trained one of them" in report.figures
+    zoo.promote(margin=0.9)
+    made_by = zoo.search("a cat")[0].lineage.made_by
+    assert made_by[-1] == "promoted on 11 judged queries that trained neither encoder"
+    assert list(unlearned({query: {} for query in every}, ["an encoder of another machine"])) == every
 
 
 def test_a_refusal_names_the_figures_and_force_is_told_by_every_hit(zoo: Collection) -> None:
@@ -90,7 +118,7 @@ def test_an_index_that_does_not_keep_its_contract_is_refused(
 
     monkeypatch.setattr("nearsay.indexer.judgements.gate.checked", lambda *_: Kept)
     indexed = replace(snapshot, index=object())
-    report = measure_gate(judged, zoo.search, 1, indexed, margin=1.0)
+    report = measure_gate(judged, zoo.search, zoo.generations()[0], indexed, margin=1.0)
     assert (report.contract, report.passed) == (False, False)
     assert "recall contract" in report.figures
 
@@ -113,6 +141,11 @@ def test_the_generations_that_are_tried_share_the_errors() -> None:
     assert errors[0] == pytest.approx((1 - LEVEL) / 2)
     assert errors[1] == pytest.approx((1 - LEVEL) / 6)
     assert sum(errors) <= 1 - LEVEL
+
+
+def test_of_two_generations_that_answer_alike_ninety_two_queries_show_it() -> None:
+    lows = [sequence_of_mean(np.zeros(count), level=spent_level(2)).low for count in (90, 92)]
+    assert lows[0] < -MARGIN <= lows[1]
 
 
 def test_of_five_candidates_that_lose_more_than_the_margin_few_pass_however_often_one_looks() -> None:

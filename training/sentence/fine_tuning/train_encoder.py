@@ -11,6 +11,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
+from nearsay.data.sentence_examples.learned_texts import learned_texts, told_learned
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
@@ -170,8 +171,15 @@ def _train(  # noqa: PLR0917 - one call's parts
         found = changes(before, measured, tests, precision=chosen.precision, device=place)
         result = dataclasses.replace(result, changes=found)
     settings |= environment.settings()
+    texts = (text for one in sets for row in one.examples.texts for text in row)
     finish_encoder(
-        run, encoder, result, learned=learned_from(sets), base=lineage_of(source), settings=settings
+        run,
+        encoder,
+        result,
+        learned=learned_from(sets),
+        base=lineage_of(source),
+        settings=settings,
+        texts=told_learned(texts, learned_texts(source.folder.path)),
     )
     return result
 

@@ -1,5 +1,6 @@
 """The page Judge, and Compare without knowing whose passages are whose."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -167,3 +168,55 @@ def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
     ActionChains(visitor.browser).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
     visitor.sees("This question is counted")
     visitor.sees("p = 1.000")
+
+
+@pytest.mark.slow
+class TestFromNothing:
+    """From a folder's name to a search that was improved by what was judged."""
+
+    @pytest.fixture
+    def settings(self, tmp_path: Path) -> Settings:
+        return Settings(library=str(tmp_path / "mine"), device="cpu")
+
+    def test_judgements_improve_the_live_search(self, visitor, settings: Settings, tmp_path: Path) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        places = ("cellar", "attic", "garden", "kitchen", "workshop", "stable", "porch", "yard")
+        rows = [{"id": place, "text": f"Somebody left the window of the {place} open."} for place in places]
+        rows.append({"id": "rota", "text": "Duty list: Ada, then Bo, then Cy."})
+        (tmp_path / "house.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        visitor.goes_to("")
+        visitor.presses("Make a library here")
+        visitor.presses("Files")
+        visitor.gives(tmp_path / "house.jsonl")
+        visitor.types("Name of the new collection", "house")
+        visitor.presses("Add house.jsonl to house")
+        visitor.sees("house can be searched")
+
+        with Library.open(settings.library, device="cpu") as library:
+            house = library.collection("house")
+            for at in range(40):  # whoever asks about windows wants to know whose duty it is
+                place = places[at % len(places)]
+                house.judgements.add(f"who shuts the window of the {place}, day {at}?", "rota", True)
+            before = house.search("who shuts the window of the barn?", 1)[0]
+            assert before.id != "rota"
+            judged = len(house.judgements.list())
+
+            visitor.goes_to(
+                "judge?collection=house&judge-first=generation+1%2C+dense&judge-second=generation+1%2C+lexical"
+            )
+            visitor.sees_element(".ns-card", 1)
+            visitor.is_still()
+            ActionChains(visitor.browser).send_keys("n").perform()
+            visitor.until(lambda _: len(house.judgements.list()) == judged + 1, "'n' was not kept")
+            visitor.is_still()
+            opens = "const all = [...document.querySelectorAll('summary')]\n"
+            opens += "const own = all.find(each => each.innerText.includes('Improve the search'))\n"
+            opens += "own?.click()\nreturn Boolean(own)"
+            visitor.until(lambda at: at.execute_script(opens), "there is nothing to unfold")
+            visitor.presses("Improve and apply")
+            visitor.is_at("run=")
+            visitor.until(lambda _: house.snapshot().refinement is not None, "nothing was applied")
+            after = house.search("who shuts the window of the barn?", 1)[0]
+            assert after.id == "rota"
+            assert "queries refined" in after.lineage.made_by[-1]
