@@ -21,8 +21,10 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-figures: $(VENV)/.installed-dev
+figures: $(VENV)/.installed-dev  # the pages that are generated: tables, commands, the Python API
 	$(BIN)/python tests/benchmarks/readme_tables.py
+	$(BIN)/python tests/command_reference.py
+	$(BIN)/python tests/api_reference.py
 
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python tests/app/ui/pictures.py

@@ -61,3 +61,11 @@ def test_the_documentation_is_an_extra_that_the_developers_have() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert any(each.startswith("mkdocs-material") for each in extras["docs"])
     assert "docs" in re.findall(r"[\w-]+", extras["dev"][0])
+
+
+@pytest.mark.parametrize("script", ["api_reference.py", "command_reference.py"])
+def test_the_generated_references_are_what_the_code_says(script: str) -> None:
+    # In a process of its own: other tests change what the code says.
+    command = [sys.executable, str(ROOT / "tests" / script), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -188,9 +188,3 @@ def test_a_figure_that_was_changed_by_hand_is_found() -> None:
     row = "| STS Benchmark test, Spearman |"
     assert README.count(row) == 1
     assert tables.filled(README.replace(row, row + " 99.99 |")) == README
-
-
-def test_the_reference_of_the_python_api_is_current() -> None:
-    script = str(ROOT / "tests" / "api_reference.py")  # on its own: tests change what a library waits for
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
