@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from nearsay.indexer.clusters.function_words import Language, language_of
+from nearsay.data.function_words import Language, language_of
 
 __all__ = ["PhraseCounter", "PhraseCounts", "Use", "Word", "content_words", "phrase_length", "singular"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import log
 
-from nearsay.indexer.clusters.function_words import function_words
+from nearsay.data.function_words import function_words
 
 __all__ = ["TermCounts", "Weighed", "count_terms", "terms_of", "weighed"]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.catalogue.lexical_rows import TOKENIZER
 from nearsay.indexer.query.explanation import MatchedWord
 from nearsay.indexer.query.query_words import MOST_WORDS
@@ -13,6 +14,7 @@ from nearsay.indexer.query.query_words import MOST_WORDS
 __all__ = ["MatchedTerms", "matched_terms"]
 
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+_CONTRACTED = re.compile(r"[^\W_]['’]\Z")
 _OPEN, _CLOSE = "\x02", "\x03"
 _UNMARKED = str.maketrans({"\0": " ", _OPEN: " ", _CLOSE: " "})
 
@@ -28,11 +30,11 @@ class MatchedTerms:
 def matched_terms(query: str, passages: Sequence[tuple[str, str]]) -> list[MatchedTerms]:
     """Find the query's words in passages, each given as its title and its text.
 
+    Function words ("that", "a") are no matches, unless the query has no other words.
     SQLite's FTS5 does it, with an index in memory that is as the catalogue's own; PostgreSQL's stemmer, a
     later edition of the same one, can differ in rare endings.
     """
-    words = list({word.casefold(): word for word in reversed(_WORD.findall(query))}.values())[::-1]
-    words = words[:MOST_WORDS]
+    words = _telling(query, passages)[:MOST_WORDS]
     if not words or not passages:
         return [MatchedTerms((), ()) for _ in passages]
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -54,6 +56,22 @@ def matched_terms(query: str, passages: Sequence[tuple[str, str]]) -> list[Match
         for i, title, body in marked:
             found[i] = (*_marked(title, in_title=True), *_marked(body, in_title=False))
     return [MatchedTerms(tuple(some), found.get(i, ())) for i, some in enumerate(terms)]
+
+
+def _telling(query: str, passages: Sequence[tuple[str, str]]) -> list[str]:
+    """The query's words, each once, without function words as long as others are left.
+
+    What follows an apostrophe ("don't", "it's") belongs to the word before it.
+    """
+    found = list(_WORD.finditer(query))
+    texts = " ".join((query, *(part for passage in passages for part in passage)))
+    empty = grammatical_words({word.casefold() for word in _WORD.findall(texts)})
+    others = [
+        word
+        for word in found
+        if word[0].casefold() not in empty and not _CONTRACTED.search(query, 0, word.start())
+    ]
+    return list({word[0].casefold(): word[0] for word in reversed(others or found)}.values())[::-1]
 
 
 def _marked(text: str, *, in_title: bool) -> Iterator[MatchedWord]:

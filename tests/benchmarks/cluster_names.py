@@ -41,7 +41,7 @@ from cluster_sets import read as read_labelled
 from machine import commit, machine
 from made_vectors import sha256
 
-from nearsay.indexer.clusters.function_words import function_words
+from nearsay.data.function_words import function_words
 from nearsay.indexer.clusters.names import name_clusters, terms_by_cluster
 from nearsay.indexer.clusters.options import ClusterOptions
 from nearsay.indexer.clusters.partition import partition

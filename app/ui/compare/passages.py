@@ -50,6 +50,6 @@ def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) 
     for (hit, side), (before, after, _), words in zip(chosen, rows, terms, strict=True):
         with st.container(border=True):
             st.caption(f"left {before or '–'} · right {after or '–'}")
-            st.html(card_html(hit, side.ranking.mode, None, words.words))
+            st.html(card_html(hit, side.ranking.mode, None, words))
             with st.container(horizontal=True, gap="small"):
                 judge_buttons(visit, query, hit, side.ranking.mode, judged, page="compare")

@@ -9,7 +9,7 @@ from nearsay.app.ui.encoders.token_rows import token_rows, tokens_html, tokens_s
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.search.closeness import in_words
 from nearsay.app.ui.search.question_length import are_short
-from nearsay.app.ui.search.shading import Marks, shaded
+from nearsay.app.ui.search.shading import Marks, shaded, telling
 from nearsay.app.ui.training.bases import encoder_sources
 from nearsay.app.ui.visit import Visit
 
@@ -23,7 +23,8 @@ _SEVERAL = (
 _MOST_TEXTS = 30
 _LONGEST = 20_000  # characters of several sentences, and of a text whose tokens are shown
 _SHADED_HELP = (
-    "The stronger a word is shaded, the more of the similarity is its share. Shares below 0 are not shaded."
+    "The stronger a word is shaded, the more of the similarity is its share. Shares below 0 and "
+    "words such as “the” and “that” are not shaded."
 )
 
 
@@ -63,10 +64,10 @@ def _pair(visit: Visit, source: str) -> None:
     st.metric("Cosine similarity", f"{cosine:.3f}", help="1: the same for the encoder; around 0: unrelated.")
     st.markdown(f"**{in_words(cosine).capitalize()}**")
     explanation = explained(model, first, second, cosine)
-    shares = [word.share for word in (*explanation.query, *explanation.words)]
-    strongest = max(shares, default=0.0)
-    for text, words in ((first, explanation.query), (second, explanation.words)):
-        marks = Marks(tuple(words), strongest)
+    sides = telling(explanation.query, explanation.words)
+    strongest = max((word.share for words in sides for word in words), default=0.0)
+    for text, words in zip((first, second), sides, strict=True):
+        marks = Marks(words, strongest)
         st.html(f'<div class="ns-card"><div class="ns-text">{shaded(text, marks)}</div></div>')
     st.caption(_SHADED_HELP)
     if not explanation.exact:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.search.closeness import score_line
@@ -10,8 +10,9 @@ from nearsay.app.ui.search.shading import Marks, marks_of, shaded
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.query.explanation import Explanation, MatchedWord
+from nearsay.indexer.query.explanation import Explanation
 from nearsay.indexer.query.hit import Hit
+from nearsay.indexer.query.matched_terms import MatchedTerms
 
 __all__ = ["card_html", "cut_at", "metadata_line"]
 
@@ -27,21 +28,23 @@ def card_html(
     hit: Hit,
     mode: SearchMode | None,
     explanation: Explanation | None = None,
-    matches: Sequence[MatchedWord] = (),
+    matches: MatchedTerms | None = None,
 ) -> str:
     """A hit with its words marked; a long passage is folded, and its best sentence stays in sight.
 
     mode:    how it was searched; None: by likeness to documents
-    matches: the query's words where nothing was explained
+    matches: the query's words; those of the explanation, if there is one, are the same
     """
-    title_marks, marks = marks_of(explanation, matches)
+    title_marks, marks = marks_of(explanation, () if matches is None else matches.words)
+    terms = () if matches is None else matches.terms
+    score = score_line(hit, mode, explanation.matched if explanation is not None else terms)
     title = shaded(hit.title, title_marks) if hit.title.strip() else as_html(headline("", hit.id, hit.text))
     meta = metadata_line(hit.metadata)
     parts = [
         '<div class="ns-head">',
         f'<span class="ns-rank">{hit.rank}</span>',
         f'<span class="ns-title" role="heading" aria-level="3">{title}</span>',
-        f'<span class="ns-score">{as_html(score_line(hit, mode))}</span>',
+        f'<span class="ns-score">{as_html(score)}</span>',
         "</div>",
         _passage(hit.text, marks),
         f'<div class="ns-meta">{as_html(meta)}</div>' if meta else "",

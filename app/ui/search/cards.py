@@ -35,7 +35,7 @@ def show_cards(
     for hit, words in zip(hits, terms, strict=True):
         with st.container(border=True):
             body = st.empty()
-            body.html(card_html(hit, mode, None, words.words))
+            body.html(card_html(hit, mode, None, words))
             slots.append((body, _actions(visit, asked, hit, mode, judged)))
 
     def finish() -> None:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from nearsay.app.ui.escaping import as_html
+from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.query.explanation import Explanation, MatchedWord, WordShare
 
-__all__ = ["Marks", "marks_of", "shaded", "strongest_words"]
+__all__ = ["Marks", "marks_of", "shaded", "strongest_words", "telling"]
 
 _LEAST = 0.2  # of the strongest share: what has less stays unshaded
 _STRONG = 0.5  # opacity of the strongest
@@ -19,7 +20,7 @@ class Marks:
     """What is marked in one text; places are characters of it."""
 
     words: tuple[WordShare, ...] = ()
-    strongest: float = 0.0  # the greatest share of the whole explanation: this opacity is the strongest
+    strongest: float = 0.0  # the greatest share of all that is shaded: this opacity is the strongest
     matches: tuple[tuple[int, int], ...] = ()  # words of the query, underlined
     best: tuple[int, int] | None = None  # the nearest sentence
 
@@ -34,25 +35,23 @@ def marks_of(explanation: Explanation | None, matches: Sequence[MatchedWord] = (
     in_text = tuple((word.start, word.end) for word in found if not word.in_title)
     if explanation is None:
         return Marks(matches=in_title), Marks(matches=in_text)
-    shares = [word.share for word in (*explanation.title, *explanation.words)]
-    strongest = max(shares, default=0.0)
+    title, words = _telling_parts(explanation)
+    strongest = max((word.share for word in (*title, *words)), default=0.0)
     sentence = explanation.sentence
     best = None if sentence is None else (sentence.start, sentence.end)
     return (
-        Marks(explanation.title, strongest, in_title),
-        Marks(explanation.words, strongest, in_text, best),
+        Marks(title, strongest, in_title),
+        Marks(words, strongest, in_text, best),
     )
 
 
 def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> str:
     """A stretch of the text, escaped: words shaded by share, matches underlined, the best sentence marked.
 
-    Shares below 0, those that are small beside the strongest, and marks of punctuation are not shaded.
+    Shares below 0 and those that are small beside the strongest are not shaded.
     """
     last = len(text) if end is None else min(end, len(text))
-    spans = [
-        (word.start, word.end, _opacity(word.share, marks)) for word in marks.words if _is_word(word.text)
-    ]
+    spans = [(word.start, word.end, _opacity(word.share, marks)) for word in marks.words]
     share = _by_character(last, spans)
     match = _by_character(last, [(begin, stop, 1.0) for begin, stop in marks.matches])
     best = _by_character(last, [] if marks.best is None else [(*marks.best, 1.0)])
@@ -72,16 +71,33 @@ def shaded(text: str, marks: Marks, start: int = 0, end: int | None = None) -> s
 def strongest_words(explanation: Explanation, count: int = 8) -> list[tuple[str, float]]:
     """The words with the largest shares above 0, each once with what its places add up to."""
     together: dict[str, float] = {}
-    for word in (*explanation.title, *explanation.words):
-        if _is_word(word.text):
-            key = word.text.casefold()
-            together[key] = together.get(key, 0.0) + word.share
+    title, words = _telling_parts(explanation)
+    for word in (*title, *words):
+        key = word.text.casefold()
+        together[key] = together.get(key, 0.0) + word.share
     ordered = sorted(together.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(word, share) for word, share in ordered if share > 0][:count]
 
 
-def _is_word(text: str) -> bool:
-    return any(character.isalnum() for character in text)
+def telling(*texts: Sequence[WordShare]) -> list[tuple[WordShare, ...]]:
+    """Of the words of texts in one language those that say something: no punctuation, no function words.
+
+    An encoder gives "the" and "that" a share as well, which is no reason for anything.
+    """
+    empty = grammatical_words({word.text.casefold() for words in texts for word in words})
+    return [
+        tuple(
+            word
+            for word in words
+            if any(map(str.isalnum, word.text)) and word.text.replace("’", "'").casefold() not in empty
+        )
+        for words in texts
+    ]
+
+
+def _telling_parts(explanation: Explanation) -> tuple[tuple[WordShare, ...], tuple[WordShare, ...]]:
+    title, words = telling(explanation.title, explanation.words)
+    return title, words
 
 
 def _opacity(share: float, marks: Marks) -> float:

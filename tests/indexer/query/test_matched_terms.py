@@ -21,7 +21,12 @@ def test_the_querys_words_are_found_with_their_places_in_title_and_text() -> Non
         ("CONNECTIONS", "one connection failed", ["connection"]),  # case, ending
         ("naive", "a naïve plan", ["naïve"]),  # accents
         ("don't", "I don't", ["don", "t"]),  # a word breaks at its apostrophe, as in the index
-        ('say "NEAR" OR (this*)', "near this", ["near", "this"]),  # nothing of a query is syntax
+        ('say "NEAR" AND (apple*)', "near this apple", ["apple"]),  # nothing of a query is syntax
+        ("don't feed the cat's 'kitten'", "that kitten, don't feed the cat", ["kitten", "feed", "cat"]),
+        ("what is the reason that a bank fails", "that is a bank, the reason", ["bank", "reason"]),
+        ("the who", "who is the band", ["who", "the"]),  # a query that has nothing else
+        ("warum der Hund bellt", "der Hund, der nicht bellt", ["Hund", "bellt"]),
+        ("two old dogs", "an old dog and two cats", ["old", "dog", "two"]),
         ("snake_case", "a case of snakes", ["case", "snakes"]),
         ("cafe\u0301", "the café", ["café"]),
         ("dog", "a cat", []),

@@ -52,16 +52,28 @@ def test_a_cosine_has_a_word(cosine: float, word: str) -> None:
             SearchMode.HYBRID,
             0.79,
             HitScores(0.62, 4.0, 0.79),
-            "close · cosine 0.62 · ranked by 0.79 with its words",
+            "close · cosine 0.62 + 0.17 for its words",
         ),
+        (
+            SearchMode.HYBRID,
+            0.45,
+            HitScores(0.3, 4.0, 0.45),
+            "by its words “bank”, “fails” · cosine 0.30 + 0.15 for them",
+        ),
+        (SearchMode.DENSE, 0.3, HitScores(0.3), "distant · cosine 0.30"),
         (SearchMode.LEXICAL, 12.34, HitScores(lexical=12.34), "by words · BM25 12.3"),
-        (SearchMode.HYBRID, 0.3, HitScores(lexical=4.0, fused=0.3), "by words · ranked by 0.30"),
+        (
+            SearchMode.HYBRID,
+            0.3,
+            HitScores(lexical=4.0, fused=0.3),
+            "by its words “bank”, “fails” · ranked by 0.30",
+        ),
     ],
 )
 def test_a_score_is_said_as_what_it_is(
     a_hit: MakeHit, mode: SearchMode | None, score: float, scores: HitScores, line: str
 ) -> None:
-    assert score_line(a_hit(score=score, scores=scores), mode) == line
+    assert score_line(a_hit(score=score, scores=scores), mode, ("bank", "fails")) == line
 
 
 def test_nothing_of_a_document_is_markup(a_hit: MakeHit) -> None:

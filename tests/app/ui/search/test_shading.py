@@ -1,6 +1,7 @@
 """Words shaded by their share."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -75,6 +76,19 @@ def test_marks_change_nothing_of_what_is_read_and_let_no_markup_through(
     import html
 
     assert html.unescape(re.sub(r"<[^>]*>", "", made)) == text
+
+
+def test_function_words_and_punctuation_are_not_shaded_whatever_their_share() -> None:
+    text = "The cats that chase."
+    words = tuple(
+        WordShare(found[0], found.start(), found.end(), 0.9 if found[0] in ("The", "that", ".") else 0.3)
+        for found in re.finditer(r"\w+|\.", text)
+    )
+    found = replace(_explanation(), words=words, title=(), matches=(), sentence=None)
+    _, marks = marks_of(found)
+    assert re.findall(r"<mark[^>]*>(\w+)", shaded(text, marks)) == ["cats", "chase"]
+    assert marks.strongest == 0.3
+    assert strongest_words(found) == [("cats", 0.3), ("chase", 0.3)]
 
 
 def test_words_are_named_by_what_their_places_add_up_to() -> None:

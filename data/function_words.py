@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 
-__all__ = ["LANGUAGES", "Language", "function_words", "language_of"]
+__all__ = ["LANGUAGES", "Language", "function_words", "grammatical_words", "language_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,15 @@ _DUTCH = _language(
     nee
     """,
 )
+# No topic is named by one of these, but a question may well be about it: "two", "old", "keep".
+_STILL_ASKED_FOR = """
+    eight eleven fifteen fifth fifty first five former forty four fourth hundred nine second six ten third
+    thousand three twelve twenty two able came come comes coming fewer give given gives go goes going gone
+    keep keeps kept know known knows last late later latter let little ltd made make makes making mean means
+    need needed needs nobody nothing old once out please put said same say saying says see seem seemed seems
+    seen show shown shows take taken takes taking tell thank thanks thing things think thought together told
+    took tried try trying turn use used uses using want wanted wants way ways well went
+"""
 LANGUAGES = (_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH)
 
 
@@ -198,3 +207,11 @@ def language_of(words: set[str]) -> Language:
     words: case folded
     """
     return max(LANGUAGES, key=lambda language: len(words & language.all))
+
+
+def grammatical_words(words: set[str]) -> frozenset[str]:
+    """Words that match anything in the language of a text: articles, pronouns, prepositions, auxiliaries.
+
+    words: of the text, case folded
+    """
+    return language_of(words).all - frozenset(_STILL_ASKED_FOR.split())
