@@ -1,8 +1,8 @@
-"""Writes docs/api.md, the reference of the Python API, from signatures and docstrings.
+"""Writes docs/api.md, the reference of the Python API, from docstrings, and the table of losses.
 
 python tests/api_reference.py [--check]
 
-With --check nothing is written, and a page that is not what the docstrings say is an error.
+With --check nothing is written, and a page that is not what the code says is an error.
 """
 
 import dataclasses
@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nearsay.indexer
+from nearsay.training.sentence.objectives.table import losses_table
 
-PLACE = Path(__file__).parent.parent / "docs" / "api.md"
+DOCS = Path(__file__).parent.parent / "docs"
+LOSSES = re.compile(r"(?<=<!-- losses -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _CLASSES = (
     *("Library", "Collection", "AsyncCollection", "Hits", "Hit", "HitScores", "Lineage"),
     *("Browser", "Explorer", "Judgements"),
@@ -144,7 +146,10 @@ def _short(annotation: object) -> str:
 
 
 if __name__ == "__main__":
-    if "--check" not in sys.argv:
-        PLACE.write_text(reference(), "utf-8")
-    elif PLACE.read_text("utf-8") != reference():
-        sys.exit(f"{PLACE} is not what the docstrings say. Run: python tests/api_reference.py")
+    losses = (DOCS / "add-a-loss.md").read_text("utf-8")
+    table = LOSSES.sub(lambda _: losses_table() + "\n", losses)
+    for place, text in ((DOCS / "api.md", reference()), (DOCS / "add-a-loss.md", table)):
+        if "--check" not in sys.argv:
+            place.write_text(text, "utf-8")
+        elif place.read_text("utf-8") != text:
+            sys.exit(f"{place} is not what the code says. Run: python tests/api_reference.py")

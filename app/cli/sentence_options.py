@@ -1,14 +1,16 @@
 """The options of `nearsay train sentence`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
 
 from nearsay.app.cli.options import inexact_resume_option
+from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe
@@ -17,19 +19,42 @@ __all__ = ["recipe_of", "sentence_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_OBJECTIVES = (
-    "softmax",
-    "cosine",
-    "triplet",
-    "ranking",
-    "cosent",
-    "angle",
-    "contrastive",
-    "guided",
-    "simcse",
-    "tsdae",
-    "teacher",
-)
+
+class _LossName(click.Choice[str]):
+    """A loss by its name, or by one that other libraries have for it: MNRL, CoSENTLoss."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 - as click
+        try:
+            return ObjectiveKind(value)
+        except ValueError:
+            return super().convert(value, param, ctx)
+
+
+def _setting_option(part: Field[Any]) -> Callable[[Command], Command]:
+    """The option for a setting of losses: which use it and what is usual, from their table."""
+    name, option = part.name, f"--{part.name.replace('_', '-')}"
+    usual: dict[str, list[str]] = {}
+    for kind in ObjectiveKind:
+        if name in kind.loss.settings:
+            usual.setdefault(kind.loss.usual(name), []).append(kind)
+    users = [kind for kinds in usual.values() for kind in kinds]
+    told = part.metadata["help"]
+    if len(users) < len(ObjectiveKind) - 1:
+        told += f" For {', '.join(users)}."
+    if isinstance(part.default, bool):
+        return click.option(option, is_flag=True, help=told)
+    if any(usual):
+        defaults = [f"{value} ({', '.join(kinds)})" for value, kinds in usual.items()]
+        told += f"  [default: {'; '.join(defaults) if len(usual) > 1 else next(iter(usual))}]"
+    if "list" in part.metadata:
+        return click.option(option, metavar="N,N", help=told)
+    if float in get_args(part.type):
+        return click.option(option, type=float, help=told)
+    return click.option(option, metavar="NAME", help=told)
+
+
+_OF_OBJECTIVES = tuple(part for part in fields(ObjectiveConfig) if part.metadata)
+_SETTINGS = tuple(part.name for part in _OF_OBJECTIVES)
 _POOLINGS = ("cls", "mean", "max", "mean-sqrt-length", "weighted", "last")
 _DATA = (
     click.option(
@@ -55,15 +80,10 @@ _DATA = (
 _OBJECTIVE = (
     click.option(
         "--objective",
-        type=click.Choice(_OBJECTIVES),
+        type=_LossName([kind.value for kind in ObjectiveKind]),
         help="The loss; what is usual for the data if left out.",
     ),
-    click.option("--scale", type=float, help="Of cosines in ranking losses; 1 / temperature."),
-    click.option("--margin", type=float, help="Of triplet and contrastive losses."),
-    click.option("--distance", metavar="NAME", help="euclidean, manhattan or cosine, for triplets."),
-    click.option("--concatenation", metavar="LIST", help="What softmax sees, as in u,v,|u-v|"),
-    click.option("--symmetric", is_flag=True, help="Ranking: the positive looks for its anchor, too."),
-    click.option("--matryoshka", metavar="N,N", help="Train these first dimensions to stand alone."),
+    *map(_setting_option, _OF_OBJECTIVES),
     click.option(
         "--guide",
         metavar="ENCODER",
@@ -101,7 +121,6 @@ _TRAINING = (
     inexact_resume_option,
 )
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
-_OF_OBJECTIVES = ("scale", "margin", "distance", "concatenation", "matryoshka", "symmetric")
 
 
 def sentence_options(command: Command) -> Command:
@@ -161,7 +180,7 @@ def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
 
     if files:
         return
-    for name in (*_OF_FILES, *_OF_OBJECTIVES):
+    for name in (*_OF_FILES, *_SETTINGS):
         if given.get(name, False) is not False:
             raise BadInputError(
                 f"--{name} is for the files that the command names, and there is none. Name a file, or write "
@@ -173,11 +192,11 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     from nearsay.data.errors import BadInputError
     from nearsay.data.sentence_examples.kind import ExampleKind
     from nearsay.training.sentence.fine_tuning.recipe import SetRecipe
-    from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-    settings = {name: given[name] for name in _OF_OBJECTIVES if given.get(name, False) is not False}
-    if "matryoshka" in settings:
-        settings["matryoshka"] = _numbers(settings["matryoshka"])
+    settings = {name: given[name] for name in _SETTINGS if given.get(name, False) is not False}
+    for part in _OF_OBJECTIVES:
+        if "list" in part.metadata and part.name in settings:
+            settings[part.name] = _numbers(part, settings[part.name])
     objective = None
     if "objective" in given:
         objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
@@ -205,10 +224,12 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(part: Field[Any], text: str) -> list[Any]:
     from nearsay.data.errors import BadInputError
 
     try:
-        return [int(number) for number in text.split(",")]
+        return [part.metadata["list"](number) for number in text.split(",")]
     except ValueError as error:
-        raise BadInputError(f"--matryoshka is {text!r}. Give whole numbers, as in 384,128,64") from error
+        what = "whole numbers" if part.metadata["list"] is int else "numbers"
+        option = part.name.replace("_", "-")
+        raise BadInputError(f"--{option} is {text!r}. Give {what}. {part.metadata['help']}") from error

@@ -42,7 +42,7 @@ from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.tokens import TextTokenizer
 
 BATCH = 32

@@ -45,9 +45,8 @@ from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
-from nearsay.training.sentence.objectives.concatenation import Concatenation
-from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 RANKING = ObjectiveConfig(ObjectiveKind.RANKING)
 COSENT = ObjectiveConfig(ObjectiveKind.COSENT)

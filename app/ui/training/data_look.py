@@ -12,9 +12,9 @@ from nearsay.data.faults import Fault
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-from nearsay.training.sentence.objectives.kind import ObjectiveKind, kind_to_learn_from
+from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from
 
-__all__ = ["KINDS", "OBJECTIVES", "ExamplesLook", "fitting_objectives", "look_at_examples"]
+__all__ = ["KINDS", "ExamplesLook", "fitting_objectives", "look_at_examples"]
 
 _ROWS: Final = 6  # shown
 _OPTION: Final = re.compile(r"[ (]--[a-z]")
@@ -32,20 +32,6 @@ KINDS: Final = {
     ExampleKind.TUPLES: "a text, one that belongs to it, and some that do not",
     ExampleKind.TEXTS: "single texts",
 }
-OBJECTIVES: Final = {
-    ObjectiveKind.SOFTMAX: "tell the label of a pair from both vectors",
-    ObjectiveKind.COSINE: "make the cosine of a pair its score",
-    ObjectiveKind.TRIPLET: "bring the right text nearer than the wrong one, by a margin",
-    ObjectiveKind.RANKING: "make the right text the nearest of all in the batch",
-    ObjectiveKind.COSENT: "put the pairs in the order of their scores",
-    ObjectiveKind.ANGLE: "put the pairs in the order of their scores, by angles",
-    ObjectiveKind.CONTRASTIVE: "bring pairs that mean the same together, and others a margin apart",
-    ObjectiveKind.GUIDED: "rank, but leave out what a guide holds for right",
-    ObjectiveKind.SIMCSE: "find each text again through noise, and tell it from the others",
-    ObjectiveKind.TSDAE: "write each text again from a vector of its shortened form",
-    ObjectiveKind.TEACHER: "imitate another encoder",
-}
-_NEED_A_GUIDE: Final = (ObjectiveKind.GUIDED, ObjectiveKind.TEACHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +66,7 @@ def fitting_objectives(kinds: Sequence[ExampleKind]) -> list[ObjectiveKind]:
     """The objectives that can learn from all these kinds of data alone; the exact ones first."""
     fitting = []
     for objective in ObjectiveKind:
-        if objective in _NEED_A_GUIDE:
+        if objective.loss.guide:
             continue
         try:
             turned = [kind_to_learn_from(objective, kind) is not kind for kind in kinds]

@@ -6,9 +6,9 @@ from pathlib import Path
 import streamlit as st
 
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.training.data_look import KINDS, OBJECTIVES, ExamplesLook, look_at_examples
+from nearsay.app.ui.training.data_look import KINDS, ExamplesLook, look_at_examples
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.sentence.objectives.kind import usual_objective_kind
+from nearsay.training.sentence.objectives.table import usual_objective_kind
 
 __all__ = ["show_examples"]
 
@@ -29,7 +29,7 @@ def show_examples(paths: Sequence[Path]) -> list[ExampleKind] | None:
                 usual = usual_objective_kind(look.kind)
                 st.markdown(
                     f"{look.count or 0:,} rows: {KINDS[look.kind]}. Usually learned with **{usual}**: "
-                    f"{OBJECTIVES[usual]}."
+                    f"{usual.loss.help}."
                 )
             if look.rows:
                 st.dataframe(list(look.rows), hide_index=True, width="stretch")

@@ -11,7 +11,7 @@ from nearsay.app.runs import RunKind
 from nearsay.app.ui.training.bases import bases
 from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_examples, keep_upload
 from nearsay.app.ui.training.command_options import arguments_of, choices_of
-from nearsay.app.ui.training.data_look import OBJECTIVES, fitting_objectives
+from nearsay.app.ui.training.data_look import fitting_objectives
 from nearsay.app.ui.training.evaluation_sets import evaluation_sets, spec_of
 from nearsay.app.ui.training.examples_look import show_examples
 from nearsay.app.ui.training.shelf import Shelf, new_folder_for
@@ -20,7 +20,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 __all__ = ["sentence_form"]
 
@@ -219,4 +219,4 @@ def _structure(visit: Visit) -> dict[str, Any]:
 
 
 def _objective(name: str) -> str:
-    return f"{name}: {OBJECTIVES[ObjectiveKind(name)]}"
+    return f"{name}: {ObjectiveKind(name).loss.help}"

@@ -22,17 +22,15 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, column_kinds, guided_columns
 from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
-from nearsay.training.sentence.objectives.kind import ObjectiveKind, kind_to_learn_from
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = ["PreparedSets", "converted_set", "prepare_sets"]
 
 _CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
-_COMPARING = (ObjectiveKind.COSENT, ObjectiveKind.ANGLE, ObjectiveKind.SOFTMAX)
-_GUIDED = (ObjectiveKind.GUIDED, ObjectiveKind.TEACHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +51,22 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     Raises BadInputError when that cannot be, when nothing is left, and when a guide is missing or too many.
     """
     objective = given.objective.kind
-    if (objective in _GUIDED) != (given.guide is not None):
-        what = f"a {'teacher' if objective is ObjectiveKind.TEACHER else 'guide'} (--guide)"
-        remedy = f"Name {what}" if objective in _GUIDED else "Leave the guide out"
-        raise BadInputError(
-            f"the objective {objective} of {given.examples.name} {_guides(objective)}. {remedy}"
-        )
+    guide = objective.loss.guide
+    if bool(guide) != (given.guide is not None):
+        needs = "needs another encoder's vectors" if guide else "has no use for a guide"
+        remedy = f"Name a {guide} (--guide)" if guide else "Leave the guide out"
+        raise BadInputError(f"the objective {objective} of {given.examples.name} {needs}. {remedy}")
     examples = given.examples
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
     labels = set(examples.labels or ())
-    if objective in _COMPARING and len(labels) == 1 and len(examples) > 1:
+    if objective.loss.compares_labels and len(labels) == 1 and len(examples) > 1:
         raise BadInputError(
             f"all {len(examples):,} labels of {examples.name} are {labels.pop():g}; {objective} learns from "
             "their differences. Take other data or another objective"
         )
     wanted = kind_to_learn_from(objective, examples.kind)
-    if objective is ObjectiveKind.TEACHER and any(map(is_negative_name, examples.columns)):
+    if guide == "teacher" and any(map(is_negative_name, examples.columns)):
         wanted = ExampleKind.TEXTS  # no translations of the first column: each text learns its own vector
     if wanted is not examples.kind:
         examples = _CONVERSIONS[wanted](examples)
@@ -79,10 +76,6 @@ def converted_set(given: TrainingSet) -> TrainingSet:
             f"its {counted(len(given.examples), 'row')}. Take other data or another objective"
         )
     return replace(given, examples=examples)
-
-
-def _guides(objective: ObjectiveKind) -> str:
-    return "needs another encoder's vectors" if objective in _GUIDED else "has no use for a guide"
 
 
 def prepare_sets(

@@ -12,7 +12,7 @@ from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
 from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.objectives.word_deletion import deleted_words
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -67,9 +67,7 @@ class StepTexts:
             [self._tokens.ids(row[column], prompt) for row in texts]
             for column, prompt in enumerate(self._prompts)
         ]
-        if self._objective.kind is ObjectiveKind.SIMCSE:
-            return StepColumns([columns[0], columns[0]], None, None)
-        if self._objective.kind is ObjectiveKind.TSDAE:
+        if "deletion" in self._objective.kind.loss.settings:
             random = np.random.default_rng((self._seed, step))
             damaged = [deleted_words(row[0], self._objective.deletion or 0.0, rng=random) for row in texts]
             whole, _ = padded([ids.tolist() for ids in columns[0]], pad_id=self._pad_id)
@@ -80,7 +78,7 @@ class StepTexts:
             guided = guided_columns(self._examples, self._objective.kind)
             asked = [(row[column], self._kinds[column]) for column in guided for row in texts]
             guide = self._guide.of(asked)
-        return StepColumns(columns, labels, guide)
+        return StepColumns(columns * self._objective.kind.loss.passes, labels, guide)
 
 
 def column_kinds(examples: SentenceExamples, objective: ObjectiveKind) -> list[TextKind]:
@@ -88,7 +86,7 @@ def column_kinds(examples: SentenceExamples, objective: ObjectiveKind) -> list[T
 
     A text and its translations, which a teacher's vector is taught to, are of one kind.
     """
-    asks = examples.kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} and objective is not ObjectiveKind.TEACHER
+    asks = examples.kind in {ExampleKind.PAIRS, ExampleKind.TUPLES} and objective.loss.guide != "teacher"
     first = TextKind.QUERY if asks else TextKind.PASSAGE
     return [first, *[TextKind.PASSAGE] * (len(examples.columns) - 1)]
 
@@ -101,4 +99,4 @@ def guided_columns(examples: SentenceExamples, objective: ObjectiveKind) -> list
     https://arxiv.org/abs/2004.09813
     """
     columns = range(len(examples.columns))
-    return [0 for _ in columns] if objective is ObjectiveKind.TEACHER else list(columns)
+    return [0 for _ in columns] if objective.loss.guide == "teacher" else list(columns)

@@ -35,7 +35,6 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usu
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
@@ -111,7 +110,7 @@ def _train(  # noqa: PLR0917 - one call's parts
     place = joined.device
     refuse_unsafe(source.folder)
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
-    if any(one.objective.kind is ObjectiveKind.SIMCSE for one in sets):
+    if any(one.objective.kind.loss.passes > 1 for one in sets):
         require_dropout(encoder, source.name)
     asked, chosen = chosen, _with_epochs(chosen, sets, run, watch)
     settings: dict[str, JsonValue] = {
@@ -265,7 +264,7 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
     for one in sets:
         examples = one.examples
         watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, objective {one.objective.kind}")
-        if one.objective.kind is ObjectiveKind.TEACHER and len(examples.columns) > 1:
+        if one.objective.kind.loss.guide == "teacher" and len(examples.columns) > 1:
             columns = [repr(column) for column in examples.columns]
             watch.report(
                 f"{examples.name}: {' and '.join(columns)} are taken for translations of each other, and all "

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
 __all__ = ["AngleObjective"]
 
@@ -28,9 +27,9 @@ class AngleObjective(SentenceObjective):
 
     columns = (2, None)
 
-    def __init__(self, config: ObjectiveConfig, *, dimension: int) -> None:
+    def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
-        self._loss = AnglELoss(given_vectors(dimension), scale=20.0 if config.scale is None else config.scale)
+        self._loss = AnglELoss(given_vectors(), scale=20.0 if config.scale is None else config.scale)
 
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         del guide

@@ -2,43 +2,51 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.sentence.objectives.concatenation import Concatenation
-from nearsay.training.sentence.objectives.distance import Distance
-from nearsay.training.sentence.objectives.kind import ObjectiveKind, usual_objective_kind
+from nearsay.training.sentence.objectives.table import Distance, ObjectiveKind, usual_objective_kind
 
-__all__ = ["ObjectiveConfig", "default_objective"]
+__all__ = ["Concatenation", "ObjectiveConfig", "default_objective"]
 
-_ONE_DISTANCE: Final = {Distance.EUCLIDEAN: 1.0, Distance.MANHATTAN: 1.0, Distance.COSINE: 0.5}
-_SCALED: Final[Mapping[ObjectiveKind, float]] = {
-    ObjectiveKind.RANKING: 20.0,
-    ObjectiveKind.COSENT: 20.0,
-    ObjectiveKind.ANGLE: 20.0,
-    ObjectiveKind.SIMCSE: 20.0,  # temperature 0.05
-    ObjectiveKind.GUIDED: 100.0,  # temperature 0.01
-}
-_DISTANCES: Final[Mapping[ObjectiveKind, tuple[Distance, ...]]] = {  # the first is taken if none is named
-    ObjectiveKind.TRIPLET: (Distance.EUCLIDEAN, Distance.MANHATTAN, Distance.COSINE),
-    ObjectiveKind.CONTRASTIVE: (Distance.COSINE, Distance.EUCLIDEAN, Distance.MANHATTAN),
-    ObjectiveKind.TEACHER: (Distance.COSINE, Distance.EUCLIDEAN),
-}
-_USED_BY: Final[Mapping[str, tuple[ObjectiveKind, ...]]] = {
-    "scale": tuple(_SCALED),
-    "margin": (ObjectiveKind.TRIPLET, ObjectiveKind.CONTRASTIVE, ObjectiveKind.GUIDED),
-    "distance": tuple(_DISTANCES),
-    "concatenation": (ObjectiveKind.SOFTMAX,),
-    "score_range": (ObjectiveKind.COSINE,),
-    "cosine_range": (ObjectiveKind.COSINE,),
-    "symmetric": (ObjectiveKind.RANKING,),
-    "online": (ObjectiveKind.CONTRASTIVE,),
-    "deletion": (ObjectiveKind.TSDAE,),
-    "matryoshka": tuple(kind for kind in ObjectiveKind if kind is not ObjectiveKind.TSDAE),
-}
+
+class Concatenation(StrEnum):
+    """Which vectors the softmax objective sees side by side; |u-v| and u*v are taken in each dimension.
+
+    Reimers & Gurevych 2019, table 6, https://arxiv.org/abs/1908.10084
+    """
+
+    BOTH = "u,v"
+    DIFFERENCE = "|u-v|"
+    PRODUCT = "u*v"
+    DIFFERENCE_PRODUCT = "|u-v|,u*v"
+    BOTH_PRODUCT = "u,v,u*v"
+    BOTH_DIFFERENCE = "u,v,|u-v|"  # the paper's best
+    ALL = "u,v,|u-v|,u*v"
+
+    @property
+    def both(self) -> bool:
+        """Whether u and v themselves are in it."""
+        return self.startswith("u,v")
+
+    @property
+    def difference(self) -> bool:
+        """Whether |u-v| is in it."""
+        return "|u-v|" in self
+
+    @property
+    def product(self) -> bool:
+        """Whether u*v is in it."""
+        return "u*v" in self
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors lie side by side."""
+        return 2 * self.both + self.difference + self.product
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +54,29 @@ class ObjectiveConfig:
     """An objective and its settings; BadInputError for a value that cannot be or that it has no use for."""
 
     kind: ObjectiveKind
-    scale: float | None = None  # factor of the similarity, 1 / temperature; None: 20, guided 100
-    margin: float | None = (
-        None  # in units of the distance; None: triplet 1 (cosine .5), contrastive .5, guided 0
+    # None: what the table of losses has. The command line and the page's form make an option of each.
+    scale: float | None = field(default=None, metadata={"help": "Factor of the cosines; 1 / temperature."})
+    margin: float | None = field(
+        default=None, metadata={"help": "How much farther a negative has to be, in units of the distance."}
     )
-    distance: Distance | None = None  # None: triplet Euclidean, contrastive and teacher cosine
-    concatenation: Concatenation = Concatenation.BOTH_DIFFERENCE  # what the softmax sees of a pair
-    score_range: tuple[float, float] | None = None  # lowest and highest score; None: as the data have them
-    cosine_range: tuple[float, float] = (0.0, 1.0)  # the cosines that these two scores stand for
-    symmetric: bool = False  # ranking: the positive looks for its anchor, too
-    online: bool = False  # contrastive: only the hard pairs of a batch count
-    deletion: float | None = None  # tsdae: share of words deleted; None: 0.6
-    matryoshka: tuple[int, ...] = ()  # the loss is added up over these first dimensions; (): the whole vector
+    distance: Distance | None = field(default=None, metadata={"help": "euclidean, manhattan or cosine."})
+    concatenation: Concatenation = field(
+        default=Concatenation.BOTH_DIFFERENCE, metadata={"help": "What is seen of a pair, as in u,v,|u-v|."}
+    )
+    score_range: tuple[float, float] | None = field(
+        default=None, metadata={"help": "Lowest and highest score, as in 0,5.", "list": float}
+    )
+    cosine_range: tuple[float, float] = field(
+        default=(0.0, 1.0),
+        metadata={"help": "The cosines that these two scores stand for, as in -1,1.", "list": float},
+    )
+    symmetric: bool = field(default=False, metadata={"help": "The positive looks for its anchor, too."})
+    online: bool = field(default=False, metadata={"help": "Only the hard pairs of a batch count."})
+    deletion: float | None = field(default=None, metadata={"help": "Share of the words that are deleted."})
+    matryoshka: tuple[int, ...] = field(
+        default=(),
+        metadata={"help": "Train these first dimensions to stand alone, as in 384,128.", "list": int},
+    )
 
     def __post_init__(self) -> None:
         self._convert()
@@ -102,17 +121,19 @@ class ObjectiveConfig:
                 object.__setattr__(self, name, tuple(value))
 
     def _check_use(self) -> None:
+        uses = self.kind.loss.settings
         for part in fields(self):
-            users = _USED_BY.get(part.name)
-            if users and self.kind not in users and getattr(self, part.name) != part.default:
-                raise BadInputError(
-                    f"the objective {self.kind} has no use for {part.name} ({getattr(self, part.name)!r} was "
-                    f"given); it belongs to {', '.join(users)}. Leave it out"
-                )
-        if self.distance is not None and self.distance not in _DISTANCES[self.kind]:
+            if part.name in ("kind", *uses) or getattr(self, part.name) == part.default:
+                continue
+            users = [other for other in ObjectiveKind if part.name in other.loss.settings]
+            raise BadInputError(
+                f"the objective {self.kind} has no use for {part.name} ({getattr(self, part.name)!r} was "
+                f"given); it belongs to {', '.join(users)}. Leave it out"
+            )
+        if self.distance is not None and self.distance not in self.kind.loss.distances:
             raise BadInputError(
                 f"the objective {self.kind} does not measure by the {self.distance} distance. "
-                f"Take one of: {', '.join(_DISTANCES[self.kind])}"
+                f"Take one of: {', '.join(self.kind.loss.distances)}"
             )
 
     def _check_dimensions(self) -> None:
@@ -131,19 +152,15 @@ class ObjectiveConfig:
         label_range: the data's lowest and highest label, taken as the scale of the scores if none was named
         """
         values: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
-        values["scale"] = self.scale or _SCALED.get(self.kind)
-        if values["distance"] is None and self.kind in _DISTANCES:
-            values["distance"] = _DISTANCES[self.kind][0]
-        if self.margin is None and self.kind is ObjectiveKind.TRIPLET:
-            values["margin"] = _ONE_DISTANCE[values["distance"]]
-        if self.margin is None and self.kind is ObjectiveKind.CONTRASTIVE:
-            values["margin"] = 0.5
-        if self.margin is None and self.kind is ObjectiveKind.GUIDED:
-            values["margin"] = 0.0
-        if self.deletion is None and self.kind is ObjectiveKind.TSDAE:
-            values["deletion"] = 0.6
-        if self.score_range is None and self.kind is ObjectiveKind.COSINE:
+        loss = self.kind.loss
+        if "score_range" in loss.settings and self.score_range is None:
             values["score_range"] = label_range or (0.0, 1.0)
+        if self.distance is None:
+            values["distance"] = next(iter(loss.distances), None)
+        if self.margin is None:
+            values["margin"] = loss.distances.get(values["distance"])
+        for name, usual in loss.defaults.items():
+            values[name] = usual if values[name] is None else values[name]
         return ObjectiveConfig(**values)
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -8,9 +8,8 @@ from sentence_transformers.sentence_transformer.losses import (
 from torch import Tensor
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.distance import Distance
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
+from nearsay.training.sentence.objectives.table import Distance
 
 __all__ = ["ContrastiveObjective"]
 
@@ -31,7 +30,7 @@ class ContrastiveObjective(SentenceObjective):
 
     labelled = True
 
-    def __init__(self, config: ObjectiveConfig, *, dimension: int) -> None:
+    def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
         metrics = {
             Distance.COSINE: SiameseDistanceMetric.COSINE_DISTANCE,
@@ -40,7 +39,7 @@ class ContrastiveObjective(SentenceObjective):
         }
         made = OnlineContrastiveLoss if config.online else ContrastiveLoss
         self._loss = made(
-            given_vectors(dimension),
+            given_vectors(),
             distance_metric=metrics[config.distance or Distance.COSINE],
             margin=0.5 if config.margin is None else config.margin,
         )

@@ -4,8 +4,7 @@ from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 from torch import Tensor
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
 __all__ = ["CosentObjective"]
 
@@ -23,11 +22,9 @@ class CosentObjective(SentenceObjective):
 
     labelled = True
 
-    def __init__(self, config: ObjectiveConfig, *, dimension: int) -> None:
+    def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
-        self._loss = CoSENTLoss(
-            given_vectors(dimension), scale=20.0 if config.scale is None else config.scale
-        )
+        self._loss = CoSENTLoss(given_vectors(), scale=20.0 if config.scale is None else config.scale)
 
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         del guide

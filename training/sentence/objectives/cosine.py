@@ -4,8 +4,7 @@ from sentence_transformers.sentence_transformer.losses import CosineSimilarityLo
 from torch import Tensor
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
 __all__ = ["CosineObjective"]
 
@@ -20,10 +19,10 @@ class CosineObjective(SentenceObjective):
 
     labelled = True
 
-    def __init__(self, config: ObjectiveConfig, *, dimension: int) -> None:
+    def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
         self._scores = config.score_range or (0.0, 1.0)
-        self._loss = CosineSimilarityLoss(given_vectors(dimension))
+        self._loss = CosineSimilarityLoss(given_vectors())
 
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         del guide

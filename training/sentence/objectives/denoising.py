@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import LearnedData, SentenceObjective
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.quiet import quiet_libraries
 
 __all__ = ["DECODER_KINDS", "DenoisingObjective"]
@@ -58,6 +58,21 @@ class DenoisingObjective(SentenceObjective):
         self.width = int(base_transformer.config.hidden_size)
         self._padding = _padding(tokenizer)
         self.decoder = _tied_decoder(base_transformer)
+
+    @classmethod
+    def make(cls, config: ObjectiveConfig, data: LearnedData) -> Self:
+        if data.base is None or data.tokenizer is None:
+            raise BadInputError(
+                f"the objective {config.kind} makes its decoder of the encoder's transformer, and this "
+                f"encoder has none. Begin with a BERT, or take {ObjectiveKind.SIMCSE}"
+            )
+        if data.dimension != data.base.config.hidden_size:
+            raise BadInputError(
+                f"the objective {config.kind} needs vectors as wide as the transformer, "
+                f"{data.base.config.hidden_size}, and the encoder's have {data.dimension}. "
+                f"Leave out the projection, or take {ObjectiveKind.SIMCSE}"
+            )
+        return cls(data.base, data.tokenizer, config)
 
     def forward(
         self,

@@ -30,7 +30,6 @@ class GuidedObjective(SentenceObjective):
     """
 
     distinct = True
-    guided = True
     columns = (2, None)
 
     def __init__(self, config: ObjectiveConfig) -> None:

@@ -1,28 +1,18 @@
 """From a configuration and what is known of the data to an objective."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.sentence.objectives.angle import AngleObjective
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.contrastive import ContrastiveObjective
-from nearsay.training.sentence.objectives.cosent import CosentObjective
-from nearsay.training.sentence.objectives.cosine import CosineObjective
-from nearsay.training.sentence.objectives.denoising import DenoisingObjective
-from nearsay.training.sentence.objectives.guided import GuidedObjective
-from nearsay.training.sentence.objectives.kind import EXAMPLE_KINDS, ObjectiveKind, kind_to_learn_from
 from nearsay.training.sentence.objectives.matryoshka import MatryoshkaObjective
-from nearsay.training.sentence.objectives.objective import SentenceObjective
-from nearsay.training.sentence.objectives.ranking import RankingObjective
-from nearsay.training.sentence.objectives.simcse import SimcseObjective
-from nearsay.training.sentence.objectives.softmax import SoftmaxObjective
-from nearsay.training.sentence.objectives.teacher import TeacherObjective
-from nearsay.training.sentence.objectives.triplet import TripletObjective
+from nearsay.training.sentence.objectives.objective import LearnedData, SentenceObjective
+from nearsay.training.sentence.objectives.table import kind_to_learn_from
 
 __all__ = ["make_objective"]
 
@@ -52,18 +42,18 @@ def make_objective(
     Weights that are drawn come from torch's generator. Raises BadInputError when the data do not fit, naming
     the objectives that do, and when dimensions or labels do not.
     """
-    if kind not in EXAMPLE_KINDS[config.kind]:
+    if kind not in config.kind.loss.learns_from:
         kind_needed = kind_to_learn_from(config.kind, kind)
         raise BadInputError(
             f"the objective {config.kind} does not learn from {kind} as they are. "
             f"Turn them into {kind_needed} first"
         )
     resolved = config.resolved(_used_range(config, label_range))
-    if resolved.kind is ObjectiveKind.TSDAE:
-        return _denoising(resolved, dimension, base, tokenizer)
     names = tuple(label_names) or (("0", "1") if kind is ExampleKind.LABELLED else ())
+    taught = guide_dimension or dimension
+    data = LearnedData(dimension, names, taught, base, tokenizer)
     if not resolved.matryoshka:
-        return _single(resolved, dimension, names, guide_dimension or dimension)
+        return _single(resolved, data)
     if resolved.matryoshka[0] > dimension:
         raise BadInputError(
             f"the encoder's vectors have {dimension} dimensions, and matryoshka asks for "
@@ -76,64 +66,28 @@ def make_objective(
             dimension,
         )
     plain = replace(resolved, matryoshka=())
-    taught = guide_dimension or dimension
-    return MatryoshkaObjective(
-        resolved, lambda cut: _single(plain, cut, names, cut if taught == dimension else taught)
+
+    def first(cut: int) -> SentenceObjective:
+        return _single(
+            plain, replace(data, dimension=cut, guide_dimension=cut if taught == dimension else taught)
+        )
+
+    return MatryoshkaObjective(resolved, first)
+
+
+def _single(config: ObjectiveConfig, data: LearnedData) -> SentenceObjective:
+    module, name = config.kind.loss.made_by.split(":")
+    made: type[SentenceObjective] = getattr(
+        import_module(f"nearsay.training.sentence.objectives.{module}"), name
     )
-
-
-def _single(
-    config: ObjectiveConfig, dimension: int, label_names: tuple[str, ...], teacher_dimension: int
-) -> SentenceObjective:
-    match config.kind:
-        case ObjectiveKind.SOFTMAX:
-            if len(label_names) < 2:
-                raise BadInputError(
-                    f"the objective {config.kind} tells labels apart, and the data have {len(label_names)}. "
-                    "Take data with two labels or more, or another objective"
-                )
-            return SoftmaxObjective(config, dimension=dimension, label_names=label_names)
-        case ObjectiveKind.GUIDED:
-            return GuidedObjective(config)
-        case ObjectiveKind.TEACHER:
-            return TeacherObjective(config, dimension=dimension, teacher_dimension=teacher_dimension)
-    made: dict[ObjectiveKind, Callable[..., SentenceObjective]] = {
-        ObjectiveKind.COSINE: CosineObjective,
-        ObjectiveKind.TRIPLET: TripletObjective,
-        ObjectiveKind.RANKING: RankingObjective,
-        ObjectiveKind.COSENT: CosentObjective,
-        ObjectiveKind.ANGLE: AngleObjective,
-        ObjectiveKind.CONTRASTIVE: ContrastiveObjective,
-        ObjectiveKind.SIMCSE: SimcseObjective,
-    }
-    return made[config.kind](config, dimension=dimension)
-
-
-def _denoising(
-    config: ObjectiveConfig,
-    dimension: int,
-    base: PreTrainedModel | None,
-    tokenizer: PreTrainedTokenizerBase | None,
-) -> SentenceObjective:
-    if base is None or tokenizer is None:
-        raise BadInputError(
-            f"the objective {config.kind} makes its decoder of the encoder's transformer, and this encoder "
-            f"has none. Begin with a BERT, or take {ObjectiveKind.SIMCSE}"
-        )
-    if dimension != base.config.hidden_size:
-        raise BadInputError(
-            f"the objective {config.kind} needs vectors as wide as the transformer, "
-            f"{base.config.hidden_size}, and the encoder's have {dimension}. "
-            f"Leave out the projection, or take {ObjectiveKind.SIMCSE}"
-        )
-    return DenoisingObjective(base, tokenizer, config)
+    return made.make(config, data)
 
 
 def _used_range(
     config: ObjectiveConfig, label_range: tuple[float, float] | None
 ) -> tuple[float, float] | None:
     """The data's range when it is needed; BadInputError when it tells nothing or does not fit."""
-    if config.kind is not ObjectiveKind.COSINE or label_range is None:
+    if "score_range" not in config.kind.loss.settings or label_range is None:
         return None
     least, most = map(float, label_range)
     if config.score_range is None:

@@ -31,7 +31,7 @@ class MatryoshkaObjective(SentenceObjective):
         super().__init__(config)
         self.objectives = nn.ModuleList(objective(dimension) for dimension in config.matryoshka)
         first = self._each()[0]
-        for name in ("distinct", "labelled", "guided", "columns"):
+        for name in ("distinct", "labelled", "columns"):
             setattr(self, name, getattr(first, name))
 
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:

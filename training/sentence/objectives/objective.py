@@ -1,18 +1,31 @@
-"""What every objective is: a loss over the vectors of a batch."""
+"""What every objective is: a loss over the vectors of a batch; sentence-transformers' losses over vectors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
 
 import torch
+from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import EXAMPLE_KINDS
 
-__all__ = ["SentenceObjective"]
+__all__ = ["LearnedData", "SentenceObjective", "given_vectors", "loss_of_vectors"]
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedData:
+    """What a loss may want to know, when it is made, of the data and of the encoder."""
+
+    dimension: int  # of the vectors that it is given
+    label_names: tuple[str, ...] = ()
+    guide_dimension: int = 0  # of the guide's or teacher's vectors
+    base: PreTrainedModel | None = None  # the encoder's transformer
+    tokenizer: PreTrainedTokenizerBase | None = None
 
 
 class SentenceObjective(nn.Module, ABC):
@@ -25,7 +38,6 @@ class SentenceObjective(nn.Module, ABC):
 
     distinct: ClassVar[bool] = False  # whether a batch may hold no text twice, as others are its negatives
     labelled: ClassVar[bool] = False  # whether it learns from labels (or, for TSDAE, from token ids)
-    guided: ClassVar[bool] = False  # whether it needs the vectors of a guide or teacher
     generates: ClassVar[bool] = False  # whether it holds a decoder, and labels are the whole texts' tokens
     columns: ClassVar[tuple[int, int | None]] = (2, 2)  # the fewest and most text columns; None: any number
 
@@ -33,7 +45,14 @@ class SentenceObjective(nn.Module, ABC):
         """`config`: with its defaults filled in, as `ObjectiveConfig.resolved` gives it."""
         super().__init__()
         self.config = config
-        self.kinds: frozenset[ExampleKind] = EXAMPLE_KINDS[config.kind]
+        self.kinds: frozenset[ExampleKind] = frozenset(config.kind.loss.learns_from)
+        self.guided = bool(config.kind.loss.guide)  # whether it needs the vectors of a guide or teacher
+
+    @classmethod
+    def make(cls, config: ObjectiveConfig, data: LearnedData) -> Self:
+        """Make it; a loss with layers of its own takes what it needs of `data`."""
+        del data
+        return cls(config)
 
     def forward(
         self,
@@ -87,3 +106,34 @@ class SentenceObjective(nn.Module, ABC):
             raise BadInputError(
                 f"the objective {self.config.kind} needs the vectors of a guide or teacher. Name its folder"
             )
+
+
+class _GivenVectors(nn.Module):
+    """Stands where a loss expects an encoder, and hands on the vectors that it is given."""
+
+    device = torch.device("cpu")  # where a loss makes its own layers; they move with the objective
+
+    def __init__(self, dimension: int) -> None:
+        super().__init__()
+        self.dimension = dimension
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        return self.dimension
+
+
+def given_vectors(dimension: int = 0) -> SentenceTransformer:
+    """Give what a loss takes for its encoder; only losses with layers of their own look at `dimension`."""
+    return cast("SentenceTransformer", _GivenVectors(dimension))
+
+
+def loss_of_vectors(loss: nn.Module, embeddings: Sequence[Tensor], labels: Tensor | None) -> Tensor:
+    """Give the value of one of sentence-transformers' losses that was made with `given_vectors`.
+
+    embeddings: (rows, dimension) float32 each
+    returns:    scalar
+    """
+    value: Tensor = loss([{"sentence_embedding": column} for column in embeddings], labels)
+    return value

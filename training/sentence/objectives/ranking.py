@@ -6,8 +6,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from torch import Tensor
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
 
 __all__ = ["RankingObjective"]
 
@@ -27,10 +26,10 @@ class RankingObjective(SentenceObjective):
     distinct = True
     columns: ClassVar[tuple[int, int | None]] = (2, None)
 
-    def __init__(self, config: ObjectiveConfig, *, dimension: int) -> None:
+    def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
         self._loss = MultipleNegativesRankingLoss(
-            given_vectors(dimension),
+            given_vectors(),
             scale=20.0 if config.scale is None else config.scale,
             directions=("query_to_doc", "doc_to_query") if config.symmetric else ("query_to_doc",),
             partition_mode="per_direction" if config.symmetric else "joint",

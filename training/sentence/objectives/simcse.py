@@ -6,8 +6,8 @@ from torch import Tensor
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.objectives.denoising import DECODER_KINDS
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.ranking import RankingObjective
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 __all__ = ["SimcseObjective", "require_dropout"]
 

@@ -1,14 +1,20 @@
 """Tell the label of a pair by a linear layer over both vectors: SBERT's classification objective."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from sentence_transformers.sentence_transformer.losses import SoftmaxLoss
 from torch import Tensor
 
+from nearsay.data.errors import BadInputError
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import (
+    LearnedData,
+    SentenceObjective,
+    given_vectors,
+    loss_of_vectors,
+)
 
 __all__ = ["SoftmaxObjective"]
 
@@ -34,6 +40,15 @@ class SoftmaxObjective(SentenceObjective):
             concatenation_sent_difference=config.concatenation.difference,
             concatenation_sent_multiplication=config.concatenation.product,
         )
+
+    @classmethod
+    def make(cls, config: ObjectiveConfig, data: LearnedData) -> Self:
+        if len(data.label_names) < 2:
+            raise BadInputError(
+                f"the objective {config.kind} tells labels apart, and the data have {len(data.label_names)}. "
+                "Take data with two labels or more, or another objective"
+            )
+        return cls(config, dimension=data.dimension, label_names=data.label_names)
 
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
         del guide

@@ -1,12 +1,13 @@
 """Be near another encoder's vectors: distillation."""
 
+from typing import Self
+
 from sentence_transformers.sentence_transformer.losses import EmbedDistillLoss
 from torch import Tensor, nn
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.distance import Distance
-from nearsay.training.sentence.objectives.given_vectors import given_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import LearnedData, SentenceObjective, given_vectors
+from nearsay.training.sentence.objectives.table import Distance
 
 __all__ = ["TeacherObjective"]
 
@@ -26,7 +27,6 @@ class TeacherObjective(SentenceObjective):
     Reimers & Gurevych 2020, section 2, https://arxiv.org/abs/2004.09813 (with the square)
     """
 
-    guided = True
     columns = (1, None)
 
     def __init__(self, config: ObjectiveConfig, *, dimension: int, teacher_dimension: int) -> None:
@@ -37,6 +37,10 @@ class TeacherObjective(SentenceObjective):
             distance_metric="mse" if config.distance is Distance.EUCLIDEAN else "cosine",
             projection_dim=None if teacher_dimension == dimension else teacher_dimension,
         )
+
+    @classmethod
+    def make(cls, config: ObjectiveConfig, data: LearnedData) -> Self:
+        return cls(config, dimension=data.dimension, teacher_dimension=data.guide_dimension)
 
     @property
     def projection(self) -> nn.Linear | None:

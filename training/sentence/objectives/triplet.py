@@ -5,9 +5,8 @@ from sentence_transformers.sentence_transformer.losses import TripletDistanceMet
 from torch import Tensor
 
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.distance import Distance
-from nearsay.training.sentence.objectives.given_vectors import given_vectors, loss_of_vectors
-from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.objective import SentenceObjective, given_vectors, loss_of_vectors
+from nearsay.training.sentence.objectives.table import Distance
 
 __all__ = ["TripletObjective"]
 
@@ -24,7 +23,7 @@ class TripletObjective(SentenceObjective):
 
     columns = (3, None)
 
-    def __init__(self, config: ObjectiveConfig, *, dimension: int) -> None:
+    def __init__(self, config: ObjectiveConfig) -> None:
         super().__init__(config)
         metrics = {
             Distance.EUCLIDEAN: TripletDistanceMetric.EUCLIDEAN,
@@ -32,7 +31,7 @@ class TripletObjective(SentenceObjective):
             Distance.COSINE: TripletDistanceMetric.COSINE,
         }
         self._loss = TripletLoss(
-            given_vectors(dimension),
+            given_vectors(),
             distance_metric=metrics[config.distance or Distance.EUCLIDEAN],
             triplet_margin=1.0 if config.margin is None else config.margin,
         )

@@ -22,8 +22,8 @@ from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.making import make_objective
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 

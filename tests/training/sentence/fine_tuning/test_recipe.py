@@ -15,7 +15,7 @@ from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read
 from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import SentencePooling
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 WHOLE = """
 base = "my-base"

@@ -18,7 +18,7 @@ from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, bu
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 

@@ -26,7 +26,7 @@ from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, Se
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
 

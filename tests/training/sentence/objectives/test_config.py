@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.sentence.objectives.concatenation import Concatenation
-from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
-from nearsay.training.sentence.objectives.distance import Distance
-from nearsay.training.sentence.objectives.kind import EXAMPLE_KINDS, ObjectiveKind, kind_to_learn_from
+from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig, default_objective
+from nearsay.training.sentence.objectives.table import Distance, ObjectiveKind, kind_to_learn_from
 
 CONFIGS = [
     ObjectiveConfig(ObjectiveKind.SOFTMAX, concatenation=Concatenation.DIFFERENCE_PRODUCT),
@@ -131,7 +129,7 @@ def test_what_cannot_be_is_refused_with_its_remedy(content: dict[str, Any], mess
 def test_every_kind_of_data_has_a_usual_objective_that_it_can_be_turned_into() -> None:
     for kind in ExampleKind:
         config = default_objective(kind)
-        assert kind_to_learn_from(config.kind, kind) in EXAMPLE_KINDS[config.kind]
+        assert kind_to_learn_from(config.kind, kind) in config.kind.loss.learns_from
     assert default_objective(ExampleKind.SCORED).kind == "cosent"
     assert default_objective(ExampleKind.NLI).kind == "ranking"
     assert default_objective(ExampleKind.TEXTS).kind == "simcse"

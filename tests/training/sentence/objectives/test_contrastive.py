@@ -15,9 +15,9 @@ from torch import Tensor
 
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.distance import Distance
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.table import Distance
 
 RIGHT = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
 PAIRS = [RIGHT, torch.tensor([[0.6, 0.8], [0.8, 0.6]])]  # cosine distances .4 and .2

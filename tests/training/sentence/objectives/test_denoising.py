@@ -24,8 +24,8 @@ from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.run.checkpoint import weights_of
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.denoising import DenoisingObjective
-from nearsay.training.sentence.objectives.kind import ObjectiveKind
 from nearsay.training.sentence.objectives.making import make_objective
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran"]
 # [CLS] the cat sat [SEP]; [CLS] dog ran [SEP] [PAD]

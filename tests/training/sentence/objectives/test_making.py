@@ -5,16 +5,16 @@ import pytest
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.kind import EXAMPLE_KINDS, ObjectiveKind
 from nearsay.training.sentence.objectives.making import make_objective
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ObjectiveKind if kind is not ObjectiveKind.TSDAE])
 def test_every_objective_is_made_for_every_kind_that_it_learns_from(kind: ObjectiveKind) -> None:
-    for examples in EXAMPLE_KINDS[kind]:
+    for examples in kind.loss.learns_from:
         names = ("entailment", "neutral", "contradiction") if examples is ExampleKind.NLI else ()
         objective = make_objective(ObjectiveConfig(kind), kind=examples, dimension=4, label_names=names)
-        assert objective.kinds == EXAMPLE_KINDS[kind]
+        assert objective.kinds == set(kind.loss.learns_from)
         assert objective.config == ObjectiveConfig(kind).resolved()
         assert not objective.generates
 

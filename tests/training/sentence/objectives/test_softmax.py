@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.sentence.objectives.concatenation import Concatenation
-from nearsay.training.sentence.objectives.config import ObjectiveConfig
+from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.softmax import SoftmaxObjective
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.distance import Distance
 from nearsay.training.sentence.objectives.making import make_objective
+from nearsay.training.sentence.objectives.table import Distance
 from nearsay.training.sentence.objectives.teacher import TeacherObjective
 
 Vectors = Callable[..., list[Tensor]]

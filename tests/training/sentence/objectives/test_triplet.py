@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
-from nearsay.training.sentence.objectives.distance import Distance
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.objective import SentenceObjective
+from nearsay.training.sentence.objectives.table import Distance
 
 NUMBER = st.floats(-10, 10, width=32)
 VECTOR = st.lists(NUMBER, min_size=3, max_size=3)
