@@ -1,11 +1,11 @@
-"""What a passage and a query cost an index of inverted lists by product quantisation, and what follows for many.
+"""What a passage and a query cost an index of product-quantised lists, and what follows for many.
 
     python tests/benchmarks/cluster_model.py --vectors FILE.npy [--passages 300000] [--out FILE.json]
 
-Measured on one thread, in processor time: putting a passage into one of 4,096, 16,384 and 65,536 lists, looking at
-a code, choosing the lists of a query. From these, from the rates of cluster.py and the memory of a shard in
-cluster_search.py (results/cluster.json and cluster_search.json) the model says hours, bytes and queries a second of
-collections that no one machine was there for. Its arithmetic stands beside each figure in the result.
+Measured on one thread, in processor time: putting a passage into one of 4,096, 16,384 and 65,536 lists,
+looking at a code, choosing the lists of a query. From these, and from the rates of cluster.py and the probes
+of cluster_search.py (results/cluster.json and cluster_search.json), the model says hours, bytes and queries a
+second of collections that no machine was there for. Its arithmetic stands beside the figures in the result.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def main() -> None:
             "training_core_hours": "48 vectors a list x 10 iterations x microseconds to place one",
             "index_bytes": "passages x (code + 8 for its number + 9 in the searching process)",
             "codes_looked_at": "passages x the probes of the two millions that were measured / lists",
-            "query_core_milliseconds": "choosing the lists + a query's own + codes x nanoseconds a code, rescoring apart",
+            "query_core_milliseconds": "choosing the lists + its own + codes x nanoseconds a code",
         },
         "model": rows,
     }

@@ -477,6 +477,36 @@ def adapting() -> list[str]:
     )
 
 
+def cluster_model() -> list[str]:
+    """What a collection would take that no machine was there for."""
+    gigabytes = 1e9
+    return table(
+        (
+            "passages",
+            "core-hours to embed",
+            "to build",
+            "to train",
+            "index in memory",
+            "vectors in float32",
+            "in float16",
+            "core-ms a query",
+        ),
+        *(
+            (
+                f"{row['passages'] / 1e6:,.0f} million",
+                f"{row['embedding_core_hours']:,.0f}",
+                f"{row['placing_core_hours'] + row['training_core_hours']:,.1f}",
+                f"{row['training_memory_bytes'] / gigabytes:.1f} GB",
+                f"{row['index_bytes'] / gigabytes:,.1f} GB",
+                f"{row['vectors_bytes']['float32'] / gigabytes:,.0f} GB",
+                f"{row['vectors_bytes']['float16'] / gigabytes:,.0f} GB",
+                f"{row['query_core_milliseconds']:.1f}",
+            )
+            for row in results("cluster_model")["model"]
+        ),
+    )
+
+
 def judging() -> list[str]:
     """Two ways of searching, decided by judgements in the order of `judgements next`."""
     rows = results("loop_judging")["comparisons"]
@@ -538,6 +568,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "filters": filters,
     "improving": improving,
     "indexing": indexing,
+    "cluster_model": cluster_model,
     "judging": judging,
     "modes": modes,
     "quality": quality,
