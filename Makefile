@@ -2,14 +2,43 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The versions that the tests passed with; `make CONSTRAINTS= …` installs the newest that pyproject.toml allows.
+CONSTRAINTS ?= constraints.txt
+# PyPI's PyTorch for Linux brings gigabytes of CUDA libraries. Where no NVIDIA GPU is seen, PyTorch's index of CPU builds
+# is asked as well, if it answers; `make TORCH_CPU_INDEX= …` never asks it.
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test docs lint types figures pictures bench clean
+.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types figures pictures bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
 
-test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # a process a core, a file in one
+# A process a core, the tests of a file in one of them.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+test: $(VENV)/.installed-dev compiler
+	$(PYTEST) -m "not long"
+
+test-all: $(VENV)/.installed-dev compiler
+	$(PYTEST)
+
+test-newest:  # all of them with the newest versions that pyproject.toml allows
+	rm -rf .venv-newest
+	$(MAKE) test-all VENV=.venv-newest CONSTRAINTS=
+
+constraints:  # the versions of the last `make test-newest`, or of an environment made for it
+	$(MAKE) .venv-newest/.installed-dev VENV=.venv-newest CONSTRAINTS=
+	{ echo "# Versions that the tests passed with, made by: make constraints"; \
+	  .venv-newest/bin/python -m pip list --format=freeze --exclude-editable --exclude pip \
+	  | sed 's/+.*//'; } > constraints.txt  # +: a build such as PyTorch's for CPUs, which any other may stand for
+
+compiler: $(BIN)/python  # torch.compile builds C++ while it runs; nothing else does
+	@$(BIN)/python -c 'import shutil, sys, sysconfig; from pathlib import Path; \
+	sys.exit(not (shutil.which("g++") and Path(sysconfig.get_path("include"), "Python.h").exists()))' \
+	|| echo "g++ or Python.h is missing, so torch.compile is not tested; on Debian: apt install g++ python3-dev"
+
+wheel: $(VENV)/.installed-dev  # built, installed apart from the source, and tried
+	$(BIN)/python tests/wheel.py
 
 docs: $(VENV)/.installed-dev  # into build/docs; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -33,16 +62,22 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python tests/benchmarks/indexing.py --out tests/benchmarks/results/indexing.json
 
 clean:
-	rm -rf $(VENV) demo-library build *.egg-info
+	rm -rf $(VENV) .venv-newest demo-library build *.egg-info
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nearsay needs Python 3.11 or newer; make PYTHON=python3.12 …")'
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The venv module is missing; on Debian: apt install python3-venv"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON); on Debian: apt install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nearsay needs Python 3.11 or newer; make PYTHON=python3.12 …")'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The venv module is missing; on Debian: apt install python3-venv"; exit 1; }
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[cpu,documents,ui]'
+INSTALL = index=$$(uname -s | grep -qx Linux && ! nvidia-smi -L >/dev/null 2>&1 && test ! -e /dev/nvidiactl \
+	&& $(BIN)/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1] + "/torch/", timeout=5)' \
+	$(TORCH_CPU_INDEX) 2>/dev/null && echo --extra-index-url $(TORCH_CPU_INDEX)); \
+	$(BIN)/python -m pip install --quiet $$index $(addprefix --constraint ,$(CONSTRAINTS)) --editable
+
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) '.[cpu,documents,ui]'
 	touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(INSTALL) '.[dev]'
 	touch $@ $(VENV)/.installed

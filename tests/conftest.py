@@ -25,6 +25,13 @@ _SPEC.loader.exec_module(sys.modules["words_encoder"])
 from words_encoder import WordsEncoder  # noqa: E402 - importable only after the lines above
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the long tests ten minutes each, where they do not say otherwise."""
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(autouse=True)
 def cache_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where hashes of files are remembered, apart from the user's."""

@@ -10,8 +10,6 @@ from nearsay.app.cli import main
 from nearsay.data import samples
 from nearsay.indexer import Library
 
-pytestmark = pytest.mark.slow
-
 
 def run(*arguments: str) -> Result:
     done = CliRunner().invoke(main, arguments)

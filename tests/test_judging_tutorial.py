@@ -15,7 +15,6 @@ from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.indexer import Library
 from nearsay.training.sentence.bundled import bundled_folder
 
-pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).parent.parent / "docs" / "judging.md").read_text("utf-8")
 COMMANDS = re.findall(r"^\$ (nearsay .*)$", PAGE, re.MULTILINE)
 KEYS = "yns" * 4 + "q"

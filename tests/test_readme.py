@@ -133,7 +133,6 @@ def test_the_first_screen_has_the_two_commands_and_make_knows_them() -> None:
         assert target in targets
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", [*COMMANDS, *MEASURED])
 def test_every_command_of_the_readme_does_what_it_says(command: str, home: Path) -> None:
     words = shlex.split(re.sub(r"--minutes \d+", "--minutes 0.02", command), comments=True)
@@ -149,7 +148,6 @@ def test_every_command_of_the_readme_does_what_it_says(command: str, home: Path)
         assert words[0] == "make" or "pip install '.[cpu,documents,ui]'" in command
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", [block for kind, block in BLOCKS if kind == "python"])
 def test_every_python_block_of_the_readme_runs(
     block: str, home: Path, capsys: pytest.CaptureFixture[str]

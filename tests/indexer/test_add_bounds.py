@@ -21,7 +21,6 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.training.sentence.encoder import Encoder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("text", ["각닭값몫" * 60, "🤖🦄" * 60, "ﷺ" * 100])
 def test_a_text_of_signs_that_become_several_tokens_is_cut_into_passages_that_fit(text: str) -> None:
     encoder = Encoder.load()

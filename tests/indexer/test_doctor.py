@@ -461,7 +461,6 @@ def test_declared_fields_are_proved_on_demand(library: Library) -> None:
     )
 
 
-@pytest.mark.slow
 def test_an_encoder_that_is_gone_or_changed_is_found_and_hides_no_other(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     shutil.copytree(bundled_folder(), mine)
@@ -484,7 +483,6 @@ def test_an_encoder_that_is_gone_or_changed_is_found_and_hides_no_other(tmp_path
         assert "encoder all-MiniLM-L6-v2" in [finding.subject for finding in examine(library)]
 
 
-@pytest.mark.slow
 def test_the_runtime_of_each_encoder_is_said(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library") as library:
         library.collection("texts").add_rows([{"id": "a", "text": "an oak"}])

@@ -249,7 +249,6 @@ with Library.open(sys.argv[1]) as library, library.store.database.reading() as c
 """
 
 
-@pytest.mark.slow
 def test_processes_that_open_one_new_folder_make_one_library(tmp_path: Path) -> None:
     folder = tmp_path / "library"
     processes = [

@@ -65,7 +65,6 @@ def test_what_the_user_set_stands(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems' libraries bring another OpenMP")
-@pytest.mark.slow
 def test_torchs_and_faiss_own_copies_of_openmp_both_read_it(tmp_path: Path) -> None:
     script = "import nearsay.training, torch, faiss; torch.ones(2); faiss.IndexFlatL2(2)"
     shown = said(script, tmp_path, also={"OMP_DISPLAY_ENV": "VERBOSE"}).stderr

@@ -17,7 +17,6 @@ from nearsay.app import life_lock
 from nearsay.app.runs import Run, Runs, RunState, child, spawning
 from nearsay.indexer import Library
 
-pytestmark = pytest.mark.slow
 Pipe = Any  # of conftest
 NewPipe = Callable[[], Pipe]
 

@@ -22,8 +22,6 @@ NewPipe = Callable[[], Pipe]
 class TestProcess:
     """Runs whose commands are those of a test, in real processes."""
 
-    pytestmark = pytest.mark.slow
-
     @pytest.fixture
     def worker(self) -> Iterator[Worker]:
         found = Worker()

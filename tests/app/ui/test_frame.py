@@ -206,7 +206,6 @@ def test_no_page_reads_html_or_markdown_of_others():
         assert "unsafe_allow" not in path.read_text("utf-8"), path
 
 
-@pytest.mark.slow
 def test_the_page_asks_no_address_but_its_own(visitor):
     for entry in PAGES:
         visitor.goes_to(entry.path)

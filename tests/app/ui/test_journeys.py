@@ -11,8 +11,6 @@ import pytest
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
-pytestmark = pytest.mark.slow
-
 PLACES = ("cellar", "attic", "garden", "kitchen", "workshop")
 NOTES = (
     "The pump in the {} drips again and a bucket stands below it.",

@@ -16,8 +16,6 @@ from websockets.sync.client import ClientConnection, connect
 
 from nearsay.app.ui.settings import Settings
 
-pytestmark = pytest.mark.slow
-
 PASSWORD = "a quiet harbour"  # noqa: S105
 Serve = Callable[..., Any]
 

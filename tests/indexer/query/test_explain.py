@@ -42,7 +42,6 @@ def searched(encoder: Encoder, query: str) -> list[ExplainedPassage]:
     return [replace(passage, score=float(score)) for passage, score in zip(PASSAGES, scores, strict=True)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_words_shares_sum_to_the_score_that_was_reported(query: str, bundled: Encoder) -> None:
     passages = searched(bundled, query)
@@ -55,7 +54,6 @@ def test_the_words_shares_sum_to_the_score_that_was_reported(query: str, bundled
         assert asked == pytest.approx(explanation.score, abs=1e-4)
 
 
-@pytest.mark.slow
 def test_a_narrow_format_is_explained_in_its_own_numbers_and_what_differs_is_named() -> None:
     narrow = Encoder.load(device="cpu", precision=Precision.BFLOAT16)
     passages = searched(narrow, QUERIES[0])
@@ -65,7 +63,6 @@ def test_a_narrow_format_is_explained_in_its_own_numbers_and_what_differs_is_nam
         assert abs(explanation.rounding) < 5e-3  # under 1e-6 where company does not change a vector
 
 
-@pytest.mark.slow
 def test_spans_are_of_the_title_and_of_the_passages_own_text(bundled: Encoder) -> None:
     explanations = explain_passages(bundled, QUERIES[0], PASSAGES)
     for passage, explanation in zip(PASSAGES, explanations, strict=True):
@@ -81,7 +78,6 @@ def test_spans_are_of_the_title_and_of_the_passages_own_text(bundled: Encoder) -
     ]
 
 
-@pytest.mark.slow
 def test_leaving_out_the_word_of_the_largest_share_lowers_the_score(bundled: Encoder) -> None:
     lowered: list[bool] = []
     for query in QUERIES:
@@ -98,7 +94,6 @@ def test_leaving_out_the_word_of_the_largest_share_lowers_the_score(bundled: Enc
     assert sum(lowered) >= 7  # of 9
 
 
-@pytest.mark.slow
 def test_the_words_that_answer_have_the_largest_shares(bundled: Encoder) -> None:
     login, _, _, _ = explain_passages(bundled, QUERIES[0], PASSAGES)
     assert max(login.words, key=lambda word: word.share).text == "password"
@@ -114,7 +109,6 @@ def test_the_words_that_answer_have_the_largest_shares(bundled: Encoder) -> None
     assert [match.text for match in snails.matches] == ["Snails", "keeps"]
 
 
-@pytest.mark.slow
 def test_words_beyond_the_encoders_limit_have_no_share(bundled: Encoder) -> None:
     text = "The bread is fresh. " * 80
     (explanation,) = explain_passages(bundled, QUERIES[2], [ExplainedPassage("Bakery", text)])

@@ -115,7 +115,6 @@ def test_the_last_layers_mean_is_the_sentence_encoders_vector(make_folder: MakeF
     np.testing.assert_allclose(vectors / lengths, encoder.encode(TEXTS), atol=1e-5)
 
 
-@pytest.mark.slow
 def test_the_bundled_encoders_vectors_are_its_last_layers_mean(bundled: Encoder) -> None:
     texts = ["The ferry was late again.", "Nobody minded: the sea lay still.", "A word"]
     vectors = FeatureExtractor.load(device="cpu", precision=Precision.FLOAT32).encode(texts)

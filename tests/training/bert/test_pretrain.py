@@ -100,7 +100,7 @@ def weights(out: Path) -> bytes:
     return (out / "model.safetensors").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_was_killed_goes_on_to_the_same_losses_to_the_last_digit(
     pretraining: Make, tmp_path: Path, vocabulary: str, corpus: str
 ) -> None:
@@ -370,7 +370,7 @@ def test_fill_and_next_refuse_what_they_cannot_answer(parrot: str, tiny_folder: 
         NextSentence.load(str(tiny_folder))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("more", [[], ["--no-nsp"]], ids=["pairs", "no next sentences"])
 def test_two_processes_train_as_one_does(
     tmp_path: Path, vocabulary: str, corpus: str, more: list[str]
@@ -397,7 +397,7 @@ def test_two_processes_train_as_one_does(
         assert first == pytest.approx(second, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler, about itself
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_a_compiled_run_goes_through_the_same_losses(pretraining: Make, tmp_path: Path) -> None:

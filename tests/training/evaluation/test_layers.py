@@ -98,7 +98,6 @@ def test_the_encoders_own_choice_reaches_what_the_encoder_reaches(bert: BertFold
     assert own.figures == pytest.approx({"Spearman": found.spearman, "Pearson": found.pearson}, abs=1e-3)
 
 
-@pytest.mark.slow
 def test_the_bundled_encoders_last_layers_mean_is_its_own_score(bundled: Encoder) -> None:
     pairs = [
         ScoredPair("The ferry was late again.", "Once more the boat did not come in time.", 4.5),

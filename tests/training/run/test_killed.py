@@ -14,7 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.run.checkpoint import Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.run_folder import RunFolder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")

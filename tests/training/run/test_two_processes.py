@@ -18,7 +18,8 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
+
 TIMES = {"seconds", "tokens_per_second", "peak_share"}
 
 

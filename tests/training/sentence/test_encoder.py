@@ -201,7 +201,6 @@ def test_many_threads_get_the_vectors_of_one(tiny: Encoder) -> None:
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.slow
 def test_the_bundled_encoder_gives_sentence_transformers_vectors(bundled: Encoder) -> None:
     from nearsay.training.sentence.bundled import bundled_folder
 
@@ -218,7 +217,6 @@ def test_the_bundled_encoder_gives_sentence_transformers_vectors(bundled: Encode
     assert bundled.normalised
 
 
-@pytest.mark.slow
 def test_the_bundled_encoder_finds_the_paraphrase(bundled: Encoder) -> None:
     query, near, far = bundled.encode(
         ["How do I reset my password?", "I forgot my login code", "The ship left the harbour at dawn"]
@@ -226,7 +224,6 @@ def test_the_bundled_encoder_finds_the_paraphrase(bundled: Encoder) -> None:
     assert query @ near > query @ far + 0.3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.BFLOAT16])
 def test_company_changes_bundled_vectors_by_less_than_a_thousandth(precision: Precision) -> None:
     encoder = Encoder.load(device="cpu", precision=precision)

@@ -220,7 +220,6 @@ def test_vectors_that_are_cut_short_are_cut_here_too(make_folder) -> None:
     assert not light.normalised
 
 
-@pytest.mark.slow
 def test_the_bundled_encoder_gives_the_vectors_of_the_runtime_by_torch(bundled: Encoder) -> None:
     light = open_encoder(BUNDLED_NAME, device="cpu")
     assert isinstance(light, LightEncoder)
@@ -339,7 +338,6 @@ def test_a_layer_after_the_pooling_is_read_as_sentence_transformers_does(make_fo
     assert light._loaded is None
 
 
-@pytest.mark.slow
 def test_passages_import_torch_but_neither_transformers_nor_sentence_transformers() -> None:
     script = (
         "import sys\n"
@@ -576,7 +574,6 @@ def test_a_named_half_precision_is_honoured_by_torch(make_folder) -> None:
         open_encoder(folder, precision="float7")
 
 
-@pytest.mark.slow
 def test_a_question_imports_neither_torch_nor_transformers() -> None:
     script = (
         "import sys\n"

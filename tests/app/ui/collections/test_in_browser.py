@@ -11,7 +11,6 @@ from nearsay.app.runs import RunKind, Runs, spawning
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
-pytestmark = pytest.mark.slow
 _IN_VIEW = """(() => {
     const found = document.querySelector('.ns-document .ns-passage')?.getBoundingClientRect()
     return found && found.top > 0 && found.bottom < innerHeight && found.height > 0

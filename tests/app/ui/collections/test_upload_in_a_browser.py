@@ -4,14 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from nearsay.app.runs import Runs, RunState
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
 
-@pytest.mark.slow
 def test_an_upload_is_checked_indexed_and_searched_and_the_next_needs_no_new_process(
     visitor: Any, tmp_path: Path, settings: Settings
 ) -> None:

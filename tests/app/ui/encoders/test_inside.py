@@ -240,7 +240,6 @@ def sampled(library_folder: Path) -> Path:
     return library_folder
 
 
-@pytest.mark.slow
 def test_a_head_is_chosen_a_token_frozen_and_its_like_found(sampled: Path, inside: Inside) -> None:
     inside.opens()
     assert inside.run("return board.dataset.columns") == "12"
@@ -269,7 +268,6 @@ def test_a_head_is_chosen_a_token_frozen_and_its_like_found(sampled: Path, insid
     inside.visitor.sees("Click a token above")
 
 
-@pytest.mark.slow
 def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
     library_folder: Path, made_bert: Path, inside: Inside
 ) -> None:
@@ -293,7 +291,6 @@ def test_a_double_click_masks_a_token_and_the_words_are_those_of_fill(
     inside.soon("return !root.getElementById('words').innerText")
 
 
-@pytest.mark.slow
 def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(
     library_folder: Path, made_bert: Path, inside: Inside
 ) -> None:
@@ -314,7 +311,6 @@ def test_what_is_chosen_in_one_encoder_is_shown_in_the_one_beside_it(
     assert inside.soon(words) == inside.soon(words, view=1)
 
 
-@pytest.mark.slow
 def test_thirty_tokens_are_drawn_within_a_third_of_a_second(inside: Inside) -> None:
     inside.opens()
     texts = [
@@ -332,7 +328,6 @@ def test_thirty_tokens_are_drawn_within_a_third_of_a_second(inside: Inside) -> N
     assert min(seconds) < 0.3, seconds  # others may be at work on the machine
 
 
-@pytest.mark.slow
 def test_nothing_comes_from_elsewhere_and_markup_stays_text(inside: Inside) -> None:
     inside.opens()
     _type_text(inside, NASTY)

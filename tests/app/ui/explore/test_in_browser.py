@@ -14,7 +14,6 @@ def settings(explored: Settings) -> Settings:
     return explored
 
 
-@pytest.mark.slow
 def test_documents_are_compared_merged_exported_and_looked_for(visitor, settings, tmp_path):
     visitor.browser.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}

@@ -130,7 +130,6 @@ def test_who_may_only_read_can_compare_blind_and_nothing_is_kept(
     assert library.collection("samples").judgements.list() == ()
 
 
-@pytest.mark.slow
 def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Library) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
@@ -156,7 +155,6 @@ def test_in_a_browser_passages_are_judged_by_keyboard_alone(visitor, library: Li
     visitor.until(lambda _: not judged.unsure(), "it was not taken back")
 
 
-@pytest.mark.slow
 def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
@@ -170,7 +168,6 @@ def test_in_a_browser_two_rankings_are_compared_blind(visitor) -> None:
     visitor.sees("p = 1.000")
 
 
-@pytest.mark.slow
 class TestFromNothing:
     """From a folder's name to a search that was improved by what was judged."""
 

@@ -20,8 +20,6 @@ from PIL import Image
 from nearsay.app.ui.map_component.packed_map import packed_map
 from nearsay.indexer.maps.drawing import Drawing
 
-pytestmark = pytest.mark.slow
-
 FIND = """
 const roots = [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')].map(e => e.shadowRoot);
 const root = roots.find(each => each && each.getElementById('map'));

@@ -7,7 +7,6 @@ import pytest
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 
-pytestmark = pytest.mark.slow
 _EVIL = (
     "<img src=x onerror=\"document.title='run'\"> [a](javascript:alert(1)) ![b](http://nowhere.example/b.png)"
 )

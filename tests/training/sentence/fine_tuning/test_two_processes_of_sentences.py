@@ -15,7 +15,8 @@ from safetensors.numpy import load_file
 
 from nearsay.training.run.metrics_log import read_metrics
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
+
 TIMES = {"seconds", "tokens_per_second", "peak_share"}
 ANIMALS, PLACES = ("cat", "dog"), ("the mat", "a mat", "x y", "z", "b c")
 
