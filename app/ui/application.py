@@ -53,8 +53,9 @@ _NEEDS_DOCUMENTS = ("search", "compare", "judge", "explore")
 def run() -> None:
     """Show what the address asks for; Streamlit calls this anew at every look."""
     # A picture of our own: Streamlit would fetch a Material icon for the tab from outside.
-    icon = str(files("nearsay.app.ui").joinpath("icon.svg"))
+    icon, logo = (str(files("nearsay.app.ui").joinpath(name)) for name in ("icon.svg", "logo.svg"))
     st.set_page_config(page_title="nearsay", page_icon=icon, layout="wide")
+    st.logo(logo, size="large", icon_image=icon)
     settings = Settings.from_environment()
     with telling_errors():
         shown = is_there(settings)

@@ -6,6 +6,11 @@ STYLE = """<style>
 .st-key-ns_hidden, .st-key-ns_top { display: none; }
 [data-testid="stMainBlockContainer"] { padding-top: 3.5rem; }
 [data-testid="stMain"] h1 { font-size: 2rem; padding: .6rem 0; }
+@media (max-width: 640px) {
+  [data-testid="stMain"] h1 { font-size: 1.4rem; padding: 0; }
+  .st-key-ns_ask, .st-key-ns_found { flex-wrap: nowrap; }
+  .st-key-ns_ask [data-testid="stTextInput"], .st-key-ns_found > :first-child { min-width: 0; }
+}
 .ns-card { overflow-wrap: anywhere; line-height: 1.55; }
 .ns-card .ns-head { display: flex; gap: .15rem .6rem; align-items: baseline; flex-wrap: wrap; }
 .ns-card .ns-rank { opacity: .6; min-width: 1.2rem; font-variant-numeric: tabular-nums; }

@@ -105,40 +105,37 @@ def ask(expert: str) -> Asked:
 
     expert: the filter that was written by hand, already read
     """
-    wide, middle, narrow = st.columns([6, 2, 2], vertical_alignment="bottom")
-    with wide:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="ns_ask"):
         query = query_control("search")
-    with middle:
-        mode = mode_control()
-    with narrow:
-        k = st.number_input(
-            "Results",
-            1,
-            _MOST,
-            PAGE,
-            step=PAGE,
-            key="k",
-            bind="query-params",
-            help="How many results, at most; ten are shown at once.",
-            on_change=begin_anew,
-        )
+        with st.popover("Options", icon=":material/tune:", key="options"):
+            mode = mode_control()
+            k = st.number_input(
+                "Results",
+                1,
+                _MOST,
+                PAGE,
+                step=PAGE,
+                key="k",
+                bind="query-params",
+                help="How many results, at most; ten are shown at once.",
+                on_change=begin_anew,
+            )
+            by_document = st.toggle(
+                "Each document once",
+                key="once",
+                bind="query-params",
+                help="Only the best passage of each document.",
+                on_change=begin_anew,
+            )
+            shade = st.toggle(
+                "Say why",
+                value=True,
+                key="why",
+                bind="query-params",
+                help="Shade each word by its share of the similarity, and mark the sentence that answers "
+                "best. It follows about half a second after the results.",
+            )
     query = short_enough(query)
-    with st.container(horizontal=True):
-        by_document = st.toggle(
-            "Each document once",
-            key="once",
-            bind="query-params",
-            help="Only the best passage of each document.",
-            on_change=begin_anew,
-        )
-        shade = st.toggle(
-            "Say why",
-            value=True,
-            key="why",
-            bind="query-params",
-            help="Shade each word by its share of the similarity, and mark the sentence that answers best. "
-            "It follows about half a second after the results.",
-        )
     try:
         choices = choices_now()
     except BadInputError as error:

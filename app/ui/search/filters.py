@@ -1,4 +1,4 @@
-"""Filters as widgets made from the metadata, in the sidebar."""
+"""Filters as widgets made from the metadata, with counts, in the sidebar."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import choices_now, keep_choices
 from nearsay.app.ui.search.choices import Choice, Choices, Value, filter_text, said, without
-from nearsay.app.ui.search.values import bounds_of, counted_values, day_of, label_of
+from nearsay.app.ui.search.values import COUNTED, bounds_of, counted_values, day_of, is_counted, label_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook
@@ -21,6 +21,7 @@ __all__ = ["CLUSTER", "cluster_names", "refusal", "show_chosen", "show_filters"]
 
 CLUSTER = "cluster"
 _MOST = 12  # fields with widgets of their own
+_AT_ONCE = 6  # values that are all shown; of more a list is unfolded
 _CENTURY = dt.timedelta(days=36_525)
 Names = Mapping[Value, str]
 
@@ -41,33 +42,58 @@ def refusal(choices: Choices) -> NearsayError | None:
 
 
 def show_filters(
-    visit: Visit, looks: Sequence[FieldLook], choices: Choices, clusters: Names, documents: int
+    visit: Visit,
+    looks: Sequence[FieldLook],
+    choices: Choices,
+    expert: str,
+    clusters: Names,
+    documents: int,
 ) -> None:
     """A widget, or two, for each field; what is refused of it is told below.
 
+    Values come with the documents that have them under the other filters, whatever the query.
+
+    expert:    the filter by hand
     clusters:  what they are called, by number; none where nothing was clustered
     documents: of the collection
     """
+    refused = refusal(choices) is not None
+
+    def counts(name: str) -> dict[Value, int]:
+        return counted_values(visit, name, "" if refused else filter_text(without(choices, name), expert))
+
     if clusters:
-        _values(CLUSTER, "Cluster", list(clusters), choices, clusters)
+        counted = counts(CLUSTER)
+        names = {number: label_of(name, counted.get(number, 0)) for number, name in clusters.items()}
+        order = sorted(clusters, key=lambda number: -counted.get(number, 0))
+        _values(CLUSTER, "Cluster", order, choices, names)
     for look in looks[:_MOST]:
         label = as_markdown(look.name.strip("`"))
-        if look.kind is FieldKind.CATEGORY:
-            counted = counted_values(visit, look, documents)
+        if look.kind is FieldKind.CATEGORY and is_counted(visit, look.name, documents):
+            counted = counts(look.name)
             names = {value: label_of(value, count) for value, count in counted.items()}
             _values(look.name, label, list(counted), choices, names)
+        elif look.kind is FieldKind.CATEGORY:
+            _values(look.name, label, list(look.values), choices, {})
         elif look.kind is FieldKind.NUMBER:
             _range(look, label, choices, *bounds_of(visit, look, documents))
         elif look.kind is FieldKind.DATE:
             _days(look, label, choices)
         else:
             _piece(look.name, label, choices)
-        refused = refusal({look.name: choices[look.name]}) if look.name in choices else None
-        if refused is not None:
-            say_error(refused)
+        wrong = refusal({look.name: choices[look.name]}) if look.name in choices else None
+        if wrong is not None:
+            say_error(wrong)
     if len(looks) > _MOST:
         rest = ", ".join(look.name for look in looks[_MOST:])
         st.caption(as_markdown(f"By hand: {rest}"))
+    if documents > COUNTED:
+        st.caption(
+            as_markdown(
+                f"Counts over {documents:,} documents are shown for declared fields: "
+                f"nearsay index fields {visit.name} --declare FIELD"
+            )
+        )
 
 
 def show_chosen(choices: Choices, expert: str, clusters: Names) -> None:
@@ -101,6 +127,18 @@ def _values(name: str, label: str, options: list[Value], choices: Choices, names
     every = [*options, *(value for value in chosen if value not in options)]
     labels = distinct_labels({value: names.get(value, label_of(value)) for value in every})
     st.session_state[key] = list(chosen)
+    if 0 < len(every) <= _AT_ONCE:
+        st.pills(
+            label,
+            every,
+            selection_mode="multi",
+            key=key,
+            format_func=lambda value: as_markdown(labels.get(value, label_of(value))),
+            wrap=True,
+            on_change=_values_changed,
+            args=(name,),
+        )
+        return
     st.multiselect(
         label,
         every,

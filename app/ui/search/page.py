@@ -11,8 +11,7 @@ from nearsay.app.ui.search.asked import PAGE, Asked, ask, hand_filter, tell_unfi
 from nearsay.app.ui.search.cards import show_cards
 from nearsay.app.ui.search.empty import no_hits, no_query
 from nearsay.app.ui.search.export import offer_export
-from nearsay.app.ui.search.facet_lists import show_facets
-from nearsay.app.ui.search.filters import cluster_names, refusal, show_chosen, show_filters
+from nearsay.app.ui.search.filters import cluster_names, show_chosen, show_filters
 from nearsay.app.ui.search.judging import judged_of
 from nearsay.app.ui.search.likeness import show_likeness
 from nearsay.app.ui.search.question_length import tell_what_was_cut
@@ -33,7 +32,9 @@ def show(visit: Visit) -> None:
         st.markdown("This collection is empty. Add documents on the page **Collections**.")
         return
     with st.sidebar:
-        st.markdown("**Filters**")
+        st.markdown(
+            "**Filters**", help="Counts are of documents under the other filters, whatever the query."
+        )
         widgets = st.container()
         by_hand = hand_filter()
     expert = by_hand or ""
@@ -44,20 +45,14 @@ def show(visit: Visit) -> None:
     show_chosen(asked.choices, expert, clusters)
     if asked.like:
         show_likeness(visit, asked)
-    beside: st.delta_generator.DeltaGenerator | None = None
     finish: Callable[[], None] | None = None
     if asked.query or asked.like:
-        main, beside = st.columns([3, 1], gap="medium")
-        with main:
-            finish = _results(visit, asked)
+        finish = _results(visit, asked)
     else:
         no_query(visit, overview)
     looks = visit.collection.explore.fields()
     with widgets, telling_errors():
-        show_filters(visit, looks, asked.choices, clusters, overview.documents)
-    if beside is not None and refusal(asked.choices) is None:
-        with beside, telling_errors():
-            show_facets(visit, asked, looks, clusters, overview.documents)
+        show_filters(visit, looks, asked.choices, expert, clusters, overview.documents)
     if finish is not None:
         finish()
 
@@ -91,7 +86,7 @@ def _results(visit: Visit, asked: Asked) -> Callable[[], None] | None:
         no_hits(asked)
         return None
     shown = hits[asked.first : asked.first + PAGE] or hits[:PAGE]
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="ns_found"):
         st.caption(_summary(hits, shown[0].rank, shown[-1].rank, seconds))
         offer_export(search, f"{visit.name}-results", asked.k)
     finish = show_cards(visit, asked, shown, judged_of(visit, "" if asked.like else asked.query))

@@ -79,7 +79,7 @@ def test_modes_and_each_document_once_are_asked_of_the_library(page: Page, libra
 
 def test_a_filter_stands_in_the_address_and_can_be_taken_back(page: Page, library: Library) -> None:
     app = page("search", **_ASK)
-    widget = app.multiselect(key="filter level")
+    widget = app.button_group(key="filter level")
     widget.set_value(["beginner"])
     app.run()
     assert app.query_params["filter"] == '{"level":["beginner"]}'
@@ -87,7 +87,7 @@ def test_a_filter_stands_in_the_address_and_can_be_taken_back(page: Page, librar
     assert _titles(app) == [hit.title for hit in hits]
     shared = page("search", **_ASK, filter='{"level":["beginner"]}')
     assert _titles(shared) == _titles(app)
-    assert shared.multiselect(key="filter level").value == ["beginner"]
+    assert shared.button_group(key="filter level").value == ["beginner"]
     shared.button(key="drop level").click()
     shared.run()
     assert _titles(shared) == [hit.title for hit in library.collection("samples").search(_QUERY)]
@@ -128,15 +128,22 @@ def test_a_number_that_is_refused_is_told_below_its_field_and_once_in_place_of_t
     assert len(_cards(app)) == 1
 
 
-def test_a_click_on_a_count_narrows_to_it(page: Page, library: Library) -> None:
+def test_a_field_is_filtered_in_one_place_with_the_counts_under_the_other_filters(
+    page: Page, library: Library
+) -> None:
     app = page("search", **_ASK)
-    pills = app.button_group(key="facet level")
+    assert not app.main.button_group
+    pills = app.sidebar.button_group(key="filter level")
     counts = {each.value: each.documents for each in library.collection("samples").facets("level").values}
     assert f"beginner \\({counts['beginner']}\\)" in pills.options
     pills.set_value(["beginner"])
     app.run()
     assert app.query_params["filter"] == '{"level":["beginner"]}'
-    assert len(app.button_group(key="facet level").options) == len(counts)  # to take another beside it
+    assert len(app.button_group(key="filter level").options) == len(counts)  # to take another beside it
+    beginners = library.collection("samples").facets("kind", where="level = 'beginner'").values
+    assert app.multiselect(key="filter kind").options == [
+        f"{each.value} ({each.documents})" for each in beginners
+    ]
 
 
 def test_a_filter_by_hand_counts_and_a_wrong_one_is_a_sentence(page: Page, library: Library) -> None:
@@ -272,5 +279,5 @@ def test_of_two_clusters_with_one_name_the_one_that_is_chosen_is_searched(
             explorer.rename_cluster(number, "the sea")
     app = page("search", q="a cat that does not eat")
     for number in (1, 2):
-        app.multiselect(key="filter cluster").set_value([number]).run()
+        app.button_group(key="filter cluster").set_value([number]).run()
         assert json.loads(app.session_state["filter"]) == {"cluster": [number]}
