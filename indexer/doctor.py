@@ -185,8 +185,8 @@ def _texts(library: Library, row: CollectionRow) -> Iterator[Finding]:
         yield Finding(
             f"{row.name}, texts",
             f"document '{wrong[0]}'{more} is not what was added: its hash differs. Remove it, enter words "
-            f"anew and add it again: nearsay index remove {row.name} {shlex.quote(wrong[0])}, nearsay index "
-            f"rebuild {row.name}, nearsay index add {row.name} FILE",
+            f"anew and add it again: nearsay documents remove {row.name} --id {shlex.quote(wrong[0])}, "
+            f"nearsay index rebuild {row.name}, nearsay documents add {row.name} FILE",
             sound=False,
         )
     else:

@@ -184,7 +184,7 @@ def undo(store: Store, snapshot: Snapshot) -> str:
     name, refined = snapshot.collection.name, snapshot.refinement
     if refined is None:
         raise BadInputError(
-            f"queries of '{name}' are not refined. Refine them: nearsay improve {name} --apply"
+            f"queries of '{name}' are not refined. Refine them: nearsay index improve {name} --apply"
         )
     with store.database.writing() as connection:
         refinements.undo(connection, refined.number)

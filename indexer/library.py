@@ -99,7 +99,8 @@ class Library:
         kept = _identity(identity)
         if not kept and not create:
             raise BadInputError(
-                f"there is no library in {home}. Make one: nearsay index add COLLECTION FILE --library {home}"
+                f"there is no library in {home}. "
+                f"Make one: nearsay documents add COLLECTION FILE --library {home}"
             )
         try:
             make_folder(home)

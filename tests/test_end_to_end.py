@@ -27,7 +27,7 @@ def test_the_demo_indexes_searches_and_says_how_to_go_on(demo: tuple[Path, Resul
     said = demo[1].stdout
     assert "660 passages in the collection 'samples', 660 embedded now" in said
     assert said.count("  1. 0.") == 3
-    assert "nearsay index add notes my-notes/" in said
+    assert "nearsay documents add notes my-notes/" in said
     head, _, clusters = said.partition("What is in it: ")
     assert head
     assert 10 <= int(clusters.split()[0]) <= 80
@@ -82,7 +82,7 @@ def test_encode_writes_the_vectors_of_a_file_in_order(tmp_path: Path) -> None:
     import numpy as np
 
     (tmp_path / "texts.txt").write_text("a cat sat\nthe stock market fell\na kitten was sitting\n")
-    run("encode", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "vectors.npy"))
+    run("encoders", "encode", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "vectors.npy"))
     vectors = np.load(tmp_path / "vectors.npy")
     assert vectors.shape == (3, 384)
     assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3

@@ -83,7 +83,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for line in ("papers papers.jsonl", "samples few-samples.jsonl --library demo-library"):
-            done = CliRunner().invoke(main, ["index", "add", *line.split()])
+            done = CliRunner().invoke(main, ["documents", "add", *line.split()])
             assert done.exit_code == 0, done.output
         yield folder
 

@@ -1,4 +1,4 @@
-"""What `nearsay index add` says when it is done."""
+"""What `nearsay documents add` says when it is done."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -20,14 +20,14 @@ _address_option = click.option(
 def cluster() -> None:
     """Start, look at and stop a Ray cluster on this machine; let a cluster search.
 
-    Its workers embed and build indexes for `index add --cluster auto` and `index rebuild --cluster auto`, and
-    its shards answer `search --cluster auto`, as those of a cluster of several machines do. It needs the
-    extra: pip install 'nearsay[cluster]'.
+    Its workers embed and build indexes for `nearsay documents add --cluster auto` and `nearsay index rebuild
+    --cluster auto`, and its shards answer `nearsay search --cluster auto`, as those of a cluster of several
+    machines do. It needs the extra: pip install 'nearsay[cluster]'.
 
     \b
     Example:
         nearsay cluster up --workers 2
-        nearsay index add papers papers.jsonl --cluster auto
+        nearsay documents add papers papers.jsonl --cluster auto
         nearsay cluster down
     """
 

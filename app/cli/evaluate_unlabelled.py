@@ -56,8 +56,8 @@ def unlabelled(
 ) -> None:
     """Measure encoders on a corpus that nobody judged: proxies, none of which is search quality.
 
-    FILE: files, folders, globs in quotes, or - for standard input, as in `index add`. Each line says what it
-    stands for and what it does not show; to know whether a search is good, judge some queries.
+    FILE: files, folders, globs in quotes, or - for standard input, as in `documents add`. Each line says
+    what it stands for and what it does not show; to know whether a search is good, judge some queries.
 
     \b
     Example:

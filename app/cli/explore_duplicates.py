@@ -44,7 +44,7 @@ _OTHERS_SHOWN = 5  # of a group
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the documents with one of each group kept, as JSON lines for `nearsay index add`.",
+    help="Write the documents with one of each group kept, as JSON lines for `nearsay documents add`.",
 )
 @where_option
 @json_option

@@ -1,17 +1,12 @@
-"""`nearsay index`: what goes into a library, and what becomes of it."""
+"""`nearsay index`: how a collection is embedded, indexed and rolled out."""
 
-import contextlib
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.contract_options import contract_options, dtype_option
-from nearsay.app.cli.index_fields import fields
-from nearsay.app.cli.index_show import list_, show
-from nearsay.app.cli.index_tune import optimize, tune
 from nearsay.app.cli.options import (
     OnCluster,
     Place,
@@ -19,254 +14,26 @@ from nearsay.app.cli.options import (
     json_option,
     library_options,
     open_library,
-    where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, visible
+from nearsay.app.cli.plan_table import print_plan
+from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.progress_bar import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
 if TYPE_CHECKING:
-    from nearsay.indexer import Collection
+    from nearsay.indexer.improving import Candidate, Improvement
 
 __all__ = ["index"]
-
-_NAMED = 5  # documents that are removed, in a question
-_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
 
 
 @click.group(cls=CommandGroup)
 def index() -> None:
-    """Add, remove, rebuild and look after collections.
+    """Embed a collection anew, promote and roll back, tune, improve and compact its index.
 
     \b
     Example:
-        nearsay index add notes my-notes/
+        nearsay index rebuild papers --encoder ./my-encoder
     """
-
-
-@index.command()
-@click.argument("collection")
-@click.argument("sources", nargs=-1, required=True, metavar="FILE…")
-@click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
-@click.option("--id", "id_", metavar="FIELD", help="The field with the id.")
-@click.option("--title", metavar="FIELD", help="The field with the title; it is embedded with the text.")
-@click.option("--metadata", metavar="FIELD,…", help="The fields to keep beside; all others if left out.")
-@click.option("--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out.")
-@click.option(
-    "--split",
-    type=click.Choice(["auto", "lines", "paragraphs", "file"]),
-    default="auto",
-    show_default=True,
-    help="What of a txt file is one document; auto: paragraphs if lines are hard-wrapped, else lines.",
-)
-@click.option("--whole-file", "split", flag_value="file", hidden=True, help="The same as --split file.")
-@click.option(
-    "--whole-page", is_flag=True, help="Read the menus and banners around an HTML page's main part, too."
-)
-@click.option(
-    "--encoding", metavar="NAME", help="Of files whose bytes do not speak for another; UTF-8 if left out."
-)
-@click.option("--delimiter", metavar="CHAR", help="Of csv; seen in the header if left out.")
-@click.option(
-    "--relative-to",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="DIR",
-    help="Call files by their place in this folder, not by their whole path: they may move with it.",
-)
-@click.option(
-    "--max-text-bytes", type=int, default=4 * 2**20, show_default=True, help="Longer rows are skipped."
-)
-@click.option(
-    "--chunking", metavar="HOW", help="none, sentences, tokens or tokens:LENGTH:OVERLAP; tokens at first."
-)
-@click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
-@dtype_option
-@contract_options
-@click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
-@click.option(
-    "--near-duplicates",
-    type=click.Choice(["report", "skip", "link", "off"]),
-    help="What becomes of documents that say nearly the same as an earlier one; kept for later additions.",
-)
-@click.option(
-    "--near-duplicate-threshold", type=float, metavar="COSINE", help="From where they do; 0.95 at first."
-)
-@click.option(
-    "--index",
-    "index_",
-    type=click.Choice(["now", "later"]),
-    default="now",
-    show_default=True,
-    help="When many new passages get an index: with this addition, or by `nearsay index optimize`.",
-)
-@json_option
-@cluster_options
-def add(
-    *,
-    collection: str,
-    sources: tuple[str, ...],
-    text: str | None,
-    id_: str | None,
-    title: str | None,
-    metadata: str | None,
-    format_: str | None,
-    split: str,
-    whole_page: bool,
-    encoding: str | None,
-    delimiter: str | None,
-    relative_to: str | None,
-    max_text_bytes: int,
-    chunking: str | None,
-    encoder: str | None,
-    dtype: str | None,
-    recall: str | None,
-    memory: str | None,
-    strict: bool,
-    near_duplicates: str | None,
-    near_duplicate_threshold: float | None,
-    index_: Literal["now", "later"],
-    as_json: bool,
-    **place: Unpack[OnCluster],
-) -> None:
-    """Add files to COLLECTION, or update what changed in them.
-
-    FILE: files, folders, globs in quotes, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
-    .gz), parquet, markdown, html, pdf, docx; .log is read as txt, a passage a line.
-
-    A row whose id is there already replaces it. Rows without an id belong to their file: those that it no
-    longer holds are removed, and so are its lines when it is read as paragraphs from now on. Stopped at any
-    moment, the same command goes on where it was.
-
-    \b
-    Example:
-        nearsay index add papers papers.jsonl --text abstract
-        cat tickets.txt | nearsay index add tickets -
-        nearsay index add news today.jsonl --near-duplicates skip
-    """
-    from nearsay.app.bulk_work import bulk_work
-    from nearsay.app.cli.add_report import print_report
-    from nearsay.data.formats import Format
-    from nearsay.data.read_options import ReadOptions, Split
-    from nearsay.indexer.writing.strict import checked_files
-
-    options = ReadOptions(
-        text=text,
-        id=id_,
-        title=title,
-        metadata=None if metadata is None else tuple(name for name in metadata.split(",") if name),
-        format=None if format_ is None else Format(format_),
-        split=Split(split),
-        whole_page=whole_page,
-        encoding=encoding,
-        delimiter=delimiter,
-        max_text_bytes=max_text_bytes,
-        relative_to=relative_to,
-    )
-    with contextlib.ExitStack() as stack:
-        stdin = stack.enter_context(checked_files(sources, options)) if strict else None
-        library = stack.enter_context(open_library(place, create=True))
-        bar = stack.enter_context(ProgressBar("embedding"))
-        target = library.collection(
-            collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory, dtype=dtype
-        )
-        stack.enter_context(bulk_work())
-        report = target.add(
-            *sources,
-            options=options,
-            near_duplicates=near_duplicates,
-            near_duplicate_threshold=near_duplicate_threshold,
-            progress=bar,
-            stdin=stdin,
-            index=index_,
-        )
-    print_report(collection, report, as_json=as_json)
-
-
-@index.command()
-@click.argument("collection")
-@click.option("--id", "ids", multiple=True, metavar="ID", help="A document to remove; may be given again.")
-@where_option
-@click.option("--all", "everything", is_flag=True, help="Remove the collection itself.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal to answer at.")
-@library_options
-def remove(
-    collection: str,
-    ids: tuple[str, ...],
-    where: str | None,
-    everything: bool,
-    dry_run: bool,
-    yes: bool,
-    **place: Unpack[Place],
-) -> None:
-    """Remove documents of COLLECTION by id or filter.
-
-    Searches miss them at once; `compact` frees their room. What --where and --all would remove is said first,
-    and asked for, unless it is nothing.
-
-    \b
-    Example:
-        nearsay index remove papers --where "year < 1990" --dry-run
-        nearsay index remove papers --where "year < 1990" --yes
-    """
-    if everything == bool(ids or where):
-        raise click.UsageError("name what to remove: by --id, --where or both; or all of it by --all")
-    with open_library(place) as library:
-        target = library.collection(collection)
-        if everything:
-            count = target.overview().documents
-            judged = target.judgements.counts().judgements
-            also = f" and {counted(judged, 'judgement')}" if judged else ""
-            what = f"'{collection}' with its {counted(count, 'document')}{also}"
-        else:
-            count, what = _chosen(target, ids, where)
-        if dry_run:
-            click.echo(f"would remove {what}", err=True)
-            return
-        if (everything or (where is not None and count)) and not yes:
-            _ask(what)
-        if everything:
-            target.delete()
-            click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
-            return
-        click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
-        print_notes(target.warnings())
-
-
-def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, str]:
-    """How many documents the filter lets through, and in words what it and the ids name.
-
-    UnknownDocumentError for an id that is not there.
-    """
-    parts = []
-    if named := [target.document(id_).id for id_ in dict.fromkeys(ids)]:
-        parts.append(_listed(len(named), named))
-    count = 0
-    if where is not None:
-        count = target.browser.count(where)
-        first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
-        parts.append(f"{_listed(count, first)} that pass {where!r}")
-    return count, f"{' and '.join(parts)} from '{target.name}'"
-
-
-def _listed(count: int, ids: list[str]) -> str:
-    shown = ", ".join(visible(id_) for id_ in ids[:_NAMED]) + (", …" if count > _NAMED else "")
-    return f"{counted(count, 'document')}{f' ({shown})' if shown else ''}"
-
-
-def _ask(what: str) -> None:
-    """Come back if the answer is yes; exit status 1 for no, and where nobody can answer."""
-    from nearsay.data.errors import BadInputError
-
-    if not _at_a_terminal():
-        raise BadInputError(
-            f"this would remove {what}; nothing was done, since there is no terminal to ask at. Add --yes"
-        )
-    click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
-
-
-def _at_a_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
 
 
 @index.command()
@@ -423,33 +190,160 @@ def compact(
 
 @index.command()
 @click.argument("collection")
+@contract_options
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The file to write; standard output if left out."
+    "--queries",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Your own queries to measure with: .txt, one a line, or .jsonl. Stored vectors if left out.",
 )
-@where_option
-@click.option(
-    "--vectors", is_flag=True, help="A line a passage with its vector, instead of a line a document."
-)
-@library_options
-def export(
-    collection: str, out: Path | None, where: str | None, vectors: bool, **place: Unpack[Place]
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Also draw it: .png or .svg.")
+@json_option
+@cluster_options
+def tune(
+    collection: str,
+    recall: str | None,
+    memory: str | None,
+    queries: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    **place: Unpack[OnCluster],
 ) -> None:
-    """Write COLLECTION as JSON lines, for `index add` to read.
+    """Measure the indexes for COLLECTION and take the fastest that keeps the contract.
+
+    What is said of recall and memory holds from now on; what is not said stays as it was. Stopped at any
+    moment, the old index goes on answering. The workers of a cluster take the smallest that keeps it.
 
     \b
     Example:
-        nearsay index export papers --out papers.jsonl
+        nearsay index tune papers --recall 0.95@10 --memory 2GB
+        nearsay index tune papers --queries asked.txt --plot papers.png
     """
-    stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
+    from nearsay.indexer.plans.pareto import plot_format
+    from nearsay.indexer.query.query_file import read_queries
+    from nearsay.indexer.writing.report_plot import plot_report
+
+    if plot is not None:
+        plot_format(plot)  # refused now rather than after the work
+    asked = None if queries is None else read_queries(queries)
+    with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
+        plan = library.collection(collection).tune(recall=recall, memory=memory, queries=asked, progress=bar)
+    if plot is not None:
+        plot_report(collection, plan, plot)
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        print_plan(plan)
+
+
+@index.command()
+@click.argument("collection")
+@json_option
+@library_options
+def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
+    """Make one index of everything in COLLECTION after many additions.
+
+    Additions index what is new by themselves and measure nothing. Where the collection has doubled since its
+    index was chosen, it is chosen anew, as `nearsay index tune` does. Searches go on meanwhile.
+
+    \b
+    Example:
+        nearsay index optimize papers
+    """
+    with open_library(place) as library, ProgressBar("measuring", unit="candidates") as bar:
+        plan = library.collection(collection).optimize(progress=bar)
+    if as_json:
+        print_json(plan.to_json())
+    else:
+        print_plan(plan)
+
+
+@index.command()
+@click.argument("collection")
+@click.option("--apply", "apply_", is_flag=True, help="Make what is recommended live, at once.")
+@click.option("--undo", is_flag=True, help="Take back what was made live last.")
+@json_option
+@library_options
+def improve(collection: str, *, apply_: bool, undo: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    """Learn from the judgements of COLLECTION how its queries are searched for better.
+
+    An adapter of the queries' vectors and a weight of words are fitted to the judgements' training part, and
+    measured on its queries held out and on the test part, from which nothing is learned. No passage is
+    embedded again, so that what is applied is live within seconds. What gains nothing beyond chance is not
+    recommended: to keep what you have is among the candidates.
+
+    \b
+    Example:
+        nearsay index improve notes
+        nearsay index improve notes --apply
+    """
+    if apply_ and undo:
+        raise click.UsageError("--apply and --undo are opposites. Leave one out.")
     with open_library(place) as library:
-        count = library.collection(collection).export(stream, where=where, vectors=vectors)
-    print_notes(
-        [f"{counted(count, 'passage' if vectors else 'document')} written" + (f" to {out}" if out else "")]
+        target = library.collection(collection)
+        if undo:
+            click.echo(f"taken back: {target.undo_improvement()}", err=True)
+            return
+        found = target.improve(apply=apply_)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, collection)
+
+
+def _print(found: "Improvement", collection: str) -> None:
+    print_table(
+        [
+            "candidate",
+            "words",
+            "held out of training",
+            "95 %",
+            "test part",
+            "95 %",
+            "recall",
+            "ms",
+            "verdict",
+        ],
+        [_row(one) for one in found.candidates],
     )
+    live = (
+        ""
+        if found.live_tested is None
+        else f", {found.live_tested:.3f} on {found.test_queries} to measure on"
+    )
+    print_notes(
+        [
+            f"as it is: nDCG@10 {found.live:.3f} on {found.training_queries} queries to learn from{live}",
+            *found.notes,
+        ]
+    )
+    if found.applied:
+        click.echo(f"{found.recommended}: live. Take it back: nearsay index improve {collection} --undo")
+    elif found.recommended == found.candidates[0].name:
+        click.echo(f"recommended: {found.recommended}")
+    else:
+        click.echo(
+            f"recommended: {found.recommended}. Make it live: nearsay index improve {collection} --apply"
+        )
 
 
-index.add_command(fields)
-index.add_command(list_)
-index.add_command(optimize)
-index.add_command(show)
-index.add_command(tune)
+def _row(one: "Candidate") -> list[str]:
+    return [
+        one.name,
+        "" if one.word_weight is None else f"{one.word_weight:g}",
+        _signed(one.learned),
+        _between(one.learned_low, one.learned_high),
+        _signed(one.tested),
+        _between(one.tested_low, one.tested_high),
+        "" if one.recall is None else f"{one.recall:.3f}",
+        f"{one.milliseconds:.2f}" if one.milliseconds else "",
+        one.verdict,
+    ]
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.3f}"
+
+
+def _between(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"

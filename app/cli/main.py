@@ -9,21 +9,20 @@ from typing import Any
 
 import click
 
+from nearsay.app.cli.bert import bert
 from nearsay.app.cli.cluster import cluster
+from nearsay.app.cli.collections import collections
 from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
-from nearsay.app.cli.encode import encode
+from nearsay.app.cli.documents import documents
 from nearsay.app.cli.encoders import encoders
 from nearsay.app.cli.evaluate import evaluate
 from nearsay.app.cli.explore import explore
-from nearsay.app.cli.facets import facets
-from nearsay.app.cli.fill import fill, next_
-from nearsay.app.cli.improve import improve
 from nearsay.app.cli.index import index
+from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
 from nearsay.app.cli.printing import visible
-from nearsay.app.cli.runs import runs
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
@@ -55,29 +54,27 @@ def main() -> None:
     \b
     Begin:
         nearsay demo
-        nearsay index add notes my-notes/
+        nearsay documents add notes my-notes/
         nearsay search notes "what did we decide about holidays"
     """
 
 
 for command in (
     demo,
+    collections,
+    documents,
     index,
     search,
     similar,
     explore,
-    facets,
     judgements,
-    improve,
-    encode,
-    encoders,
     train,
     evaluate,
-    fill,
-    next_,
-    runs,
+    encoders,
+    bert,
+    jobs,
+    cluster,
     ui,
     doctor,
-    cluster,
 ):
     main.add_command(command)

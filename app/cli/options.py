@@ -24,8 +24,10 @@ __all__ = [
     "json_option",
     "library_options",
     "open_library",
+    "require_yes",
     "shards_options",
     "where_option",
+    "yes_option",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -134,6 +136,29 @@ def where_option(command: Command) -> Command:
         metavar="EXPR",
         help="Only documents for which this holds, as in: year >= 2019 and venue in ('acl', 'emnlp')",
     )(command)
+
+
+def yes_option(command: Command) -> Command:
+    """`--yes`: of every command that asks before it removes."""
+    return click.option(
+        "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to answer at."
+    )(command)
+
+
+def require_yes(what: str) -> None:
+    """Ask whether to remove it: exit status 1 for no, and where nobody can answer."""
+    from nearsay.app.cli.printing import visible
+    from nearsay.data.errors import BadInputError
+
+    if not _at_a_terminal():
+        raise BadInputError(
+            f"this would remove {what}; nothing was done, since there is no terminal to ask at. Add --yes"
+        )
+    click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def open_library(place: Place | OnCluster | Sharded, *, create: bool = False) -> "Library":

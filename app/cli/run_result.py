@@ -37,7 +37,7 @@ def print_result(run: "Run", first: int | None = None) -> None:
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:
-        click.echo(f"… all rows: nearsay runs show {run.number} --output")
+        click.echo(f"… all rows: nearsay jobs show {run.number} --output")
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -58,7 +58,7 @@ class _Options(_Sources, MiningChoices, TextFields, Place):
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Texts to mine from: a file, folder or glob as for `index add`; may be repeated.",
+    help="Texts to mine from: a file, folder or glob as for `documents add`; may be repeated.",
 )
 @click.option("--collection", metavar="NAME", help="Mine from a collection of --library, by its vectors.")
 @click.option(

@@ -10,14 +10,14 @@ from nearsay.indexer import Library
 library = Library.open("my-library")
 runs = Runs(library)  # light: make one whenever it is wanted
 run = runs.start(  # BadInputError if the command would refuse it
-    RunKind.ADD, ["index", "add", "papers", "/data/papers.jsonl"], title="Add papers", collection="papers"
+    RunKind.ADD, ["documents", "add", "papers", "/data/papers.jsonl"], title="Add papers", collection="papers"
 )
 run = runs.get(run.number)  # as it is now
 run.state  # RunState: waiting, running, done, failed, cancelled, interrupted
 run.state.ended  # whether nothing is at it any more
 run.stopping  # asked to stop, and not ended yet
 run.message  # a failed run's sentence, with its remedy
-run.command  # "nearsay index add papers /data/papers.jsonl --library /…/my-library"
+run.command  # "nearsay documents add papers /data/papers.jsonl --library /…/my-library"
 look = run.progress()  # RunProgress, or None before the first look
 look.doing, look.done, look.total, look.unit, look.share, look.rate, look.seconds_left, look.metrics
 run.log(last=50)  # lines of standard error

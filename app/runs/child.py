@@ -71,7 +71,7 @@ def _carry_out(library: Path, number: int, *, at_once: int) -> int:
     except OSError as error:
         reason = (
             f"the library in {library} cannot be reached any more ({error.strerror}). If it was moved, start "
-            f"the same again from where it is now: nearsay runs resume {number}"
+            f"the same again from where it is now: nearsay jobs resume {number}"
         )
         click.echo(f"Error: {reason}", err=True)
         ending = ending or _Ending(1, reason)

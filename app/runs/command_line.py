@@ -12,7 +12,7 @@ from nearsay.data.errors import BadInputError
 
 __all__ = ["CheckedCommand", "background_arguments", "checked", "shell_line", "storable"]
 
-_NOT_RUNS = {"runs", "ui"}  # a page and the care for runs are no runs
+_NOT_RUNS = {"jobs", "ui"}  # a page and the care for runs are no runs
 _HELP = {"-h", "--help", "--version"}
 
 
@@ -29,7 +29,7 @@ class CheckedCommand:
 class _Named:
     """The command that arguments name."""
 
-    path: tuple[str, ...]  # its name: index, add
+    path: tuple[str, ...]  # its name: documents, add
     rest: tuple[str, ...]  # what stands behind it
     command: click.Command
     context: click.Context  # of its group

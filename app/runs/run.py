@@ -42,7 +42,7 @@ class Run:
 
     @property
     def command(self) -> str:
-        """The same for a terminal: `nearsay index add papers papers.jsonl --library …`."""
+        """The same for a terminal: `nearsay documents add papers papers.jsonl --library …`."""
         from nearsay.app.runs.command_line import shell_line
 
         return shell_line(self.arguments, self.library)

@@ -37,26 +37,28 @@ class RunKind(StrEnum):
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> "RunKind":
-        """The kind of run that a command line is: `["index", "add", "papers", …]` is an ADD."""
+        """The kind of run that a command line is: `["documents", "add", "papers", …]` is an ADD."""
         group, command = [*arguments, "", ""][:2]
         fallback = {"explore": cls.EXPLORE, "train": cls.TRAIN, "evaluate": cls.EVALUATE}
-        single = {"demo": cls.DEMO, "encode": cls.ENCODE, "doctor": cls.DOCTOR}
+        single = {"demo": cls.DEMO, "doctor": cls.DOCTOR}
         named = _COMMANDS.get((group, command)) or fallback.get(group) or single.get(group)
         return named or cls.OTHER
 
 
 _COMMANDS = {
-    ("index", "add"): RunKind.ADD,
-    ("index", "remove"): RunKind.REMOVE,
+    ("documents", "add"): RunKind.ADD,
+    ("documents", "remove"): RunKind.REMOVE,
+    ("collections", "remove"): RunKind.REMOVE,
     ("index", "rebuild"): RunKind.REBUILD,
     ("index", "promote"): RunKind.PROMOTE,
     ("index", "rollback"): RunKind.ROLLBACK,
     ("index", "tune"): RunKind.TUNE,
     ("index", "compact"): RunKind.COMPACT,
-    ("index", "export"): RunKind.EXPORT,
+    ("documents", "export"): RunKind.EXPORT,
     ("explore", "clusters"): RunKind.CLUSTER,
     ("explore", "map"): RunKind.MAP,
     ("explore", "duplicates"): RunKind.DUPLICATES,
+    ("encoders", "encode"): RunKind.ENCODE,
     ("encoders", "inside"): RunKind.INSIDE,
     ("train", "vocabulary"): RunKind.VOCABULARY,
     ("train", "pretrain"): RunKind.PRETRAIN,

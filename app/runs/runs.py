@@ -125,7 +125,7 @@ class Runs:
         """The run of that number; BadInputError if there is none."""
         row = self._row(number)
         if row is None:
-            raise BadInputError(f"there is no run {number} in this library. See which are: nearsay runs list")
+            raise BadInputError(f"there is no run {number} in this library. See which are: nearsay jobs list")
         return self._run(row)
 
     def wait(self, number: int) -> Run:
@@ -142,7 +142,7 @@ class Runs:
         run = self.get(number)
         if run.state.ended:
             raise BadInputError(
-                f"run {number} has ended: {run.state}. Start the same again: nearsay runs resume {number}"
+                f"run {number} has ended: {run.state}. Start the same again: nearsay jobs resume {number}"
             )
         run.folder.ask_to_stop()
         return run
@@ -158,7 +158,7 @@ class Runs:
         run = self.get(number)
         if not run.state.ended:
             raise BadInputError(
-                f"run {number} is still {run.state}. Let it end, or stop it: nearsay runs cancel {number}"
+                f"run {number} is still {run.state}. Let it end, or stop it: nearsay jobs cancel {number}"
             )
         kept = {name: getattr(run, name) for name in NewRun.__slots__}
         return self._begin(NewRun(**(kept | {"resumes": number, "created_at": now("milliseconds")})))
@@ -170,7 +170,7 @@ class Runs:
         run = self.get(number)
         if not run.state.ended:
             raise BadInputError(
-                f"run {number} is still {run.state}. Stop it first: nearsay runs cancel {number}"
+                f"run {number} is still {run.state}. Stop it first: nearsay jobs cancel {number}"
             )
         run.folder.remove()
         with self._library.store.database.writing() as connection:

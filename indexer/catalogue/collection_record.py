@@ -38,7 +38,8 @@ class CollectionRecord:
         if row is None:
             raise UnknownCollectionError(
                 f"there is no collection '{self.name}' in {self.store.folder.name}; "
-                f"there are: {', '.join(there) or 'none yet'}. Make it: nearsay index add {self.name} FILE"
+                f"there are: {', '.join(there) or 'none yet'}. "
+                f"Make it: nearsay documents add {self.name} FILE"
             )
         return row
 
@@ -98,5 +99,5 @@ class CollectionRecord:
     def empty(self) -> BadInputError:
         """The error of asking a collection that nothing was added to."""
         return BadInputError(
-            f"collection '{self.name}' is empty. Add to it: nearsay index add {self.name} FILE"
+            f"collection '{self.name}' is empty. Add to it: nearsay documents add {self.name} FILE"
         )

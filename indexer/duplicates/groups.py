@@ -96,7 +96,7 @@ class DuplicateGroups:
         return [of_group for of_group in self._ids() if len(of_group) > 1]
 
     def keep_one(self, out: Path | BinaryIO) -> KeptReport:
-        """Write every document but those that a representative stands for, as JSON lines for `index add`.
+        """Write every document but those that a representative stands for, as JSON lines for `documents add`.
 
         Documents in no group are all written, those added since included. BadInputError for groups of
         passages: a document is kept or not, but not in part.

@@ -73,7 +73,7 @@ def forget_fields(store: Store, row: CollectionRow, names: Iterable[str]) -> tup
             there = ", ".join(shown(path) for path in known) or "none"
             raise BadInputError(
                 f"'{strange[0]}' is not a declared field of '{row.name}'; declared are: {there}. "
-                f"See them: nearsay index fields {row.name}"
+                f"See them: nearsay documents fields {row.name}"
             )
     for path in wanted:
         with store.database.writing() as connection:

@@ -28,7 +28,7 @@ def check_fields(connection: sa.Connection, collection_id: int) -> str | None:
     name = connection.execute(named).scalar_one()
     said = "; ".join(f"values of '{field}': {fault}" for field, fault in faults.items())
     anew = " ".join(f"--forget '{field}' --declare '{field}'" for field in faults)
-    return f"{said}. Enter them anew: nearsay index fields {name} {anew}"
+    return f"{said}. Enter them anew: nearsay documents fields {name} {anew}"
 
 
 def _differences(connection: sa.Connection, collection_id: int, field: DeclaredField) -> tuple[int, int]:

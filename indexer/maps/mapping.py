@@ -42,7 +42,7 @@ def current_map(
     if not snapshot.searchable:
         raise BadInputError(
             f"collection '{explored.name}' has no passage with a vector, so there is nothing to map. "
-            f"Add documents: nearsay index add {explored.name} FILE"
+            f"Add documents: nearsay documents add {explored.name} FILE"
         )
     options = options or MapOptions()
     chosen = options if seed is None else replace(options, seed=seed)

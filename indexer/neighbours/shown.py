@@ -76,7 +76,7 @@ def nothing_there(explored: Explored, where: Where | None) -> str:
     if where is not None:
         return "nothing found: no passage passes the filter"
     name = explored.name
-    return f"nothing found: '{name}' holds no passages. Add some: nearsay index add {name} FILE"
+    return f"nothing found: '{name}' holds no passages. Add some: nearsay documents add {name} FILE"
 
 
 def removed_meanwhile(found: int, shown: int) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def iterate_queries(source: str | Path, stdin: BinaryIO | None = None) -> Iterat
     field = "query" if kind is Format.JSONL and _names_queries(path) else None
     options = ReadOptions(text=field, format=kind, split=Split.LINES, max_text_bytes=_LONGEST)
     for item in read([str(source)], options, stdin=stdin):
-        if isinstance(item, Fault):  # the reader names an option that only `index add` has
+        if isinstance(item, Fault):  # the reader names an option that only `documents add` has
             yield replace(item, reason=item.reason.partition("; raise --max-text-bytes")[0])
         else:
             yield item

@@ -375,7 +375,8 @@ def _without_words(store: Store, snapshot: Snapshot) -> NearsayError:
         row = collections.find(connection, name)
     if row is None or row.id != snapshot.collection.id:
         return UnknownCollectionError(
-            f"collection '{name}' was deleted while it was searched. See which there are: nearsay index list"
+            f"collection '{name}' was deleted while it was searched. "
+            "See which there are: nearsay collections list"
         )
     return UnreadableWordsError(
         f"the words of collection '{name}' are gone or damaged. Enter them anew: nearsay index rebuild {name}"

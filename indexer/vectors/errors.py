@@ -68,7 +68,7 @@ class UnknownDocumentError(BadInputError):
         more = f" (nor {len(others)} more of those named)" if others else ""
         return cls(
             f"collection '{collection}' has no document '{first}'{more}. "
-            f"See which there are: nearsay index list {collection}"
+            f"See which there are: nearsay documents list {collection}"
         )
 
 

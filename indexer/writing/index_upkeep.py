@@ -170,7 +170,7 @@ def prepare_index(
     elif not total:
         raise BadInputError(
             f"collection '{collection.name}' has no passages to measure with. "
-            f"Add to it: nearsay index add {collection.name} FILE"
+            f"Add to it: nearsay documents add {collection.name} FILE"
         )
     if choose:
         plan = replace(plan, contract=contract or plan.contract)
@@ -307,7 +307,7 @@ def _measured(
     if not alive.any():
         raise BadInputError(
             f"collection '{collection.name}' has no passages to measure with. "
-            f"Add to it: nearsay index add {collection.name} FILE"
+            f"Add to it: nearsay documents add {collection.name} FILE"
         )
     plan = replace(state.plan, contract=contract)
     tuned = _chosen(store, vectors, alive, through, plan, queries, listener)

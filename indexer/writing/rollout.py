@@ -216,7 +216,7 @@ def promotable(store: Store, collection: CollectionRow, number: int | None = Non
     if chosen.state not in (GenerationState.READY, GenerationState.RETIRED):
         raise UnknownGenerationError(
             f"generation {chosen.number} of '{collection.name}' is {chosen.state}, not ready. "
-            f"See: nearsay index show {collection.name}"
+            f"See: nearsay collections show {collection.name}"
         )
     return chosen
 
@@ -244,7 +244,7 @@ def last_retired(store: Store, collection: CollectionRow) -> GenerationRow:
     if not retired:
         raise UnknownGenerationError(
             f"collection '{collection.name}' has no retired generation to go back to. "
-            f"See: nearsay index show {collection.name}"
+            f"See: nearsay collections show {collection.name}"
         )
     return max(retired, key=lambda generation: generation.promotion or 0)
 

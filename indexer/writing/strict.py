@@ -36,7 +36,7 @@ def checked_files(
             if source.size is None and source.path is not None:
                 raise BadInputError(
                     f"{source.name} is a pipe and can be read once, strict reads twice. Give it as standard "
-                    "input: … | nearsay index add COLLECTION - --strict"
+                    "input: … | nearsay documents add COLLECTION - --strict"
                 )
         check_strictly(reading)
         if "-" in sources and stdin is not None:

@@ -44,7 +44,7 @@ def pets(run: Run, tmp_path: Path) -> Run:
         {"id": "bird", "text": "parrots whistle melodies", "title": "", "legs": 2},
     ]
     (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run("index", "add", "pets", "pets.jsonl").exit_code == 0
+    assert run("documents", "add", "pets", "pets.jsonl").exit_code == 0
     return run
 
 
@@ -98,13 +98,16 @@ def test_no_hits_is_not_a_failure(pets: Run) -> None:
         (("search", "pets", "   "), "the query is empty"),
         (("search", "pets", "x", "--library", "elsewhere"), "there is no library in elsewhere"),
         (("similar", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
-        (("index", "add", "pets", "nowhere.txt"), "nowhere.txt"),
-        (("index", "add", "pets/../x", "pets.jsonl"), "is not a name for a collection"),
-        (("index", "add", "a", "pets.jsonl", "--library", "new", "--database", "mysql://x"), "not 'mysql'"),
+        (("documents", "add", "pets", "nowhere.txt"), "nowhere.txt"),
+        (("documents", "add", "pets/../x", "pets.jsonl"), "is not a name for a collection"),
+        (
+            ("documents", "add", "a", "pets.jsonl", "--library", "new", "--database", "mysql://x"),
+            "not 'mysql'",
+        ),
         (("index", "promote", "pets"), "has no generation that is ready"),
         (("index", "rollback", "pets"), "has no retired generation to go back to"),
-        (("index", "remove", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
-        (("index", "show", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
+        (("documents", "remove", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
+        (("documents", "show", "pets", "cow"), "collection 'pets' has no document 'cow'"),
         (("search", "pets", "x", "--database", "postgresql://x"), "is the SQLite file inside it"),
     ],
 )
@@ -121,7 +124,12 @@ def test_a_known_error_is_one_line_and_exit_status_one(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("search", "pets"), ("index", "remove", "pets"), ("search", "pets", "x", "-k", "many"), ("frobnicate",)],
+    [
+        ("search", "pets"),
+        ("documents", "remove", "pets"),
+        ("search", "pets", "x", "-k", "many"),
+        ("frobnicate",),
+    ],
 )
 def test_wrong_usage_is_exit_status_two(pets: Run, arguments: tuple[str, ...]) -> None:
     assert pets(*arguments).exit_code == 2
@@ -132,14 +140,14 @@ def test_being_stopped_says_that_nothing_is_lost(pets: Run, monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Collection, "add", stopped)
-    result = pets("index", "add", "pets", "pets.jsonl")
+    result = pets("documents", "add", "pets", "pets.jsonl")
     assert result.exit_code == 130
     assert "the same command does what is missing" in result.stderr
 
 
 def test_adding_says_what_was_guessed_and_what_was_skipped(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n{"id": 2, "body": ""}\n')
-    result = run("index", "add", "mixed", "mixed.jsonl")
+    result = run("documents", "add", "mixed", "mixed.jsonl")
     assert result.exit_code == 0
     assert "text = 'body' (guessed)" in result.stderr
     assert "skipped mixed.jsonl:2: " in result.stderr
@@ -153,7 +161,7 @@ def test_a_bad_file_hides_no_other_that_cannot_be_read(run: Run, tmp_path: Path)
     (folder / "bad.csv").write_text("id,text\n1,a cat\n" + "x\n" * 101)
     (folder / "bad.docx").write_bytes(b"no document")
     (folder / "bad.pdf").write_bytes(b"no document")
-    result = run("index", "add", "mixed", "mixed")
+    result = run("documents", "add", "mixed", "mixed")
     assert result.exit_code == 0
     assert result.stderr.count("skipped mixed/bad.csv:") == 3
     assert "… 98 more in mixed/bad.csv" in result.stderr
@@ -164,26 +172,26 @@ def test_a_bad_file_hides_no_other_that_cannot_be_read(run: Run, tmp_path: Path)
 
 def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n')
-    result = run("index", "add", "mixed", "mixed.jsonl", "--strict")
+    result = run("documents", "add", "mixed", "mixed.jsonl", "--strict")
     assert result.exit_code == 1
     assert "mixed.jsonl:2" in result.stderr
     assert not (tmp_path / "library").exists()
 
 
 def test_standard_input_is_read_line_by_line(run: Run) -> None:
-    assert run("index", "add", "tickets", "-", stdin="the shop is shut\na cat sat\n").exit_code == 0
+    assert run("documents", "add", "tickets", "-", stdin="the shop is shut\na cat sat\n").exit_code == 0
     assert [hit["text"] for hit in lines(run("search", "tickets", "a cow ate", "-k", "1", "--json"))] == [
         "a cat sat"
     ]
 
 
 def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
-    assert "pets: 3 unchanged; 0 passages embedded" in pets("index", "add", "pets", "pets.jsonl").stderr
+    assert "pets: 3 unchanged; 0 passages embedded" in pets("documents", "add", "pets", "pets.jsonl").stderr
 
 
 def test_removed_documents_never_come_back(pets: Run) -> None:
-    assert "removed 1 document" in pets("index", "remove", "pets", "--id", "cat").stderr
-    assert "removed 1 document" in pets("index", "remove", "pets", "--where", "legs = 2", "--yes").stderr
+    assert "removed 1 document" in pets("documents", "remove", "pets", "--id", "cat").stderr
+    assert "removed 1 document" in pets("documents", "remove", "pets", "--where", "legs = 2", "--yes").stderr
     assert [hit["id"] for hit in lines(pets("search", "pets", "a cow ate", "--json"))] == ["dog"]
 
 
@@ -268,7 +276,7 @@ class TestQueriesFromAFile:
 
 
 def test_a_text_without_spaces_is_shown_by_its_first_characters(run: Run) -> None:
-    assert run("index", "add", "notes", "-", stdin="猫" * 900 + "\n").exit_code == 0
+    assert run("documents", "add", "notes", "-", stdin="猫" * 900 + "\n").exit_code == 0
     head, *below = run("search", "notes", "猫").stdout.splitlines()
     assert head.count("猫") == 78
     assert sum(line.count("猫") for line in below) > 78
@@ -276,7 +284,7 @@ def test_a_text_without_spaces_is_shown_by_its_first_characters(run: Run) -> Non
 
 def test_a_row_without_title_and_id_is_called_by_its_beginning(run: Run) -> None:
     long = "a cat sat on the mat " * 10
-    assert run("index", "add", "notes", "-", stdin=f"a dog ran\n{long}\n").exit_code == 0
+    assert run("documents", "add", "notes", "-", stdin=f"a dog ran\n{long}\n").exit_code == 0
     found = run("search", "notes", "a dog ran", "-k", "2").stdout
     assert found.splitlines()[0].endswith("  a dog ran") or "  a dog ran  (" in found.splitlines()[0]
     assert found.count("a dog ran") == 1  # what the headline says in full is not said again
@@ -285,10 +293,10 @@ def test_a_row_without_title_and_id_is_called_by_its_beginning(run: Run) -> None
 
 
 def test_what_a_filter_removes_is_asked_for_first(pets: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = ("index", "remove", "pets", "--where", "legs > 1")
+    everything = ("documents", "remove", "pets", "--where", "legs > 1")
 
     def there() -> list[object]:
-        return [row["id"] for row in lines(pets("index", "list", "pets", "--json"))]
+        return [row["id"] for row in lines(pets("documents", "list", "pets", "--json"))]
 
     dry = pets(*everything, "--dry-run")
     assert dry.exit_code == 0
@@ -296,41 +304,41 @@ def test_what_a_filter_removes_is_asked_for_first(pets: Run, monkeypatch: pytest
     refused = pets(*everything, stdin="y\n")  # nobody is at a terminal
     assert refused.exit_code == 1
     assert "--yes" in refused.stderr
-    monkeypatch.setattr("nearsay.app.cli.index._at_a_terminal", lambda: True)
+    monkeypatch.setattr("nearsay.app.cli.options._at_a_terminal", lambda: True)
     assert pets(*everything, stdin="n\n").exit_code == 1
     assert there() == ["cat", "dog", "bird"]
     assert pets(*everything[:-1], "legs = 2", stdin="y\n").exit_code == 0
     assert there() == ["cat", "dog"]
-    assert pets("index", "remove", "pets", "--all", "--dry-run").exit_code == 0
+    assert pets("collections", "remove", "pets", "--dry-run").exit_code == 0
     assert pets(*everything, "--yes").exit_code == 0
     assert there() == []
 
 
 def test_removing_a_whole_collection_asks_first(pets: Run) -> None:
-    assert pets("index", "remove", "pets", "--all", stdin="n\n").exit_code == 1
-    assert [row["name"] for row in lines(pets("index", "list", "--json"))] == ["pets"]
-    assert pets("index", "remove", "pets", "--all", "--yes").exit_code == 0
-    assert lines(pets("index", "list", "--json")) == []
+    assert pets("collections", "remove", "pets", stdin="n\n").exit_code == 1
+    assert [row["name"] for row in lines(pets("collections", "list", "--json"))] == ["pets"]
+    assert pets("collections", "remove", "pets", "--yes").exit_code == 0
+    assert lines(pets("collections", "list", "--json")) == []
 
 
 def test_what_is_exported_can_be_added_again(pets: Run, tmp_path: Path) -> None:
-    assert pets("index", "export", "pets", "--out", "copy.jsonl").exit_code == 0
-    assert pets("index", "add", "copies", "copy.jsonl").exit_code == 0
-    assert pets("index", "export", "copies").stdout == (tmp_path / "copy.jsonl").read_text()
+    assert pets("documents", "export", "pets", "--out", "copy.jsonl").exit_code == 0
+    assert pets("documents", "add", "copies", "copy.jsonl").exit_code == 0
+    assert pets("documents", "export", "copies").stdout == (tmp_path / "copy.jsonl").read_text()
 
 
 def test_control_characters_of_a_document_do_not_reach_the_terminal(run: Run) -> None:
-    run("index", "add", "evil", "-", stdin=json.dumps({"id": "x", "text": "red \x1b[31m alert"}) + "\n")
+    run("documents", "add", "evil", "-", stdin=json.dumps({"id": "x", "text": "red \x1b[31m alert"}) + "\n")
     result = run("search", "evil", "red alert")
     assert "alert" in result.stdout
     assert "\x1b" not in result.stdout
 
 
 def test_show_tells_sizes_generations_and_fields(pets: Run) -> None:
-    result = pets("index", "show", "pets")
+    result = pets("collections", "show", "pets")
     assert "pets: 3 documents, 3 passages" in result.stdout
     assert "fields: legs" in result.stdout
-    (shown,) = lines(pets("index", "show", "pets", "--json"))
+    (shown,) = lines(pets("collections", "show", "pets", "--json"))
     assert shown["documents"] == 3
     assert [(row["number"], row["state"]) for row in shown["generations"]] == [(1, "live")]
 
@@ -365,14 +373,14 @@ def test_no_output_carries_what_a_terminal_obeys(run: Run, tmp_path: Path, sign:
     row = {"id": f"i{sign}d", "title": f"t{sign}", "text": f"red {sign} alert", f"f{sign}": f"v{sign}"}
     (tmp_path / "evil.jsonl").write_text(json.dumps(row) + "\nbroken\n")
     results = [
-        run("index", "add", "evil", "evil.jsonl"),
+        run("documents", "add", "evil", "evil.jsonl"),
         run("search", "evil", "red alert"),
         run("search", "evil", "red alert", "--json"),
         run("search", "evil", "red", "--where", "nothing = 1"),
-        run("index", "show", "evil"),
-        run("index", "show", "evil", "--id", f"i{sign}d"),
-        run("index", "show", "evil", "--id", f"not{sign}there"),
-        run("index", "list", "evil"),
+        run("collections", "show", "evil"),
+        run("documents", "show", "evil", f"i{sign}d"),
+        run("documents", "show", "evil", f"not{sign}there"),
+        run("documents", "list", "evil"),
         run("doctor"),
     ]
     obeyed = {"\x1b", "\x9b", "\x7f", "\x07"}
@@ -383,31 +391,31 @@ def test_no_output_carries_what_a_terminal_obeys(run: Run, tmp_path: Path, sign:
 
 def test_strict_makes_no_library_when_a_row_cannot_be_used(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mixed.jsonl").write_text('{"id": 1, "body": "a cat"}\nnot json\n')
-    assert run("index", "add", "mixed", "mixed.jsonl", "--strict", "--library", "fresh").exit_code == 1
+    assert run("documents", "add", "mixed", "mixed.jsonl", "--strict", "--library", "fresh").exit_code == 1
     assert not (tmp_path / "fresh").exists()
 
 
 def test_strict_reads_standard_input_twice(run: Run) -> None:
-    assert run("index", "add", "tickets", "-", "--strict", stdin="a cat sat\n").exit_code == 0
-    assert [row["documents"] for row in lines(run("index", "list", "--json"))] == [1]
+    assert run("documents", "add", "tickets", "-", "--strict", stdin="a cat sat\n").exit_code == 0
+    assert [row["documents"] for row in lines(run("collections", "list", "--json"))] == [1]
 
 
 def test_strict_refuses_a_pipe_that_it_could_read_only_once(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
-    result = run("index", "add", "tickets", "pipe.txt", "--strict")
+    result = run("documents", "add", "tickets", "pipe.txt", "--strict")
     assert result.exit_code == 1
     assert "pipe.txt is a pipe and can be read once" in result.stderr
 
 
 def test_exporting_over_a_folder_is_a_known_error(pets: Run, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    result = pets("index", "export", "pets", "--out", "taken")
+    result = pets("documents", "export", "pets", "--out", "taken")
     assert result.exit_code == 1
     assert "taken cannot be written" in result.stderr
 
 
 def test_listing_takes_a_number_of_one_or_more(pets: Run) -> None:
-    assert pets("index", "list", "pets", "-n", "-3").exit_code == 2
+    assert pets("documents", "list", "pets", "-n", "-3").exit_code == 2
 
 
 def test_doctor_looks_at_the_machine_where_there_is_no_library(run: Run, tmp_path: Path) -> None:
@@ -418,8 +426,8 @@ def test_doctor_looks_at_the_machine_where_there_is_no_library(run: Run, tmp_pat
 
 
 def test_everything_and_some_of_it_cannot_be_removed_at_once(pets: Run) -> None:
-    assert pets("index", "remove", "pets", "--all", "--yes", "--id", "cat").exit_code == 2
-    assert len(lines(pets("index", "list", "pets", "--json"))) == 3
+    assert pets("collections", "remove", "pets", "--yes", "--id", "cat").exit_code == 2
+    assert len(lines(pets("documents", "list", "pets", "--json"))) == 3
 
 
 def test_without_a_terminal_no_password_is_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
     assert [command.split()[:2] for command in _COMMANDS] == [
         ["cluster", "up"],
         ["cluster", "status"],
-        ["index", "add"],
+        ["documents", "add"],
         ["cluster", "serve"],
         ["search", "papers"],
         ["cluster", "release"],
@@ -69,10 +69,10 @@ def test_the_commands_of_the_page_about_clusters_do_what_it_says(home: Path) -> 
 
 
 def test_nothing_is_entered_where_there_is_no_cluster(home: Path) -> None:
-    refused = _run(home, "index", "add", "papers", "papers.jsonl", "--cluster", "auto")
+    refused = _run(home, "documents", "add", "papers", "papers.jsonl", "--cluster", "auto")
     assert refused.returncode == 1
     assert "nearsay cluster up" in refused.stderr
-    listed = _run(home, "index", "list", "--json")
+    listed = _run(home, "collections", "list", "--json")
     assert [json.loads(line)["documents"] for line in listed.stdout.splitlines()] in ([], [0])
 
 

@@ -1,4 +1,4 @@
-"""`nearsay index fields` and `nearsay facets`."""
+"""`nearsay documents fields` and `nearsay documents facets`."""
 
 import json
 from collections.abc import Callable
@@ -28,31 +28,31 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
     def run_it(*arguments: str) -> Result:
         return CliRunner().invoke(main, arguments)
 
-    assert run_it("index", "add", "pets", "pets.jsonl").exit_code == 0
+    assert run_it("documents", "add", "pets", "pets.jsonl").exit_code == 0
     return run_it
 
 
 def test_fields_are_declared_listed_and_taken_back(pets: Run) -> None:
-    result = pets("index", "fields", "pets", "--declare", "legs", "--declare", "kind")
+    result = pets("documents", "fields", "pets", "--declare", "legs", "--declare", "kind")
     assert (result.exit_code, result.stdout) == (0, "declared field\nlegs\nkind\n")
     assert result.stderr.startswith("5 values of 3 documents entered in ")
-    result = pets("index", "fields", "pets", "--forget", "legs", "--json")
+    result = pets("documents", "fields", "pets", "--forget", "legs", "--json")
     assert json.loads(result.stdout) == {"collection": "pets", "declared": ["kind"]}
     assert result.stderr == "taken back: legs\n"
-    result = pets("index", "fields", "pets", "--forget", "legs")
+    result = pets("documents", "fields", "pets", "--forget", "legs")
     assert result.exit_code == 1
-    assert "declared are: kind. See them: nearsay index fields pets" in result.stderr
+    assert "declared are: kind. See them: nearsay documents fields pets" in result.stderr
 
 
 @pytest.mark.parametrize("declared", [True, False])
 def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> None:
     if declared:
-        pets("index", "fields", "pets", "--declare", "legs", "--declare", "kind")
-    result = pets("facets", "pets", "legs", "-n", "1")
+        pets("documents", "fields", "pets", "--declare", "legs", "--declare", "kind")
+    result = pets("documents", "facets", "pets", "legs", "-n", "1")
     assert result.exit_code == 0
     assert result.stdout == "legs  documents\n   4          2\n"
     assert result.stderr == "1 more value: 1\nwithout legs: 0 of 3 documents\n"
-    result = pets("facets", "pets", "kind", "--where", "legs < 4", "--json")
+    result = pets("documents", "facets", "pets", "kind", "--where", "legs < 4", "--json")
     assert json.loads(result.stdout) == {
         "field": "kind",
         "values": [],
@@ -65,18 +65,18 @@ def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> 
 
 def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run) -> None:
     for more in ((), ("--where", "legs = 2")):
-        result = pets("facets", "pets", "nofield", *more)
+        result = pets("documents", "facets", "pets", "nofield", *more)
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == (
             "Error: no document has a field 'nofield'; there are: kind, legs. Name one of these\n"
         )
-    result = pets("facets", "pets", "kind", "--where", "legs = 2")  # others have it
+    result = pets("documents", "facets", "pets", "kind", "--where", "legs = 2")  # others have it
     assert (result.exit_code, result.stderr) == (0, "without kind: 1 of 1 document\n")
 
 
 def test_what_documents_have_without_metadata_is_counted_and_clusters_are_asked_for(pets: Run) -> None:
-    result = pets("facets", "pets", "title")
+    result = pets("documents", "facets", "pets", "title")
     assert (result.exit_code, result.stderr) == (0, "without title: 3 of 3 documents\n")
-    result = pets("facets", "pets", "cluster")
+    result = pets("documents", "facets", "pets", "cluster")
     assert result.exit_code == 1
     assert result.stderr.endswith("has no clusters. Make them: nearsay explore clusters pets\n")

@@ -1,4 +1,4 @@
-"""`nearsay encode` with --layers, --pooling and --tokens."""
+"""`nearsay encoders encode` with --layers, --pooling and --tokens."""
 
 import errno
 import os
@@ -21,14 +21,14 @@ TEXTS = ["the cat sat", "dog", "the dog the dog the dog the dog", "the bird"]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[..., Path]) -> Run:
-    """Runs `nearsay encode texts.txt …` beside a plain BERT of four layers that takes 6 words."""
+    """Runs `nearsay encoders encode texts.txt …` beside a plain BERT of four layers that takes 6 words."""
     monkeypatch.chdir(tmp_path)
     save_bert("mine", WORDS, num_hidden_layers=4, max_position_embeddings=8)
     Path("texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
 
     def run_it(*options: str) -> Result:
         always = ("--encoder", "mine", "--device", "cpu", "--precision", "float32")
-        return CliRunner().invoke(main, ["encode", "texts.txt", *always, *options])
+        return CliRunner().invoke(main, ["encoders", "encode", "texts.txt", *always, *options])
 
     return run_it
 
@@ -111,7 +111,9 @@ def test_a_bad_row_stops_features_and_tokens_before_the_model_is_loaded(run: Run
     Path("texts.txt").rename("texts.jsonl")
     Path("texts.jsonl").write_text('{"text": "dog"}\n{"text": ""}\n')
     for options in (("--layers", "last", "--out", "out.npy"), ("--tokens", "--out", "out.npz")):
-        result = CliRunner().invoke(main, ["encode", "texts.jsonl", "--encoder", "nowhere/at/all", *options])
+        result = CliRunner().invoke(
+            main, ["encoders", "encode", "texts.jsonl", "--encoder", "nowhere/at/all", *options]
+        )
         assert result.exit_code == 1
         assert "Mend the row: leaving it out would shift the vectors" in result.stderr
 

@@ -38,7 +38,7 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) ->
     def run_it(*arguments: str) -> Result:
         return CliRunner().invoke(main, arguments)
 
-    assert run_it("index", "add", "zoo", "zoo.jsonl").exit_code == 0
+    assert run_it("documents", "add", "zoo", "zoo.jsonl").exit_code == 0
     return run_it
 
 
@@ -56,7 +56,7 @@ def test_clusters_are_made_shown_and_kept(zoo: Run) -> None:
     again = zoo("explore", "clusters", "zoo")
     assert again.stdout == result.stdout
     assert "clustering" not in again.stderr
-    assert "3 clusters: nearsay explore clusters zoo" in zoo("index", "show", "zoo").stdout
+    assert "3 clusters: nearsay explore clusters zoo" in zoo("collections", "show", "zoo").stdout
 
 
 def test_a_name_is_given_and_searched_by(zoo: Run) -> None:
@@ -111,10 +111,10 @@ def test_the_table_fits_and_leaves_out_what_holds_a_single_other(capsys: pytest.
 def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
     three(zoo)
     (tmp_path / "more.jsonl").write_text('{"id": "new", "text": "fox owl"}\n')
-    zoo("index", "add", "zoo", "more.jsonl")
+    zoo("documents", "add", "zoo", "more.jsonl")
     result = zoo("explore", "clusters", "zoo")
     assert "1 newer passage not yet in a cluster" in result.stderr
-    assert "1 newer passage in none" in zoo("index", "show", "zoo").stdout
+    assert "1 newer passage in none" in zoo("collections", "show", "zoo").stdout
     result = zoo("explore", "clusters", "zoo", "--assign", "--anew")
     assert result.exit_code == 2
     result = zoo("explore", "clusters", "zoo", "--assign")

@@ -27,7 +27,7 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
         {"id": "bird", "text": "parrots whistle melodies", "legs": 2},
     ]
     (tmp_path / "pets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert CliRunner().invoke(main, ["index", "add", "pets", "pets.jsonl"]).exit_code == 0
+    assert CliRunner().invoke(main, ["documents", "add", "pets", "pets.jsonl"]).exit_code == 0
     return lambda *arguments: CliRunner().invoke(main, ["explore", "map", "pets", *arguments])
 
 

@@ -29,7 +29,7 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
     def run_it(*arguments: str) -> Result:
         return CliRunner().invoke(main, arguments)
 
-    assert run_it("index", "add", "pets", "pets.jsonl").exit_code == 0
+    assert run_it("documents", "add", "pets", "pets.jsonl").exit_code == 0
     return run_it
 
 
@@ -61,7 +61,7 @@ def test_pairs_with_another_collection(pets: Run, tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text(
         json.dumps({"id": "song", "text": "parrots whistle melodies"}) + "\n"
     )
-    pets("index", "add", "more", "more.jsonl")
+    pets("documents", "add", "more", "more.jsonl")
     result = pets("explore", "pairs", "pets", "--with", "more", "--top", "1", "--json")
     row = json.loads(result.stdout)
     assert (row["first"]["id"], row["second"]["id"]) == ("bird", "song")
@@ -101,7 +101,7 @@ def test_one_of_each_group_is_written_and_can_be_added(pets: Run, tmp_path: Path
     assert "kept.jsonl: 3 documents kept, 1 left out" in result.stderr
     group = json.loads(result.stdout)
     assert (group["representative"]["id"], [other["id"] for other in group["others"]]) == ("cat", ["dog"])
-    assert pets("index", "add", "kept", "kept.jsonl").exit_code == 0
+    assert pets("documents", "add", "kept", "kept.jsonl").exit_code == 0
     assert "1 group among" not in pets("explore", "duplicates", "kept").stderr
     result = pets("explore", "duplicates", "pets", "--by", "passage", "--out", "other.jsonl")
     assert result.exit_code == 2

@@ -35,14 +35,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) ->
 
 
 def test_a_contract_is_given_kept_changed_and_shown(run: Run, notes: Path, tmp_path: Path) -> None:
-    added = run("index", "add", "notes", str(notes), "--recall", "0.9@5", "--memory", "1GB")
+    added = run("documents", "add", "notes", str(notes), "--recall", "0.9@5", "--memory", "1GB")
     assert added.exit_code == 0, added.output
     tuned = run("index", "tune", "notes", "--memory", "2GB", "--plot", str(tmp_path / "plan.png"))
     assert tuned.exit_code == 0, tuned.output
     assert "recall 0.9@5 within 2 GB, measured at 12 passages with 12 stored vectors" in tuned.stdout
     assert "12 passages need no index: searched exactly" in tuned.stdout
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-    shown = run("index", "show", "notes", "--plot", str(tmp_path / "again.svg"))
+    shown = run("collections", "show", "notes", "--plot", str(tmp_path / "again.svg"))
     assert shown.exit_code == 0, shown.output
     assert "recall@5" in shown.stdout
     (line,) = [line for line in shown.stdout.splitlines() if line.startswith("drawn: ")]
@@ -51,7 +51,7 @@ def test_a_contract_is_given_kept_changed_and_shown(run: Run, notes: Path, tmp_p
 
 
 def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -> None:
-    run("index", "add", "notes", str(notes))
+    run("documents", "add", "notes", str(notes))
     (tmp_path / "asked.txt").write_text("".join(f"what colour is gate {n}\n" for n in range(10)), "utf-8")
     tuned = run("index", "tune", "notes", "--queries", str(tmp_path / "asked.txt"), "--json")
     assert tuned.exit_code == 0, tuned.output
@@ -59,19 +59,19 @@ def test_tuning_prints_the_plan_as_json(run: Run, notes: Path, tmp_path: Path) -
     assert (plan["kind"], plan["queries"], plan["measured_at"]) == ("exact", "10 given queries", 12)
     assert plan["contract"] == {"recall": 0.95, "at": 10, "memory_bytes": None}
     assert plan["report"][0]["verdict"] == "taken"
-    (row,) = json.loads(run("index", "show", "notes", "--json").stdout)["generations"]
+    (row,) = json.loads(run("collections", "show", "notes", "--json").stdout)["generations"]
     assert row["plan"] == plan
 
 
 def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
     run: Run, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("index", "add", "notes", str(notes))
-    removed = run("index", "remove", "notes", "--where", "number < 0")
+    run("documents", "add", "notes", str(notes))
+    removed = run("documents", "remove", "notes", "--where", "number < 0")
     assert removed.stderr == "removed 0 documents\n"
     check = Check(recall=0.9, queries=200, passages=12, churn=0.2, kept=False)
     monkeypatch.setattr(Plan, "from_json", lambda _kept: Plan(check=check))
-    removed = run("index", "remove", "notes", "--where", "number < 0")
+    removed = run("documents", "remove", "notes", "--where", "number < 0")
     assert removed.exit_code == 0, removed.output
     first, second = removed.stderr.splitlines()
     assert first == "removed 0 documents"
@@ -90,7 +90,7 @@ def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
         (("index", "tune", "notes", "--plot", "plan.gif"), "plan.gif ends neither with .png nor with .svg"),
         (("index", "rebuild", "notes", "--recall", "9@5"), "a recall of 9.0 is no share"),
         (
-            ("index", "show", "notes", "--plot", "plan.png"),
+            ("collections", "show", "notes", "--plot", "plan.png"),
             "nothing to plot. Measure: nearsay index tune",
         ),
     ],
@@ -98,7 +98,7 @@ def test_what_changes_a_collection_says_that_its_contract_no_longer_holds(
 def test_what_cannot_be_used_is_one_clear_line(
     run: Run, notes: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert run("index", "add", "notes", str(notes)).exit_code == 0
+    assert run("documents", "add", "notes", str(notes)).exit_code == 0
     result = run(*arguments)
     assert result.exit_code == 1
     assert message in result.output

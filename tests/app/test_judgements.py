@@ -100,7 +100,7 @@ def test_what_was_judged_is_listed_counted_and_taken_back(run: Run) -> None:
 
 def test_a_judgement_of_a_removed_document_says_so(run: Run) -> None:
     judge(run, "digging", "dog", relevant=True)
-    run("index", "remove", "pets", "--id", "dog")
+    run("documents", "remove", "pets", "--id", "dog")
     listed = run("judgements", "list", "pets")
     assert " removed " in listed.stdout
     assert listed.stderr.endswith("1 relevant, 0 not; 1 of documents removed since\n")
@@ -219,21 +219,21 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
 
 
 def test_improve_shows_what_was_tried_applies_it_and_takes_it_back(run: Run) -> None:
-    run("improve", "pets", code=1)  # nothing was judged
+    run("index", "improve", "pets", code=1)  # nothing was judged
     with Library.open("library") as library:
         for at in range(40):
             library.collection("pets").judgements.add(f"question {'x' * at}", ("owl", "dog")[at % 2], True)
-    found = json.loads(run("improve", "pets", "--json").stdout)
+    found = json.loads(run("index", "improve", "pets", "--json").stdout)
     names = [one["name"] for one in found["candidates"]]
     assert names == ["keep what you have", "query adapter", "weight of words", "adapter and weight"]
     assert found["recommended"] in names
     assert found["training_queries"] + found["test_queries"] == 40
-    result = run("improve", "pets")
+    result = run("index", "improve", "pets")
     assert f"recommended: {found['recommended']}" in result.stdout
-    run("improve", "pets", "--apply", "--undo", code=2)
+    run("index", "improve", "pets", "--apply", "--undo", code=2)
     if found["recommended"] == names[0]:
-        run("improve", "pets", "--undo", code=1)
+        run("index", "improve", "pets", "--undo", code=1)
     else:
-        run("improve", "pets", "--apply")
-        run("improve", "pets", "--undo")
-    run("improve", "pets", "--undo", code=1)
+        run("index", "improve", "pets", "--apply")
+        run("index", "improve", "pets", "--undo")
+    run("index", "improve", "pets", "--undo", code=1)

@@ -1,4 +1,4 @@
-"""`nearsay index add --near-duplicates` and what is seen of it afterwards."""
+"""`nearsay documents add --near-duplicates` and what is seen of it afterwards."""
 
 import json
 from collections.abc import Callable
@@ -29,47 +29,46 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) ->
 
 
 def test_near_duplicates_are_linked_listed_and_shown(run: Run) -> None:
-    result = run("index", "add", "pets", "pets.jsonl", "--near-duplicates", "link")
+    result = run("documents", "add", "pets", "pets.jsonl", "--near-duplicates", "link")
     assert result.exit_code == 0
     assert "dog says nearly what cat says (1.000)" in result.stderr
     assert "near-duplicates: 1 of 4 documents linked (cosine of 0.95 and above)" in result.stderr
-    result = run("index", "show", "pets")
+    result = run("collections", "show", "pets")
     assert "near-duplicates of a cosine of 0.95 and above: link" in result.stdout
-    assert "1 linked near-duplicate: nearsay index list pets --near-duplicates" in result.stdout
-    result = run("index", "list", "pets", "--near-duplicates")
+    assert "1 linked near-duplicate: nearsay documents list pets --near-duplicates" in result.stdout
+    result = run("documents", "list", "pets", "--near-duplicates")
     assert result.stdout.splitlines()[1].split() == ["dog", "cat", "1.000"]
-    result = run("index", "list", "pets", "--near-duplicates", "--json")
+    result = run("documents", "list", "pets", "--near-duplicates", "--json")
     assert json.loads(result.stdout) == {"id": "dog", "original": "cat", "cosine": 1.0}
 
 
 def test_near_duplicates_are_skipped_and_the_gate_is_remembered(run: Run) -> None:
     options = ("--near-duplicates", "skip", "--near-duplicate-threshold", "0.9")
-    result = run("index", "add", "pets", "pets.jsonl", *options)
+    result = run("documents", "add", "pets", "pets.jsonl", *options)
     assert "1 of 4 documents removed again (cosine of 0.9 and above)" in result.stderr
-    assert [line.split("\t")[0] for line in run("index", "list", "pets").stdout.splitlines()] == [
+    assert [line.split("\t")[0] for line in run("documents", "list", "pets").stdout.splitlines()] == [
         "cat",
         "bird",
         "ox",
     ]
-    result = run("index", "add", "pets", "pets.jsonl", "--json")
+    result = run("documents", "add", "pets", "pets.jsonl", "--json")
     found = json.loads(result.stdout)["near_duplicates"]
     assert (found["action"], found["threshold"], found["count"]) == ("skip", 0.9, 1)
     assert found["first"] == [{"id": "dog", "original": "cat", "cosine": 1.0}]
 
 
 def test_nothing_is_said_of_near_duplicates_without_a_gate(run: Run) -> None:
-    result = run("index", "add", "pets", "pets.jsonl")
+    result = run("documents", "add", "pets", "pets.jsonl")
     assert "near-duplicate" not in result.stderr
-    assert "near-duplicate" not in run("index", "show", "pets").stdout
+    assert "near-duplicate" not in run("collections", "show", "pets").stdout
 
 
 def test_a_threshold_alone_is_refused_with_the_remedy(run: Run) -> None:
-    result = run("index", "add", "pets", "pets.jsonl", "--near-duplicate-threshold", "0.9")
+    result = run("documents", "add", "pets", "pets.jsonl", "--near-duplicate-threshold", "0.9")
     assert result.exit_code == 1
     assert "Say what becomes of near-duplicates, too: report, skip or link" in result.stderr
 
 
-@pytest.mark.parametrize("others", [(), ("pets", "--where", "id = 'cat'")])
-def test_links_are_listed_of_a_whole_collection(run: Run, others: tuple[str, ...]) -> None:
-    result = run("index", "list", *others, "--near-duplicates")
+def test_links_are_listed_of_a_whole_collection(run: Run) -> None:
+    result = run("documents", "list", "pets", "--where", "id = 'cat'", "--near-duplicates")
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""`nearsay train reduce|static|distill`, `nearsay evaluate compression`, `nearsay encode --numbers`."""
+"""`nearsay train reduce|static|distill`, `evaluate compression`, `encoders encode --numbers`."""
 
 import json
 from collections.abc import Callable
@@ -157,7 +157,7 @@ def test_compression_needs_something_to_measure_on(run: Run) -> None:
 
 
 def test_vectors_are_encoded_with_fewer_bits(run: Run) -> None:
-    always = ("encode", "texts.txt", "--encoder", "mine", *EXACT)
+    always = ("encoders", "encode", "texts.txt", "--encoder", "mine", *EXACT)
     assert run(*always, "--out", "b.npy", "--numbers", "binary").exit_code == 0
     assert run(*always, "--out", "v.npy", "--numbers", "int8").exit_code == 0
     vectors = load("mine").encode(TEXTS)

@@ -34,7 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_bert: Callable[...
         assert result.exit_code == 0, result.output
         return result
 
-    run_it("index", "add", "letters", "rows.jsonl", "--encoder", "mine")
+    run_it("documents", "add", "letters", "rows.jsonl", "--encoder", "mine")
     return run_it
 
 

@@ -94,7 +94,7 @@ def test_a_judged_corpus_gives_pairs_and_corpus(run: Run) -> None:
 
 def test_a_collection_is_mined_by_its_own_vectors_and_encoder(run: Run) -> None:
     Path("notes.txt").write_text("".join(f"{text}\n" for text in sorted(POSITIVES)))
-    index = ["index", "add", "notes", "notes.txt", "--encoder", "mine", "--precision", "float32"]
+    index = ["documents", "add", "notes", "notes.txt", "--encoder", "mine", "--precision", "float32"]
     assert CliRunner().invoke(main, [*index, "--device", "cpu"]).exit_code == 0
     result = run("--out", "live.tsv", "--per-anchor", "2", "--collection", "notes", "--json", encoder=None)
     assert result.exit_code == 0, result.output
@@ -107,7 +107,7 @@ def test_a_collection_is_mined_by_its_own_vectors_and_encoder(run: Run) -> None:
 def test_a_collection_of_another_encoder_is_refused(run: Run, save_bert: Callable[..., Path]) -> None:
     save_bert("other", WORDS, seed=1, **SIZE)
     Path("notes.txt").write_text("u v w\n")
-    index = ["index", "add", "notes", "notes.txt", "--encoder", "other", "--device", "cpu"]
+    index = ["documents", "add", "notes", "notes.txt", "--encoder", "other", "--device", "cpu"]
     assert CliRunner().invoke(main, index).exit_code == 0
     result = run("--out", "out.tsv", "--collection", "notes")
     assert result.exit_code == 1

@@ -65,19 +65,19 @@ def test_neither_steps_nor_minutes_is_an_error_with_its_remedy(vocabulary: Path,
 
 
 def test_fill_prints_the_words_of_every_mask(bert: Path) -> None:
-    done = run("fill", "the [MASK] of a [MASK]", "--bert", bert, "-k", "2", "--json")
+    done = run("bert", "fill", "the [MASK] of a [MASK]", "--bert", bert, "-k", "2", "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["place"], row["rank"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert all(0 < row["probability"] < 1 for row in rows)
-    assert run("fill", "the [MASK]", "--bert", bert).stdout.splitlines()[0].split() == [
+    assert run("bert", "fill", "the [MASK]", "--bert", bert).stdout.splitlines()[0].split() == [
         *("mask", "rank", "word", "probability")
     ]
 
 
 def test_next_says_how_likely_one_sentence_follows(bert: Path) -> None:
-    done = run("next", "It rained.", "The road was wet.", "--bert", bert, "--json")
+    done = run("bert", "next", "It rained.", "The road was wet.", "--bert", bert, "--json")
     assert 0 < json.loads(done.stdout)["probability"] < 1
-    assert "probability of following" in run("next", "It rained.", "It dried.", "--bert", bert).stdout
+    assert "probability of following" in run("bert", "next", "It rained.", "It dried.", "--bert", bert).stdout
 
 
 def test_evaluate_mlm_measures_held_out_text(bert: Path) -> None:

@@ -37,7 +37,7 @@ def commands(library: str) -> dict[str, list[str]]:
         "search --explain": [*search, "--explain"],
         "search --mode lexical": [*search, "--mode", "lexical"],
         "similar": [*NEARSAY, "similar", "samples", "--id", "pets-11", *here],
-        "index list": [*NEARSAY, "index", "list", *here],
+        "collections list": [*NEARSAY, "collections", "list", *here],
         "--help": [*NEARSAY, "--help"],
         **PEERS,
     }

@@ -8,7 +8,7 @@ every look at once: intervals of later looks lie within those of earlier ones), 
 often rightly, and how many judgements it takes. The pool is the first ten of both ways; the order is drawn
 anew each time. Rankings are made once, and with --keep stay in FOLDER.
 
-improve: does `nearsay improve` make a search better, and never worse? SciFact's training claims are the
+improve: does `nearsay index improve` make a search better, and never worse? SciFact's training claims are the
 judgements, 50, 100 or 200 of them, drawn anew each time; a fifth of them is the test part, by their words.
 What is recommended is made live and measured on the 300 test claims, which it never saw; keeping what there
 is counts 0.

@@ -439,7 +439,7 @@ _STARTS = {
     "search --explain": "the same with `--explain`",
     "search --mode lexical": "`nearsay search --mode lexical`",
     "similar": "`nearsay similar`",
-    "index list": "`nearsay index list`",
+    "collections list": "`nearsay collections list`",
     "import torch": "`python -c 'import torch'`",
     "import sentence_transformers": "`python -c 'import sentence_transformers'`",
 }

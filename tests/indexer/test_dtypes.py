@@ -290,12 +290,12 @@ def test_the_command_line_makes_and_names_a_narrow_collection(
     monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
 
     def run(*arguments: str) -> str:
-        done = CliRunner().invoke(main, ["index", *arguments, "--library", home])
+        done = CliRunner().invoke(main, [*arguments, "--library", home])
         assert done.exit_code == 0, done.output
         return done.output
 
-    run("add", "pets", str(source), "--dtype", "int8")
-    assert "int8" in run("list")
-    assert "int8" in run("show", "pets")
-    run("rebuild", "pets", "--encoder", "words", "--dtype", "float16", "--promote")
-    assert "float16" in run("list")
+    run("documents", "add", "pets", str(source), "--dtype", "int8")
+    assert "int8" in run("collections", "list")
+    assert "int8" in run("collections", "show", "pets")
+    run("index", "rebuild", "pets", "--encoder", "words", "--dtype", "float16", "--promote")
+    assert "float16" in run("collections", "list")

@@ -367,7 +367,7 @@ def test_an_encoder_trained_on_in_its_place_is_rolled_out_without_opening_anythi
 def test_a_collection_without_a_generation_is_empty(open_it: Callable[[], Library]) -> None:
     pets = open_it().collection("pets")
     with pytest.raises(
-        UnknownCollectionError, match=r"no collection 'pets' .*Make it: nearsay index add pets FILE"
+        UnknownCollectionError, match=r"no collection 'pets' .*Make it: nearsay documents add pets FILE"
     ):
         pets.search("a cat")
     pets.add_rows([])

@@ -440,7 +440,9 @@ def test_an_empty_collection_cannot_be_tuned(indexed: Collection) -> None:
     with pytest.raises(UnknownCollectionError, match="there is no collection 'nothing'"):
         indexed.library.collection("nothing").tune()
     indexed.remove(where="id != 'nothing'")
-    with pytest.raises(BadInputError, match=r"no passages to measure with\. Add to it: nearsay index add"):
+    with pytest.raises(
+        BadInputError, match=r"no passages to measure with\. Add to it: nearsay documents add"
+    ):
         indexed.tune()
 
 

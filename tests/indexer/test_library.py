@@ -66,7 +66,7 @@ def test_a_library_that_is_not_there_is_not_made_where_that_is_not_wanted(tmp_pa
         Library.open(tmp_path / "nowhere", create=False)
     assert str(raised.value) == (
         f"there is no library in {tmp_path / 'nowhere'}. "
-        f"Make one: nearsay index add COLLECTION FILE --library {tmp_path / 'nowhere'}"
+        f"Make one: nearsay documents add COLLECTION FILE --library {tmp_path / 'nowhere'}"
     )
     assert list(tmp_path.iterdir()) == []
 

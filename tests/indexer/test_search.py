@@ -356,7 +356,7 @@ def test_an_unknown_collection_names_those_there_are(compass: Collection, librar
         library.collection("papers").search("a")
     assert str(raised.value) == (
         "there is no collection 'papers' in library; there are: books, compass. "
-        "Make it: nearsay index add papers FILE"
+        "Make it: nearsay documents add papers FILE"
     )
 
 
@@ -369,7 +369,7 @@ def test_a_collection_in_which_nothing_was_embedded_yet_says_how_to_fill_it(libr
     library.collection("papers")._record.made()
     with pytest.raises(BadInputError) as raised:
         library.collection("papers").search("a")
-    assert str(raised.value) == "collection 'papers' is empty. Add to it: nearsay index add papers FILE"
+    assert str(raised.value) == "collection 'papers' is empty. Add to it: nearsay documents add papers FILE"
 
 
 def test_hits_are_a_sequence(compass: Collection) -> None:

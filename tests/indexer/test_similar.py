@@ -76,7 +76,7 @@ def test_an_unknown_document_is_named(collection: Collection) -> None:
     with pytest.raises(UnknownDocumentError) as raised:
         collection.similar("nobody")
     assert str(raised.value) == (
-        "collection 'texts' has no document 'nobody'. See which there are: nearsay index list texts"
+        "collection 'texts' has no document 'nobody'. See which there are: nearsay documents list texts"
     )
 
 

@@ -33,7 +33,9 @@ class QueryAdapter:
         numbers = np.frombuffer(kept[: len(kept) // 4 * 4], dtype="<f4")
         size = int(np.sqrt(numbers.size))
         if not size or 4 * size * size != len(kept) or not np.isfinite(numbers).all():
-            raise BadInputError(f"{len(kept)} bytes are no query adapter. Make it anew: nearsay improve")
+            raise BadInputError(
+                f"{len(kept)} bytes are no query adapter. Make it anew: nearsay index improve"
+            )
         return cls(numbers.reshape(size, size).astype(np.float32))
 
 

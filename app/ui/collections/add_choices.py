@@ -13,7 +13,7 @@ __all__ = ["AddChoices", "chunking_text"]
 
 @dataclass(frozen=True, slots=True)
 class AddChoices:
-    """Everything behind `nearsay index add`; what is None is left to the command."""
+    """Everything behind `nearsay documents add`; what is None is left to the command."""
 
     collection: str
     sources: tuple[str, ...]  # whole paths
@@ -81,7 +81,7 @@ class AddChoices:
         options = [part for name, value in said if value is not None for part in (name, value)]
         if self.whole_page:
             options.append("--whole-page")
-        return ["index", "add", *options, "--", self.collection, *self.sources]
+        return ["documents", "add", *options, "--", self.collection, *self.sources]
 
 
 def chunking_text(method: str, tokens: int = 0, overlap: int = 32, language: str = "en") -> str | None:

@@ -45,7 +45,7 @@ def ask_to_delete(
             start(
                 visit,
                 RunKind.REMOVE,
-                ["index", "remove", "--yes", "--where", where, "--", collection.name],
+                ["documents", "remove", "--yes", "--where", where, "--", collection.name],
                 title=f"Delete {what} of {collection.name}",
                 collection=collection.name,
             )

@@ -40,7 +40,7 @@ def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[s
 
 
 def candidate_rows(plan: Plan) -> list[dict[str, object]]:
-    """A line for each candidate at the setting that it was left at, as `nearsay index show` prints them."""
+    """A line for each candidate at the setting that it was left at, as `collections show` prints them."""
     last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
     return [
         {

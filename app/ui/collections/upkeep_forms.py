@@ -44,7 +44,7 @@ def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> 
         sent = st.form_submit_button("Keep these", icon=":material/save:")
     more = [name for name in chosen if name not in declared]
     less = [name for name in declared if name not in chosen]
-    arguments = ["index", "fields"]
+    arguments = ["documents", "fields"]
     arguments += [part for name in more for part in ("--declare", name)]
     arguments += [part for name in less for part in ("--forget", name)]
     arguments += ["--", found.name]
@@ -89,7 +89,7 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
         start(
             visit,
             RunKind.REMOVE,
-            ["index", "remove", "--all", "--yes", "--", found.name],
+            ["collections", "remove", "--yes", "--", found.name],
             title=f"Delete the collection {found.name}",
             collection=found.name,
         )

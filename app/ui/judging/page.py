@@ -168,7 +168,7 @@ def _offer_improving(visit: Visit) -> None:
             "those that nothing learns from. No passage is embedded again. What is applied is live at once, "
             "and can be taken back."
         )
-        arguments = ["improve", "--", name]
+        arguments = ["index", "improve", "--", name]
         with st.container(horizontal=True):
             for label, options, icon in (
                 ("Improve", [], ":material/science:"),
@@ -176,7 +176,7 @@ def _offer_improving(visit: Visit) -> None:
                 ("Take it back", ["--undo"], ":material/undo:"),
             ):
                 if st.button(label, key=f"improve-{label}", icon=icon):
-                    asked = ["improve", *options, "--", name]
+                    asked = ["index", "improve", *options, "--", name]
                     title = f"{label}: {name}"
                     start(visit, RunKind.OTHER, asked, title=title, collection=name, elsewhere=True)
         show_command(visit, arguments)

@@ -155,7 +155,7 @@ def _judged(visit: Visit, judged: JudgementCounts) -> list[Path]:
 def _texts_of_collection(visit: Visit, key: str) -> list[Path]:
     documents = visit.collection.overview().documents
     if documents > _WRITTEN_AT_ONCE:
-        place = f"nearsay index export {visit.name} --out {visit.name}.jsonl"
+        place = f"nearsay documents export {visit.name} --out {visit.name}.jsonl"
         st.info(
             f"{documents:,} documents are many. Write them to a file first, and choose it above as a file on "
             f"this machine: {as_markdown(place)}"

@@ -148,7 +148,7 @@ def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> 
     os.close(lock)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the library in ")
-    assert "nearsay runs resume 7" in done.stderr
+    assert "nearsay jobs resume 7" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -164,7 +164,7 @@ def test_a_run_outlives_who_started_it(library: Library, runs: Runs, new_pipe: N
         "main.add_command(module.scripted)\n"
         "from nearsay.app.runs import spawning\n"
         "spawning.CHILD = (sys.executable, sys.argv[1])\n"
-        "main(['runs', 'start', '--library', sys.argv[2], '--json', 'scripted', 'hold', sys.argv[3]])\n"
+        "main(['jobs', 'start', '--library', sys.argv[2], '--json', 'scripted', 'hold', sys.argv[3]])\n"
     )
     commands = str(Path(__file__).parent / "scripted_child.py")
     command = [sys.executable, "-c", script, commands, str(library.store.folder), pipe.name]
@@ -190,7 +190,7 @@ def test_a_database_with_a_password_is_told_to_no_one_but_the_process(
         run = start(runs, "hold", pipe.name, "--nap", "0.5")
         assert pipe.hear() == "at it"
         assert "open-sesame" not in Path(f"/proc/{run.pid}/cmdline").read_text()
-        listed = runs.wait(runs.start("other", ["index", "list"]).number)
+        listed = runs.wait(runs.start("other", ["collections", "list"]).number)
         assert [runs.get(run.number).state, listed.state] == [RunState.DONE] * 2
         with library.store.database.reading() as connection:
             assert "open-sesame" not in str(connection.exec_driver_sql("SELECT * FROM runs").all())

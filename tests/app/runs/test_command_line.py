@@ -12,9 +12,9 @@ HOME = Path("/home/ada/my library")
 
 
 def test_a_command_says_what_it_is_about_and_what_it_makes() -> None:
-    added = checked(["index", "add", "--text", "abstract", "papers", "papers.jsonl"])
+    added = checked(["documents", "add", "--text", "abstract", "papers", "papers.jsonl"])
     assert (added.collection, added.product) == ("papers", None)
-    assert added.arguments == ("index", "add", "--text", "abstract", "papers", "papers.jsonl")
+    assert added.arguments == ("documents", "add", "--text", "abstract", "papers", "papers.jsonl")
     trained = checked(["train", "vocabulary", "novels", "--out", "pieces"])
     assert (trained.collection, trained.product) == (None, str(Path.cwd() / "pieces"))
 
@@ -39,21 +39,24 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
     ("arguments", "said"),
     [
         ([], "name a command: .*index"),
-        (["index"], "nearsay index: name a command: add"),
+        (["index"], "nearsay index: name a command: compact"),
         (["--json", "index"], "name a command"),
         (["frobnicate"], "nearsay: No such command 'frobnicate'"),
-        (["index", "add", "papers"], "nearsay index add: Missing argument"),
-        (["index", "add", "papers", "x", "--frob"], "No such option '--frob'"),
+        (["documents", "add", "papers"], "nearsay documents add: Missing argument"),
+        (["documents", "add", "papers", "x", "--frob"], "No such option '--frob'"),
         (["index", "tune", "papers", "--queries", "no such file"], "'no such file' does not exist"),
-        (["index", "add", "papers", "-"], "a run reads no standard input. Write it to a file"),
-        (["index", "add", "papers", "x", "--library", "y"], "Leave --library away"),
-        (["index", "add", "papers", "x", "--database=postgresql://ada:secret@x/y"], "Leave --database away"),
-        (["index", "add", "--help"], "Leave --help and --version away"),
+        (["documents", "add", "papers", "-"], "a run reads no standard input. Write it to a file"),
+        (["documents", "add", "papers", "x", "--library", "y"], "Leave --library away"),
+        (
+            ["documents", "add", "papers", "x", "--database=postgresql://ada:secret@x/y"],
+            "Leave --database away",
+        ),
+        (["documents", "add", "--help"], "Leave --help and --version away"),
         (["index", "frobnicate"], "nearsay index: No such command 'frobnicate'"),
-        (["runs", "list"], "'runs' is no work for a run"),
+        (["jobs", "list"], "'jobs' is no work for a run"),
         (["ui"], "'ui' is no work for a run"),
-        (["index", "add", "papers", "x\0y"], "zero character"),
-        (["index", "add", "papers", "caf\udce9.txt"], "is not Unicode text"),
+        (["documents", "add", "papers", "x\0y"], "zero character"),
+        (["documents", "add", "papers", "caf\udce9.txt"], "is not Unicode text"),
     ],
 )
 def test_what_cannot_be_a_run_is_told_before_it_is_one(arguments: list[str], said: str) -> None:
@@ -64,7 +67,7 @@ def test_what_cannot_be_a_run_is_told_before_it_is_one(arguments: list[str], sai
 @pytest.mark.parametrize("more", [[], ["--frob"], ["too", "many"]])
 def test_a_password_in_a_refused_command_is_not_told(more: list[str]) -> None:
     with pytest.raises(BadInputError) as raised:
-        checked(["index", "list", "--database", "postgresql://ada:secret@x/y", *more])
+        checked(["collections", "list", "--database", "postgresql://ada:secret@x/y", *more])
     assert "secret" not in str(raised.value)
 
 
@@ -73,13 +76,18 @@ def test_the_library_is_known_from_the_environment_without_being_refused(
 ) -> None:
     monkeypatch.setenv("NEARSAY_LIBRARY", "elsewhere")
     monkeypatch.setenv("NEARSAY_DATABASE", "postgresql://x/y")
-    assert checked(["index", "list"]).arguments == ("index", "list")
+    assert checked(["collections", "list"]).arguments == ("collections", "list")
 
 
 def test_in_the_background_a_command_gets_its_library_and_prints_json_where_it_can() -> None:
     place = ["--library", str(HOME)]
-    assert background_arguments(["index", "list"], HOME) == ["index", "list", *place, "--json"]
-    assert background_arguments(["index", "list", "--json"], HOME) == ["index", "list", *place, "--json"]
+    assert background_arguments(["collections", "list"], HOME) == ["collections", "list", *place, "--json"]
+    assert background_arguments(["collections", "list", "--json"], HOME) == [
+        "collections",
+        "list",
+        *place,
+        "--json",
+    ]
     assert background_arguments(["index", "promote", "x"], HOME) == ["index", "promote", *place, "x"]
     assert background_arguments(["train", "vocabulary", "a", "--out", "b"], HOME) == [
         *("train", "vocabulary", "--json"),
@@ -88,15 +96,15 @@ def test_in_the_background_a_command_gets_its_library_and_prints_json_where_it_c
 
 
 def test_the_line_for_a_terminal_can_be_pasted() -> None:
-    line = shell_line(["index", "remove", "papers", "--where", "year < 1990"], HOME)
-    assert line == f"nearsay index remove --library '{HOME}' papers --where 'year < 1990'"
+    line = shell_line(["documents", "remove", "papers", "--where", "year < 1990"], HOME)
+    assert line == f"nearsay documents remove --library '{HOME}' papers --where 'year < 1990'"
     assert shell_line(["of another", "version"], HOME) == "nearsay 'of another' version"
 
 
 @pytest.mark.parametrize(
     ("arguments", "kind"),
     [
-        ("index add papers x", RunKind.ADD),
+        ("documents add papers x", RunKind.ADD),
         ("explore clusters papers", RunKind.CLUSTER),
         ("explore pairs papers", RunKind.EXPLORE),
         ("train sentence x", RunKind.SENTENCE),

@@ -131,7 +131,7 @@ def test_a_run_is_asked_to_stop_and_says_so_until_it_has(
     assert runs.get(1).folder.times_asked_to_stop == 2
     spawned.end(1, "cancelled")
     assert not runs.get(1).stopping
-    with pytest.raises(BadInputError, match=r"run 1 has ended: cancelled.*nearsay runs resume 1"):
+    with pytest.raises(BadInputError, match=r"run 1 has ended: cancelled.*nearsay jobs resume 1"):
         runs.cancel(1)
 
 
@@ -154,7 +154,7 @@ def test_removing_forgets_a_run_that_has_ended_and_its_folder(
     start: Callable[..., Run], runs: Runs, spawned: Spawned
 ) -> None:
     run = start()
-    with pytest.raises(BadInputError, match=r"run 1 is still waiting\. Stop it first: nearsay runs cancel 1"):
+    with pytest.raises(BadInputError, match=r"run 1 is still waiting\. Stop it first: nearsay jobs cancel 1"):
         runs.remove(1)
     assert run.folder.path.is_dir()
     spawned.die(1)

@@ -1,4 +1,4 @@
-"""`nearsay runs`."""
+"""`nearsay jobs`."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.app.cli import runs as commands
+from nearsay.app.cli import jobs as commands
 from nearsay.app.cli.progress_record import RunProgress
 from nearsay.app.runs import Runs, RunState
 from nearsay.data.faults import Fault
@@ -26,7 +26,7 @@ def nearsay(library: Library, spawned: Spawned) -> Nearsay:
     """Gives `nearsay runs …` in the test's library; what is started has no process."""
 
     def give(name: str, *arguments: str) -> Result:
-        return CliRunner().invoke(main, ["runs", name, "--library", str(library.store.folder), *arguments])
+        return CliRunner().invoke(main, ["jobs", name, "--library", str(library.store.folder), *arguments])
 
     return give
 
@@ -38,7 +38,7 @@ def test_every_state_can_be_asked_for() -> None:
 def test_a_command_is_started_with_its_own_options(nearsay: Nearsay, runs: Runs) -> None:
     done = nearsay("start", "--title", "Hello", "--device", "cpu", "scripted", "say", "--out", "x", "--json")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == "run 1 is waiting. See: nearsay runs show 1\n"
+    assert done.stderr == "run 1 is waiting. See: nearsay jobs show 1\n"
     run = runs.get(1)
     assert run.arguments == ("scripted", "say", "--device", "cpu", "--out", "x", "--json")
     assert (run.title, run.product) == ("Hello", str(Path.cwd() / "x"))
@@ -88,7 +88,7 @@ def test_a_run_is_shown_with_the_end_of_its_log_or_what_it_printed(
 def test_an_addition_that_is_done_says_what_the_command_would_have_said(
     nearsay: Nearsay, runs: Runs, spawned: Spawned
 ) -> None:
-    nearsay("start", "index", "add", "papers", "papers.jsonl")
+    nearsay("start", "documents", "add", "papers", "papers.jsonl")
     fault = Fault("papers.jsonl", 3, "not JSON")
     report = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (fault,), ("text = 'abstract' (guessed)",))
     runs.get(1).folder.output_file.write_text(json.dumps(asdict(report)) + "\n")
@@ -119,7 +119,7 @@ def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
     *_, last, more = nearsay("show", "1").stdout.splitlines()
     assert last.split()[:3] == ["t19", "0.1235", "long"]
     assert last.endswith("…")
-    assert more == "… all rows: nearsay runs show 1 --output"
+    assert more == "… all rows: nearsay jobs show 1 --output"
     head, *whole = nearsay("show", "1", "--output").stdout.splitlines()
     assert (head.split(), len(whole)) == (["text", "id", "score", "text"], 25)
 
@@ -157,7 +157,7 @@ def test_a_run_is_cancelled_resumed_and_removed(nearsay: Nearsay, runs: Runs, sp
     refused = nearsay("remove", "1")
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     spawned.die(1)
-    assert nearsay("resume", "1").stderr == "run 2 is waiting. See: nearsay runs show 2\n"
+    assert nearsay("resume", "1").stderr == "run 2 is waiting. See: nearsay jobs show 2\n"
     assert nearsay("remove", "1").exit_code == 0
     assert [run.number for run in runs.list()] == [2]
     assert nearsay("show", "1").stderr.startswith("Error: there is no run 1 in this library.")
@@ -170,7 +170,7 @@ def test_waiting_ends_with_the_runs_exit_status(
     monkeypatch.setattr("nearsay.app.runs.runs.wait_until_free", lambda _: spawned.end(1, state, "so"))
     done = nearsay("start", "--wait", "scripted", "say")
     assert done.exit_code == code
-    assert done.stderr == f"run 1 is {state}: so. See: nearsay runs show 1\n"
+    assert done.stderr == f"run 1 is {state}: so. See: nearsay jobs show 1\n"
 
 
 def test_who_waits_no_more_leaves_the_run_going_on(
@@ -181,12 +181,12 @@ def test_who_waits_no_more_leaves_the_run_going_on(
 
     monkeypatch.setattr("nearsay.app.runs.runs.wait_until_free", interrupted)
     done = nearsay("start", "--wait", "scripted", "say")
-    assert (done.exit_code, done.stderr) == (130, "\nrun 1 goes on. Stop it: nearsay runs cancel 1\n")
+    assert (done.exit_code, done.stderr) == (130, "\nrun 1 goes on. Stop it: nearsay jobs cancel 1\n")
     assert not runs.get(1).stopping
 
 
 def test_a_library_is_made_for_the_first_run(tmp_path: Path, spawned: Spawned) -> None:
     place = tmp_path / "new"
-    done = CliRunner().invoke(main, ["runs", "start", "--library", str(place), "scripted", "say"])
+    done = CliRunner().invoke(main, ["jobs", "start", "--library", str(place), "scripted", "say"])
     assert (done.exit_code, (place / "library.json").exists()) == (0, True)
-    assert CliRunner().invoke(main, ["runs", "list", "--library", str(tmp_path / "no")]).exit_code == 1
+    assert CliRunner().invoke(main, ["jobs", "list", "--library", str(tmp_path / "no")]).exit_code == 1

@@ -9,7 +9,7 @@ from nearsay.indexer.catalogue import runs
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.runs import Ending, NewRun, RunRow
 
-ADD = NewRun("add", "Add papers", ["index", "add", 'é "x"'], "/home", "papers", None, None, "2026-01-01")
+ADD = NewRun("add", "Add papers", ["documents", "add", 'é "x"'], "/home", "papers", None, None, "2026-01-01")
 
 
 def test_a_run_is_read_as_it_was_entered(catalogue: Database) -> None:
@@ -20,7 +20,7 @@ def test_a_run_is_read_as_it_was_entered(catalogue: Database) -> None:
             number=number,
             kind="add",
             title="Add papers",
-            arguments=("index", "add", 'é "x"'),
+            arguments=("documents", "add", 'é "x"'),
             working_folder="/home",
             collection="papers",
             product=None,

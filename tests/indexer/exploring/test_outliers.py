@@ -76,7 +76,7 @@ def test_an_empty_collection_is_said_to_be_empty(library: Library) -> None:
     collection = library.collection("texts")
     collection.add_rows(ROWS)
     collection.remove([row["id"] for row in ROWS])
-    said = "nothing found: 'texts' holds no passages. Add some: nearsay index add texts FILE"
+    said = "nothing found: 'texts' holds no passages. Add some: nearsay documents add texts FILE"
     assert collection.explore.outliers().notes == (said,)
     assert collection.explore.diverse().notes == (said,)
 

@@ -49,7 +49,7 @@ def test_a_changed_a_lost_and_a_stray_value_are_found(papers: Collection) -> Non
     found = check(papers, lost)
     assert found is not None
     assert found.startswith("values of 'tags': 1 lacking, 0 that no document has. Enter them anew: ")
-    assert found.endswith("nearsay index fields papers --forget 'tags' --declare 'tags'")
+    assert found.endswith("nearsay documents fields papers --forget 'tags' --declare 'tags'")
     changed = field_values.update().where(of_first, field_values.c.number == 2019).values(number=2018)
     assert "values of 'year': 1 lacking, 1 that no document has" in str(check(papers, changed))
     moved = field_values.update().where(field_values.c.document == 2).values(document=99)

@@ -203,5 +203,7 @@ def test_a_damaged_map_is_refused_until_it_is_laid_out_anew(
 
 def test_an_empty_collection_has_no_map(papers: Collection, map_of: MapOf) -> None:
     papers.remove(f"d{at}" for at in range(40))
-    with pytest.raises(BadInputError, match=r"nothing to map. Add documents: nearsay index add papers FILE"):
+    with pytest.raises(
+        BadInputError, match=r"nothing to map. Add documents: nearsay documents add papers FILE"
+    ):
         map_of(papers)

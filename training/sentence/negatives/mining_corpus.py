@@ -72,7 +72,7 @@ class MiningCorpus:
 
 
 def read_mining_corpus(sources: Sequence[str | Path], options: ReadOptions = _USUAL) -> MiningCorpus:
-    """Read files, folders, globs and '-' as `nearsay index add` reads them.
+    """Read files, folders, globs and '-' as `nearsay documents add` reads them.
 
     A document's title stands before its text, and it is not cut into passages. What belongs to an
     anchor is known with its title and without: pairs of titles with their texts hold the texts alone. Rows

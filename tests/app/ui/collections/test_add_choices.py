@@ -11,7 +11,7 @@ from nearsay.data.read_options import Split
 
 def test_what_is_left_as_usual_is_not_said() -> None:
     choices = AddChoices("notes", ("/data/notes.txt",))
-    assert choices.arguments() == ["index", "add", "--", "notes", "/data/notes.txt"]
+    assert choices.arguments() == ["documents", "add", "--", "notes", "/data/notes.txt"]
     assert choices.run_title == "Add notes.txt to notes"
     assert AddChoices("notes", ("/a", "/b")).run_title == "Add 2 files to notes"
 

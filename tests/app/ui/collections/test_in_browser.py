@@ -22,7 +22,7 @@ def test_a_collection_is_shown_as_soon_as_it_is_made(
 ) -> None:
     monkeypatch.setattr(spawning, "CHILD", (sys.executable, "-c", "import time; time.sleep(600)"))
     with Library.open(settings.library, device="cpu") as library:
-        run = Runs(library).start(RunKind.OTHER, ["index", "list"], title="Something long")
+        run = Runs(library).start(RunKind.OTHER, ["collections", "list"], title="Something long")
         try:
             visitor.goes_to("collections?see=Overview")
             visitor.sees("Something long")

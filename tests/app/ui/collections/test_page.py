@@ -169,7 +169,7 @@ def test_a_collection_is_deleted_only_by_its_name(page: Page, started: list[list
     (name,) = [field for field in app.text_input if field.label.startswith("Type its name")]
     name.input("samples")
     _press(app, "Delete the collection")
-    assert started == [["index", "remove", "--all", "--yes", "--", "samples"]]
+    assert started == [["collections", "remove", "--yes", "--", "samples"]]
 
 
 def test_the_doctor_is_asked_in_the_background(page: Page, started: list[list[str]]) -> None:
@@ -206,7 +206,7 @@ def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], r
     assert "1 file, 521 bytes: 1 jsonl" in _said(app)
     assert app.dataframe[0].value["text"][0] == "The pump failed 0 times."
     _press(app, "Add rows to pumps")
-    assert started == [["index", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
+    assert started == [["documents", "add", "--text", "body", "--id", "key", "--", "pumps", str(rows)]]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_files_in_another_encoding_are_added_as_what_is_chosen(
     assert app.dataframe[0].value["text"].tolist() == ["Der Käse reift im kühlen Keller."]
     assert "größe" in app.dataframe[0].value["metadata"][0]
     _press(app, "Add menu.csv to menu")
-    assert started[0][:6] == ["index", "add", "--text", "text", "--encoding", "cp1252"]
+    assert started[0][:6] == ["documents", "add", "--text", "text", "--encoding", "cp1252"]
 
 
 def test_who_comes_while_it_is_at_work_sees_how_it_ended(
@@ -270,7 +270,7 @@ def test_who_comes_while_it_is_at_work_sees_how_it_ended(
 ) -> None:
     with _library(settings) as library:
         runs = Runs(library)
-        run = runs.wait(runs.start(RunKind.OTHER, ["index", "list"], title="Look").number)
+        run = runs.wait(runs.start(RunKind.OTHER, ["collections", "list"], title="Look").number)
     with monkeypatch.context() as while_at_work:
         while_at_work.setattr(at_work, "running_runs", lambda _: [run])
         app = page("collections")
@@ -284,7 +284,7 @@ def test_a_run_that_ends_while_the_page_looks_is_shown_to_its_end(
 ) -> None:
     with _library(settings) as library:
         runs = Runs(library)
-        run = runs.wait(runs.start(RunKind.DEMO, ["index", "list"], collection="samples").number)
+        run = runs.wait(runs.start(RunKind.DEMO, ["collections", "list"], collection="samples").number)
     looks = iter([[replace(run, state=RunState.RUNNING)]])
     monkeypatch.setattr(at_work, "running_runs", lambda _: next(looks, []))
     app = page("collections")
@@ -313,7 +313,7 @@ def test_what_was_indexed_is_cleared_at_the_next_visit(page: Page, settings: Set
         uploads = Uploads(library.store.folder)
         place = uploads.keep([Upload("a.txt", io.BytesIO(b"A line of text."))])
         runs = Runs(library)
-        arguments = ["index", "add", "--relative-to", str(place), "--", "mine", str(place / "a.txt")]
+        arguments = ["documents", "add", "--relative-to", str(place), "--", "mine", str(place / "a.txt")]
         run = runs.wait(runs.start(RunKind.ADD, arguments, collection="mine").number)
         assert run.message is None
     app = page("collections", run=str(run.number))

@@ -86,7 +86,7 @@ def test_files_go_when_nobody_needs_them(
 ) -> None:
     uploads = Uploads(tmp_path)
     place = _kept(uploads, "a.txt")
-    runs = [] if state is None else [_Run(("index", "add", "--relative-to", str(place), "notes"), state)]
+    runs = [] if state is None else [_Run(("documents", "add", "--relative-to", str(place), "notes"), state)]
     moment = place.stat().st_mtime + days * _DAY
     assert uploads.clear(runs, now=moment) == int(gone)
     assert place.exists() is not gone
@@ -95,7 +95,7 @@ def test_files_go_when_nobody_needs_them(
 def test_files_of_a_run_that_failed_go_when_it_was_resumed(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path)
     place = _kept(uploads, "a.txt")
-    arguments = ("index", "add", "notes", str(place / "a.txt"), "--relative-to", str(place))
+    arguments = ("documents", "add", "notes", str(place / "a.txt"), "--relative-to", str(place))
     both = [_Run(arguments, RunState.FAILED), _Run(arguments, RunState.RUNNING)]
     assert uploads.clear(both) == 0
     assert uploads.clear([_Run(arguments, RunState.FAILED), _Run(arguments, RunState.DONE)]) == 1

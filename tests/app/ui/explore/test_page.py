@@ -217,7 +217,7 @@ def test_what_is_asked_for_stands_out_on_the_map(page, explored, chosen):
 def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen, monkeypatch):
     with Library.open(explored.library, device="cpu") as library:
         runs = Runs(library)
-        run = runs.wait(runs.start(RunKind.MAP, ["index", "list"], collection="samples").number)
+        run = runs.wait(runs.start(RunKind.MAP, ["collections", "list"], collection="samples").number)
     looks = []
 
     def changing(before, after):

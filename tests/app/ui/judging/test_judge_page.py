@@ -89,7 +89,7 @@ def test_improving_is_started_as_a_run(page: Page, monkeypatch: pytest.MonkeyPat
     app = asked(page)
     app.button(key="improve-Improve and apply").click()
     app.run()
-    assert begun == [["improve", "--apply", "--", "samples"]]
+    assert begun == [["index", "improve", "--apply", "--", "samples"]]
 
 
 def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library: Library) -> None:

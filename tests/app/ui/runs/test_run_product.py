@@ -12,7 +12,7 @@ def test_the_folder_is_seen_from_where_the_run_was_started(record, settings):
     assert out_folder(record(arguments=("train", "sentence", "--out=/somewhere/mine"))) == Path(
         "/somewhere/mine"
     )
-    assert out_folder(record(arguments=("index", "add", "papers", "x.txt"))) is None
+    assert out_folder(record(arguments=("documents", "add", "papers", "x.txt"))) is None
     assert out_folder(record(arguments=("train", "sentence", "--out"))) is None
 
 

@@ -231,7 +231,7 @@ def test_what_is_being_made_is_not_started_twice(page, settings, monkeypatch):
     folder = Path(settings.library).resolve() / "vocabularies" / "Small"
     with Library.open(settings.library) as library:
         monkeypatch.setattr("nearsay.app.runs.runs.spawn", lambda *_, **__: 1)
-        run = Runs(library).start(RunKind.OTHER, ["index", "list"], product=str(folder))
+        run = Runs(library).start(RunKind.OTHER, ["collections", "list"], product=str(folder))
     monkeypatch.setattr("nearsay.app.ui.training.starting.running_runs", lambda _: [replace(run, number=7)])
     app.text_input(key="voc_name").input("small")
     _submit(app, "Make the vocabulary")

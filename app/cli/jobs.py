@@ -1,4 +1,4 @@
-"""`nearsay runs`: long work in the background."""
+"""`nearsay jobs`: long work in the background."""
 
 import sys
 from dataclasses import asdict
@@ -14,7 +14,7 @@ from nearsay.app.cli.printing import print_json, print_notes, print_table, visib
 if TYPE_CHECKING:
     from nearsay.app.runs import Run, Runs
 
-__all__ = ["runs"]
+__all__ = ["jobs"]
 
 _STATES = ["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 _LINES = 20  # of what a run printed, beside the rest that is shown of it
@@ -22,7 +22,7 @@ _WAIT = "Come back when it has ended, with its exit status. Ctrl-C leaves it goi
 
 
 @click.group(cls=CommandGroup)
-def runs() -> None:
+def jobs() -> None:
     """Long work in the background: start it, watch it, stop it, go on with it.
 
     A run is any other command of nearsay in a process of its own. One is at work in a library at a time; the
@@ -30,12 +30,12 @@ def runs() -> None:
 
     \b
     Example:
-        nearsay runs start index add papers papers.jsonl
-        nearsay runs list
+        nearsay jobs start documents add papers papers.jsonl
+        nearsay jobs list
     """
 
 
-@runs.command("list")
+@jobs.command("list")
 @click.option("--state", type=click.Choice(_STATES), help="Only those.")
 @click.option("--collection", metavar="NAME", help="Only those about this one.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
@@ -48,7 +48,7 @@ def list_(
 
     \b
     Example:
-        nearsay runs list --state running
+        nearsay jobs list --state running
     """
     from nearsay.app.runs import Runs
 
@@ -67,7 +67,7 @@ def list_(
     )
 
 
-@runs.command()
+@jobs.command()
 @click.argument("number", type=int)
 @click.option("--log", type=click.IntRange(0), default=10, show_default=True, help="Lines of its log.")
 @click.option("--output", is_flag=True, help="Print all its rows instead; with --json all as it stands.")
@@ -78,8 +78,8 @@ def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Pla
 
     \b
     Example:
-        nearsay runs show 3
-        nearsay runs show 3 --output
+        nearsay jobs show 3
+        nearsay jobs show 3 --output
     """
     from nearsay.app.cli.run_result import print_result
     from nearsay.app.runs import Runs
@@ -99,7 +99,7 @@ def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Pla
         print_notes(run.log(log))
 
 
-@runs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@jobs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--title", help="What it is, for people; the command if left out.")
 @click.option("--wait", is_flag=True, help=_WAIT)
@@ -114,8 +114,8 @@ def start(
 
     \b
     Example:
-        nearsay runs start index add papers papers.jsonl --text abstract
-        nearsay runs start --wait train vocabulary novels/ --out my-vocabulary
+        nearsay jobs start documents add papers papers.jsonl --text abstract
+        nearsay jobs start --wait train vocabulary novels/ --out my-vocabulary
     """
     from nearsay.app.runs import RunKind, Runs
 
@@ -125,26 +125,26 @@ def start(
         _told(_waited(found, run) if wait else run, as_json=as_json)
 
 
-@runs.command()
+@jobs.command()
 @click.argument("number", type=int)
 @library_options
 def cancel(number: int, **place: Unpack[Place]) -> None:
     """Stop a run after what it is at; given again, at once.
 
-    What it wrote is kept: `nearsay runs resume` goes on.
+    What it wrote is kept: `nearsay jobs resume` goes on.
 
     \b
     Example:
-        nearsay runs cancel 3
+        nearsay jobs cancel 3
     """
     from nearsay.app.runs import Runs
 
     with open_library(place) as library:
         Runs(library).cancel(number)
-    click.echo(f"run {number} was asked to stop. Whether it has: nearsay runs show {number}", err=True)
+    click.echo(f"run {number} was asked to stop. Whether it has: nearsay jobs show {number}", err=True)
 
 
-@runs.command()
+@jobs.command()
 @click.argument("number", type=int)
 @click.option("--wait", is_flag=True, help=_WAIT)
 @json_option
@@ -154,7 +154,7 @@ def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> No
 
     \b
     Example:
-        nearsay runs resume 3
+        nearsay jobs resume 3
     """
     from nearsay.app.runs import Runs
 
@@ -164,7 +164,7 @@ def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> No
         _told(_waited(found, run) if wait else run, as_json=as_json)
 
 
-@runs.command()
+@jobs.command()
 @click.argument("numbers", nargs=-1, required=True, type=int, metavar="NUMBER…")
 @library_options
 def remove(numbers: tuple[int, ...], **place: Unpack[Place]) -> None:
@@ -172,7 +172,7 @@ def remove(numbers: tuple[int, ...], **place: Unpack[Place]) -> None:
 
     \b
     Example:
-        nearsay runs remove 1 2
+        nearsay jobs remove 1 2
     """
     from nearsay.app.runs import Runs
 
@@ -185,7 +185,7 @@ def _waited(found: "Runs", run: "Run") -> "Run":
     try:
         return found.wait(run.number)
     except KeyboardInterrupt:
-        click.echo(f"\nrun {run.number} goes on. Stop it: nearsay runs cancel {run.number}", err=True)
+        click.echo(f"\nrun {run.number} goes on. Stop it: nearsay jobs cancel {run.number}", err=True)
         sys.exit(130)
 
 
@@ -195,7 +195,7 @@ def _told(run: "Run", *, as_json: bool) -> None:
         print_json(_facts(run))
     else:
         state = f"{run.state}: {run.message}" if run.message else run.state
-        click.echo(f"run {run.number} is {visible(state)}. See: nearsay runs show {run.number}", err=True)
+        click.echo(f"run {run.number} is {visible(state)}. See: nearsay jobs show {run.number}", err=True)
     if run.state.ended and run.state != "done":
         sys.exit(run.exit_code or 1)
 

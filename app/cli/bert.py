@@ -1,17 +1,28 @@
-"""`nearsay fill` and `nearsay next`: what a BERT has learned of words and sentences."""
+"""`nearsay bert`: what a BERT has learned of words and sentences."""
 
 import click
 
+from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.options import json_option
 from nearsay.app.cli.printing import print_json, print_table
 
-__all__ = ["fill", "next_"]
+__all__ = ["bert"]
 
 _BERT = click.option("--bert", required=True, metavar="BERT", help="Folder or hub name of a pretrained BERT.")
 _DEVICE = click.option("--device", metavar="DEVICE", help="cpu, cuda, mps; the best if left out.")
 
 
-@click.command()
+@click.group(cls=CommandGroup)
+def bert() -> None:
+    """Ask a pretrained BERT what it has learned of words and sentences.
+
+    \b
+    Example:
+        nearsay bert fill "She closed the [MASK] behind her." --bert my-bert
+    """
+
+
+@bert.command()
 @click.argument("text")
 @_BERT
 @click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Words for each place.")
@@ -22,7 +33,7 @@ def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> Non
 
     \b
     Example:
-        nearsay fill "She closed the [MASK] behind her." --bert my-bert
+        nearsay bert fill "She closed the [MASK] behind her." --bert my-bert
     """
     from nearsay.training.bert.fill import Filler
 
@@ -35,7 +46,7 @@ def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> Non
         print_table(["mask", "rank", "word", "probability"], rows)
 
 
-@click.command("next")
+@bert.command("next")
 @click.argument("first")
 @click.argument("second")
 @_BERT
@@ -46,7 +57,7 @@ def next_(first: str, second: str, bert: str, as_json: bool, device: str | None)
 
     \b
     Example:
-        nearsay next "It had rained all night." "The road was deep in mud." --bert my-bert
+        nearsay bert next "It had rained all night." "The road was deep in mud." --bert my-bert
     """
     from nearsay.training.bert.next_sentence import NextSentence
 

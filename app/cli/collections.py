@@ -1,0 +1,180 @@
+"""`nearsay collections`: what a library holds."""
+
+from pathlib import Path
+from typing import Any, Unpack
+
+import click
+
+from nearsay.app.cli.command_group import CommandGroup
+from nearsay.app.cli.options import (
+    Place,
+    json_option,
+    library_options,
+    open_library,
+    require_yes,
+    yes_option,
+)
+from nearsay.app.cli.plan_table import print_plan
+from nearsay.app.cli.printing import print_json, print_table, visible
+from nearsay.data.quantity import counted
+
+__all__ = ["collections"]
+
+
+@click.group(cls=CommandGroup)
+def collections() -> None:
+    """List, show and remove the collections of a library.
+
+    \b
+    Example:
+        nearsay collections list
+    """
+
+
+@collections.command("list")
+@json_option
+@library_options
+def list_(as_json: bool, **place: Unpack[Place]) -> None:
+    """List the collections with their sizes and encoders.
+
+    \b
+    Example:
+        nearsay collections list
+    """
+    with open_library(place) as library:
+        rows = [found.overview() for found in library.collections()]
+    if as_json:
+        for row in rows:
+            print_json({"name": row.name, "documents": row.documents, "passages": row.passages})
+        return
+    print_table(
+        ["collection", "documents", "passages", "encoder", "stored as"],
+        [
+            [
+                row.name,
+                row.documents,
+                row.passages,
+                row.live.encoder.name if row.live else "",
+                str(row.live.dtype) if row.live else "",
+            ]
+            for row in rows
+        ],
+    )
+
+
+@collections.command()
+@click.argument("collection")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw how the live plan was chosen: .png or .svg.",
+)
+@json_option
+@library_options
+def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show sizes, fields, generations and plans of COLLECTION.
+
+    \b
+    Example:
+        nearsay collections show papers
+    """
+    from nearsay.indexer.writing.report_plot import plot_live, report_plots
+
+    with open_library(place) as library:
+        found = library.collection(collection).overview()
+        if plot is not None:
+            plot_live(found, plot)
+            click.echo(f"drawn: {plot}", err=True)
+        pictures = report_plots(library.store, found)
+    if as_json:
+        print_json(found)
+    else:
+        _print_overview(found, pictures)
+
+
+@collections.command()
+@click.argument("collection")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@yes_option
+@library_options
+def remove(collection: str, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+    """Remove COLLECTION with its documents, vectors and judgements.
+
+    \b
+    Example:
+        nearsay collections remove papers --dry-run
+        nearsay collections remove papers --yes
+    """
+    with open_library(place) as library:
+        target = library.collection(collection)
+        count = target.overview().documents
+        judged = target.judgements.counts().judgements
+        also = f" and {counted(judged, 'judgement')}" if judged else ""
+        what = f"'{collection}' with its {counted(count, 'document')}{also}"
+        if dry_run:
+            click.echo(f"would remove {what}", err=True)
+            return
+        if not yes:
+            require_yes(what)
+        target.delete()
+    click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
+
+
+def _print_overview(found: Any, pictures: dict[int, Path]) -> None:  # noqa: ANN401 - CollectionOverview, whose import is heavy
+    documents, passages = counted(found.documents, "document"), counted(found.passages, "passage")
+    click.echo(f"{found.name}: {documents}, {passages}, made {found.created_at}")
+    click.echo(f"cut by {found.chunking}; fields: {visible(', '.join(found.fields)) or 'none'}")
+    if found.waiting:
+        click.echo(
+            f"{counted(found.waiting, 'passage')} without a vector yet: nearsay index rebuild {found.name}"
+        )
+    if found.clusters is not None:
+        more = f"; {counted(found.unclustered, 'newer passage')} in none" if found.unclustered else ""
+        click.echo(f"{counted(found.clusters, 'cluster')}{more}: nearsay explore clusters {found.name}")
+    if found.removed:
+        removed = counted(found.removed, "removed passage")
+        click.echo(f"{removed} still there, taking room: nearsay index compact {found.name}")
+    if found.gate is not None:
+        gate = found.gate
+        click.echo(f"near-duplicates of a cosine of {gate.threshold:g} and above: {gate.action}")
+    if found.linked:
+        linked = counted(found.linked, "linked near-duplicate")
+        click.echo(f"{linked}: nearsay documents list {found.name} --near-duplicates")
+    click.echo()
+    segments = {
+        row.number: [s for s in found.segments if s.generation == row.number] for row in found.generations
+    }
+    print_table(
+        ["generation", "state", "encoder", "numbers", "stored as", "plan", "segments", "MB", "cut so far"],
+        [
+            [
+                row.number,
+                str(row.state),
+                f"{row.encoder.name} ({row.encoder.fingerprint[:8]})",
+                row.encoder.dimension,
+                str(row.dtype),
+                row.plan.get("kind", "exact"),
+                len(segments[row.number]),
+                f"{sum(s.bytes for s in segments[row.number]) / 1e6:.1f}",
+                row.truncated,
+            ]
+            for row in found.generations
+        ],
+    )
+    for row in found.generations:
+        _print_plan(found.name, row, pictures.get(row.number))
+
+
+def _print_plan(collection: str, row: Any, picture: Path | None) -> None:  # noqa: ANN401 - GenerationRow
+    from nearsay.indexer.plans.plan import Plan
+
+    plan = Plan.from_json(row.plan)
+    if plan.report:
+        click.echo(f"\ngeneration {row.number}: ", nl=False)
+        print_plan(plan)
+    if picture is not None:
+        click.echo(f"drawn: {picture}")
+    warning = plan.warning(collection)
+    if warning is not None:
+        click.echo(warning, err=True)

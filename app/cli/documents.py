@@ -1,0 +1,443 @@
+"""`nearsay documents`: what stands in a collection."""
+
+import contextlib
+import itertools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
+
+import click
+
+from nearsay.app.cli.command_group import CommandGroup
+from nearsay.app.cli.contract_options import contract_options, dtype_option
+from nearsay.app.cli.options import (
+    OnCluster,
+    Place,
+    cluster_options,
+    json_option,
+    library_options,
+    open_library,
+    require_yes,
+    where_option,
+    yes_option,
+)
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.data.document import beginning
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Collection
+    from nearsay.indexer.catalogue.documents import StoredDocument
+    from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
+
+__all__ = ["documents"]
+
+_NAMED = 5  # documents that are removed, in a question
+_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
+_DOCUMENTS_A_SECOND = 100_000  # whose values of one field are entered; for the word on how long it takes
+
+
+@click.group(cls=CommandGroup)
+def documents() -> None:
+    """Add, list, show, remove, export and count the documents of a collection.
+
+    \b
+    Example:
+        nearsay documents add notes my-notes/
+    """
+
+
+@documents.command()
+@click.argument("collection")
+@click.argument("sources", nargs=-1, required=True, metavar="FILE…")
+@click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
+@click.option("--id", "id_", metavar="FIELD", help="The field with the id.")
+@click.option("--title", metavar="FIELD", help="The field with the title; it is embedded with the text.")
+@click.option("--metadata", metavar="FIELD,…", help="The fields to keep beside; all others if left out.")
+@click.option("--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out.")
+@click.option(
+    "--split",
+    type=click.Choice(["auto", "lines", "paragraphs", "file"]),
+    default="auto",
+    show_default=True,
+    help="What of a txt file is one document; auto: paragraphs if lines are hard-wrapped, else lines.",
+)
+@click.option("--whole-file", "split", flag_value="file", hidden=True, help="The same as --split file.")
+@click.option(
+    "--whole-page", is_flag=True, help="Read the menus and banners around an HTML page's main part, too."
+)
+@click.option(
+    "--encoding", metavar="NAME", help="Of files whose bytes do not speak for another; UTF-8 if left out."
+)
+@click.option("--delimiter", metavar="CHAR", help="Of csv; seen in the header if left out.")
+@click.option(
+    "--relative-to",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Call files by their place in this folder, not by their whole path: they may move with it.",
+)
+@click.option(
+    "--max-text-bytes", type=int, default=4 * 2**20, show_default=True, help="Longer rows are skipped."
+)
+@click.option(
+    "--chunking", metavar="HOW", help="none, sentences, tokens or tokens:LENGTH:OVERLAP; tokens at first."
+)
+@click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
+@dtype_option
+@contract_options
+@click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
+@click.option(
+    "--near-duplicates",
+    type=click.Choice(["report", "skip", "link", "off"]),
+    help="What becomes of documents that say nearly the same as an earlier one; kept for later additions.",
+)
+@click.option(
+    "--near-duplicate-threshold", type=float, metavar="COSINE", help="From where they do; 0.95 at first."
+)
+@click.option(
+    "--index",
+    "index_",
+    type=click.Choice(["now", "later"]),
+    default="now",
+    show_default=True,
+    help="When many new passages get an index: with this addition, or by `nearsay index optimize`.",
+)
+@json_option
+@cluster_options
+def add(
+    *,
+    collection: str,
+    sources: tuple[str, ...],
+    text: str | None,
+    id_: str | None,
+    title: str | None,
+    metadata: str | None,
+    format_: str | None,
+    split: str,
+    whole_page: bool,
+    encoding: str | None,
+    delimiter: str | None,
+    relative_to: str | None,
+    max_text_bytes: int,
+    chunking: str | None,
+    encoder: str | None,
+    dtype: str | None,
+    recall: str | None,
+    memory: str | None,
+    strict: bool,
+    near_duplicates: str | None,
+    near_duplicate_threshold: float | None,
+    index_: Literal["now", "later"],
+    as_json: bool,
+    **place: Unpack[OnCluster],
+) -> None:
+    """Add files to COLLECTION, or update what changed in them.
+
+    FILE: files, folders, globs in quotes, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
+    .gz), parquet, markdown, html, pdf, docx; .log is read as txt, a passage a line.
+
+    A row whose id is there already replaces it. Rows without an id belong to their file: those that it no
+    longer holds are removed, and so are its lines when it is read as paragraphs from now on. Stopped at any
+    moment, the same command goes on where it was.
+
+    \b
+    Example:
+        nearsay documents add papers papers.jsonl --text abstract
+        cat tickets.txt | nearsay documents add tickets -
+        nearsay documents add news today.jsonl --near-duplicates skip
+    """
+    from nearsay.app.bulk_work import bulk_work
+    from nearsay.app.cli.add_report import print_report
+    from nearsay.data.formats import Format
+    from nearsay.data.read_options import ReadOptions, Split
+    from nearsay.indexer.writing.strict import checked_files
+
+    options = ReadOptions(
+        text=text,
+        id=id_,
+        title=title,
+        metadata=None if metadata is None else tuple(name for name in metadata.split(",") if name),
+        format=None if format_ is None else Format(format_),
+        split=Split(split),
+        whole_page=whole_page,
+        encoding=encoding,
+        delimiter=delimiter,
+        max_text_bytes=max_text_bytes,
+        relative_to=relative_to,
+    )
+    with contextlib.ExitStack() as stack:
+        stdin = stack.enter_context(checked_files(sources, options)) if strict else None
+        library = stack.enter_context(open_library(place, create=True))
+        bar = stack.enter_context(ProgressBar("embedding"))
+        target = library.collection(
+            collection, encoder=encoder, chunking=chunking, recall=recall, memory=memory, dtype=dtype
+        )
+        stack.enter_context(bulk_work())
+        report = target.add(
+            *sources,
+            options=options,
+            near_duplicates=near_duplicates,
+            near_duplicate_threshold=near_duplicate_threshold,
+            progress=bar,
+            stdin=stdin,
+            index=index_,
+        )
+    print_report(collection, report, as_json=as_json)
+
+
+@documents.command("list")
+@click.argument("collection")
+@where_option
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most documents to list."
+)
+@click.option("--near-duplicates", is_flag=True, help="List the documents that are linked to an earlier one.")
+@json_option
+@library_options
+def list_(
+    collection: str,
+    where: str | None,
+    limit: int,
+    near_duplicates: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """List the documents of COLLECTION.
+
+    \b
+    Example:
+        nearsay documents list papers --where "year = 2019"
+    """
+    if near_duplicates and where is not None:
+        raise click.UsageError("--near-duplicates goes without --where")
+    with open_library(place) as library:
+        target = library.collection(collection)
+        if near_duplicates:
+            _print_links(target.near_duplicates()[:limit], as_json=as_json)
+            return
+        for document in itertools.islice(target.documents(where), limit):
+            if as_json:
+                print_json(document)
+            else:
+                head = beginning(visible(document.title or document.text), 80)
+                click.echo(f"{visible(document.id)}\t{head}")
+
+
+def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
+    if as_json:
+        for link in links:
+            print_json(link)
+        return
+    print_table(
+        ["document", "says nearly what this one says", "cosine"],
+        [[visible(link.id), visible(link.original), f"{link.cosine:.3f}"] for link in links],
+    )
+
+
+@documents.command()
+@click.argument("collection")
+@click.argument("ids", nargs=-1, required=True, metavar="ID…")
+@json_option
+@library_options
+def show(collection: str, ids: tuple[str, ...], as_json: bool, **place: Unpack[Place]) -> None:
+    """Show documents of COLLECTION with their text and metadata.
+
+    \b
+    Example:
+        nearsay documents show papers P19-1001
+    """
+    with open_library(place) as library:
+        target = library.collection(collection)
+        found = [target.document(id_) for id_ in ids]
+    for document in found:
+        if as_json:
+            print_json(document)
+        else:
+            _print_document(document)
+
+
+def _print_document(document: "StoredDocument") -> None:
+    facts = {"id": document.id, "title": document.title, **document.metadata, "source": document.source}
+    facts |= {"added": document.added_at, "updated": document.updated_at, "passages": document.passages}
+    print_table(
+        ["field", "value"], [[visible(str(name)), visible(str(value))] for name, value in facts.items()]
+    )
+    click.echo(f"\n{visible(document.text)}")
+
+
+@documents.command()
+@click.argument("collection")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="A document to remove; may be given again.")
+@where_option
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@yes_option
+@library_options
+def remove(
+    collection: str,
+    ids: tuple[str, ...],
+    where: str | None,
+    dry_run: bool,
+    yes: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Remove documents of COLLECTION by id or filter.
+
+    Searches miss them at once; `nearsay index compact` frees their room. What --where would remove is said
+    first, and asked for, unless it is nothing. `nearsay collections remove` removes the collection itself.
+
+    \b
+    Example:
+        nearsay documents remove papers --where "year < 1990" --dry-run
+        nearsay documents remove papers --where "year < 1990" --yes
+    """
+    if not (ids or where):
+        raise click.UsageError("name what to remove: by --id, --where or both")
+    with open_library(place) as library:
+        target = library.collection(collection)
+        count, what = _chosen(target, ids, where)
+        if dry_run:
+            click.echo(f"would remove {what}", err=True)
+            return
+        if where is not None and count and not yes:
+            require_yes(what)
+        click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
+        print_notes(target.warnings())
+
+
+def _chosen(target: "Collection", ids: tuple[str, ...], where: str | None) -> tuple[int, str]:
+    """How many documents the filter lets through, and in words what it and the ids name.
+
+    UnknownDocumentError for an id that is not there.
+    """
+    parts = []
+    if named := [target.document(id_).id for id_ in dict.fromkeys(ids)]:
+        parts.append(_listed(len(named), named))
+    count = 0
+    if where is not None:
+        count = target.browser.count(where)
+        first = [row.id for row in target.browser.page(where, limit=_NAMED).rows]
+        parts.append(f"{_listed(count, first)} that pass {where!r}")
+    return count, f"{' and '.join(parts)} from '{target.name}'"
+
+
+def _listed(count: int, ids: list[str]) -> str:
+    shown = ", ".join(visible(id_) for id_ in ids[:_NAMED]) + (", …" if count > _NAMED else "")
+    return f"{counted(count, 'document')}{f' ({shown})' if shown else ''}"
+
+
+@documents.command()
+@click.argument("collection")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file to write; standard output if left out."
+)
+@where_option
+@click.option(
+    "--vectors", is_flag=True, help="A line a passage with its vector, instead of a line a document."
+)
+@library_options
+def export(
+    collection: str, out: Path | None, where: str | None, vectors: bool, **place: Unpack[Place]
+) -> None:
+    """Write COLLECTION as JSON lines, for `documents add` to read.
+
+    \b
+    Example:
+        nearsay documents export papers --out papers.jsonl
+    """
+    stream: Path | BinaryIO = sys.stdout.buffer if out is None else out
+    with open_library(place) as library:
+        count = library.collection(collection).export(stream, where=where, vectors=vectors)
+    print_notes(
+        [f"{counted(count, 'passage' if vectors else 'document')} written" + (f" to {out}" if out else "")]
+    )
+
+
+@documents.command()
+@click.argument("collection")
+@click.argument("field")
+@where_option
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most values to list."
+)
+@json_option
+@library_options
+def facets(
+    collection: str, field: str, where: str | None, limit: int, as_json: bool, **place: Unpack[Place]
+) -> None:
+    """Count the documents of COLLECTION by the values of FIELD.
+
+    A list counts each of its elements. Quick for declared fields: see nearsay documents fields.
+
+    \b
+    Example:
+        nearsay documents facets papers venue --where "year >= 2019"
+    """
+    with open_library(place) as library:
+        target = library.collection(collection)
+        found = target.facets(field, where=where, limit=limit)
+        if found.documents and found.missing == found.documents:
+            _require(target, field)
+    if as_json:
+        print_json(found.to_json())
+        return
+    print_table([field, "documents"], [[each.value, each.documents] for each in found.values])
+    more = found.different - len(found.values)
+    rest = [f"{counted(more, 'more value')}: {found.other:,}"] if more else []
+    print_notes([*rest, f"without {field}: {found.missing:,} of {counted(found.documents, 'document')}"])
+
+
+def _require(target: "Collection", field: str) -> None:
+    """BadInputError if no document of the collection has the field, whatever a filter lets through."""
+    from nearsay.data.errors import BadInputError
+    from nearsay.indexer.filters.declared import metadata_path
+
+    if metadata_path((field,)) is None:  # every document may have it, whatever its metadata
+        return
+    of_all = target.facets(field, limit=1)
+    if of_all.missing == of_all.documents:
+        if field == "cluster":
+            raise BadInputError(
+                f"collection '{target.name}' has no clusters. "
+                f"Make them: nearsay explore clusters {target.name}"
+            )
+        there = ", ".join(target.overview().fields) or "none"
+        raise BadInputError(f"no document has a field '{field}'; there are: {there}. Name one of these")
+
+
+@documents.command()
+@click.argument("collection")
+@click.option("--declare", multiple=True, metavar="FIELD", help="A field to declare; may be given again.")
+@click.option("--forget", multiple=True, metavar="FIELD", help="A field to take back; may be given again.")
+@json_option
+@library_options
+def fields(
+    collection: str, declare: tuple[str, ...], forget: tuple[str, ...], as_json: bool, **place: Unpack[Place]
+) -> None:
+    """List, declare or take back the fields of COLLECTION that filters find quickly.
+
+    A declared field has its values in an index of the catalogue: filters and counts over it stay quick in
+    collections of millions. Its room is about 60 bytes a document. Fields are entered one after the
+    other, each as a whole or not at all; other writers wait for one, ten seconds or so in a million.
+
+    \b
+    Example:
+        nearsay documents fields papers --declare year --declare author.name
+    """
+    with open_library(place) as library:
+        target = library.collection(collection)
+        if forget:
+            gone = target.forget_fields(forget)
+            print_notes([f"taken back: {', '.join(gone)}"])
+        if declare:
+            seconds = len(declare) * target.overview().documents / _DOCUMENTS_A_SECOND
+            if seconds > 2:
+                print_notes([f"entering values, about {seconds:.0f} seconds"])
+            report = target.declare_fields(declare)
+            done = f"{counted(report.values, 'value')} of {counted(report.documents, 'document')} entered"
+            print_notes([f"{done} in {report.seconds:.1f} s", *report.notes])
+        names = target.declared_fields()
+    if as_json:
+        print_json({"collection": collection, "declared": names})
+    else:
+        print_table(["declared field"], [[name] for name in names])

@@ -1,0 +1,343 @@
+"""`nearsay encoders inside`: what an encoder's layers and heads do, with a text and over a collection."""
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+import click
+
+from nearsay.app.cli.command_group import CommandGroup
+from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from nearsay.indexer.inside.token_search import TokenMatches
+    from nearsay.training.bert.attention import TextAttention
+    from nearsay.training.bert.relevance import TokenRelevance
+
+__all__ = ["inside"]
+
+_ENCODER = click.option(
+    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder or BERT."
+)
+_HEADS = click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    type=click.IntRange(1),
+    help="A head, from 1; may be repeated. Attention is averaged over them. [all]",
+)
+_DEVICE = click.option("--device", metavar="DEVICE", help="cpu, cuda, mps; the best if left out.")
+
+
+@click.group(cls=CommandGroup)
+def inside() -> None:
+    """Show what the layers and heads of an encoder do.
+
+    \b
+    Example:
+        nearsay encoders inside text "The bank raised its rates." --layer 3 --head 2
+    """
+
+
+@inside.command()
+@click.argument("text")
+@click.option("--pair", metavar="TEXT", help="A second text, read together with the first.")
+@_ENCODER
+@click.option(
+    "--layer",
+    "layers",
+    multiple=True,
+    type=click.IntRange(1),
+    help="A layer, from 1; may be repeated. [all]",
+)
+@_HEADS
+@click.option(
+    "--mask", "masked", multiple=True, type=click.IntRange(0), help="Place of a token to replace by the mask."
+)
+@click.option("--query", help="Also give each token's share of the cosine to this query.")
+@json_option
+@_DEVICE
+def text(
+    *,
+    text: str,
+    pair: str | None,
+    encoder: str,
+    layers: tuple[int, ...],
+    heads: tuple[int, ...],
+    masked: tuple[int, ...],
+    query: str | None,
+    as_json: bool,
+    device: str | None,
+) -> None:
+    """Show each token of TEXT with what it attends to most, and what it adds to the text's vector.
+
+    The shares in the vector, and in the cosine to a query, are exact where the encoder averages its tokens;
+    rollout and gradient x input are other people's measures of the same. With --json a row holds all of a
+    token's attention.
+
+    \b
+    Example:
+        nearsay encoders inside text "The bank raised its rates." --layer 3 --head 2 --head 7
+        nearsay encoders inside text "She closed the door behind her." --mask 4 --encoder my-bert
+    """
+    from nearsay.training.bert.attention import AttentionReader
+
+    reader = AttentionReader.load(encoder, device=device)
+    read = reader.read(text, pair, masked=masked)
+    chosen = [
+        _chosen(numbers, most, what)
+        for numbers, most, what in ((layers, reader.layers, "layer"), (heads, reader.heads, "head"))
+    ]
+    attention = read.attentions[chosen[0]][:, chosen[1]].mean(axis=(0, 1))
+    relevance = reader.relevance(text, pair, query=query, masked=masked)
+    (_print_rows if as_json else _print_tokens)(read, attention, relevance)
+    print_notes([*read.notes, *relevance.notes])
+
+
+def _chosen(numbers: tuple[int, ...], most: int, what: str) -> list[int]:
+    """Numbers from 1 as places from 0; none is all."""
+    if numbers and max(numbers) > most:
+        raise BadInputError(f"there is no {what} {max(numbers)}: the encoder has {most}")
+    return sorted({number - 1 for number in numbers}) or list(range(most))
+
+
+def _print_rows(read: "TextAttention", attention: "NDArray[np.float32]", told: "TokenRelevance") -> None:
+    words = iter(read.words)
+    for place, token in enumerate(read.tokens):
+        print_json(
+            {
+                "place": place,
+                "token": token.text,
+                "start": token.start,
+                "end": token.end,
+                "segment": token.segment,
+                "special": token.special,
+                "masked": token.masked,
+                "attention": [round(float(weight), 6) for weight in attention[place]],
+                "share_of_vector": None if told.vector is None else float(told.vector[place]),
+                "share_of_query": None if told.query is None else float(told.query[place]),
+                "rollout": float(told.rollout[place]),
+                "gradient_x_input": float(told.gradient[place]),
+                "words": [
+                    {"token": word.token, "probability": word.probability}
+                    for word in (next(words, ()) if token.masked else ())
+                ],
+            }
+        )
+
+
+def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told: "TokenRelevance") -> None:
+    def cell(values: "NDArray[np.float64] | None", place: int) -> str:
+        return "-" if values is None else f"{values[place]:.3f}"
+
+    rows = []
+    for place, token in enumerate(read.tokens):
+        most = int(attention[place].argmax())
+        rows.append(
+            [
+                str(place),
+                f"{token.text} (masked)" if token.masked else token.text,
+                f"{read.tokens[most].text} {attention[place, most]:.2f}",
+                cell(told.vector, place),
+                cell(told.query, place),
+                cell(told.rollout, place),
+                cell(told.gradient, place),
+            ]
+        )
+    head = [
+        "place",
+        "token",
+        "attends to most",
+        "of the vector",
+        "of the query",
+        "rollout",
+        "gradient x input",
+    ]
+    print_table(head, rows)
+    masked = [token for token in read.tokens if token.masked]
+    for token, words in zip(masked, read.words, strict=False):
+        likely = ", ".join(f"{word.token} {word.probability:.2f}" for word in words)
+        click.echo(visible(f"in the place of {token.text}: {likely}"))
+    if told.cosine is not None:
+        click.echo(f"cosine to the query: {told.cosine:.4f}")
+
+
+@inside.command()
+@click.argument("collection")
+@_ENCODER
+@click.option("--layer", required=True, type=click.IntRange(1), help="The layer, from 1.")
+@click.option("--tokens", default=50_000, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option("--seed", default=0, show_default=True, help="Draws the passages.")
+@click.option("--tagger", metavar="DIR", help="A head of `nearsay train tagger`, whose tags are kept too.")
+@click.option("--anew", is_flag=True, help="Make it though there is one of the same settings.")
+@json_option
+@library_options
+def sample(
+    *,
+    collection: str,
+    encoder: str,
+    layer: int,
+    tokens: int,
+    seed: int,
+    tagger: str | None,
+    anew: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Keep what a layer makes of the tokens of COLLECTION, to be searched by token.
+
+    Whole passages are drawn at random, up to 256 tokens of each. One sample is kept an encoder and layer.
+
+    \b
+    Example:
+        nearsay encoders inside sample papers --layer 4
+    """
+    from nearsay.app.cli.progress_bar import ProgressBar
+    from nearsay.training.bert.attention import AttentionReader
+
+    with open_library(place) as library, ProgressBar("reading", unit="tokens") as bar:
+        reader = AttentionReader.load(encoder, device=place["device"], deepest=layer)
+        row = library.collection(collection).explore.sample_tokens(
+            reader, layer, tokens=tokens, seed=seed, tagger=tagger, anew=anew, progress=bar
+        )
+    made = {name: value for name, value in row.parameters.items() if name != "labels"}
+    if as_json:
+        print_json({"layer": row.layer, "tokens": row.tokens, "sha256": row.sha256, **made})
+    else:
+        texts = counted(made["texts"], "passage")
+        click.echo(f"{row.tokens:,} tokens of {texts} at layer {row.layer}, in {made['seconds']} s")
+
+
+@inside.command()
+@click.argument("collection")
+@click.argument("text")
+@click.option("--place", "at", required=True, type=click.IntRange(0), help="The token's, as `text` shows it.")
+@_ENCODER
+@click.option("--layer", required=True, type=click.IntRange(1), help="The layer of the sample, from 1.")
+@click.option(
+    "--by",
+    type=click.Choice(["embedding", "context"]),
+    default="embedding",
+    show_default=True,
+    help="The token's vector, or the outputs of the chosen heads.",
+)
+@_HEADS
+@click.option("-k", default=20, show_default=True, type=click.IntRange(1), help="How many matches.")
+@click.option("--no-special", is_flag=True, help="Leave [CLS] and [SEP] out of what is attended to most.")
+@json_option
+@library_options
+def search(
+    *,
+    collection: str,
+    text: str,
+    at: int,
+    encoder: str,
+    layer: int,
+    by: str,
+    heads: tuple[int, ...],
+    k: int,
+    no_special: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Find the tokens of COLLECTION that a layer has nearest to a token of TEXT.
+
+    Each line shows a match {in braces} and the token that it attends to most [in brackets]. The sample is
+    made by `nearsay encoders inside sample`, and all of it is compared.
+
+    \b
+    Example:
+        nearsay encoders inside search papers "The bank raised its rates." --place 2 --layer 4
+        nearsay encoders inside search papers "It rained." --place 2 --layer 4 --by context --head 3
+    """
+    from nearsay.indexer.inside.token_search import SearchBy
+    from nearsay.training.bert.attention import AttentionReader
+
+    with open_library(place) as library:
+        explore = library.collection(collection).explore
+        reader = AttentionReader.load(encoder, device=place["device"])
+        kept = [row for row in explore.token_samples(reader.fingerprint) if row.layer == layer]
+        if not kept:
+            raise BadInputError(
+                f"'{collection}' has no sample of layer {layer} of {reader.name}. Make it: "
+                f"nearsay encoders inside sample {collection} --layer {layer} --encoder {encoder}"
+            )
+        read = reader.read(text)
+        if at >= len(read.tokens):
+            raise BadInputError(f"there is no token {at}: the text has {len(read.tokens)}, from 0")
+        vectors = read.states[layer] if by == "embedding" else read.contexts[layer - 1]
+        chosen = _chosen(heads, reader.heads, "head")
+        found = explore.search_tokens(
+            explore.open_sample(kept[0]),
+            reader,
+            vectors[at],
+            by=SearchBy(by),
+            heads=chosen,
+            k=k,
+            special=not no_special,
+        )
+    _print_matches(found, as_json=as_json)
+    print_notes([*read.notes, *found.notes])
+
+
+def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
+    signs = {"match": "{}", "attended": "[]", "both": "{}"}
+    for match in found.matches:
+        if as_json:
+            print_json(match.to_json())
+            continue
+        pieces: list[tuple[Any, str]] = [*match.line()]
+        line = "".join(piece.join(signs[part]) if part in signs else piece for part, piece in pieces)
+        special = f"  [{match.attended}]" if match.attended_start == match.attended_end else ""
+        click.echo(f"{match.rank:3}. {match.score:.3f}  {visible(line + special)}")
+    for summary in () if as_json else found.summaries:
+        for whose, values in (("matched", summary.matched), ("attended to", summary.attended)):
+            if values:
+                told = ", ".join(f"{value} {count}" for value, count in values)
+                click.echo(visible(f"{summary.name}, {whose}: {told}"))
+
+
+@inside.command()
+@click.argument("before")
+@click.argument("after")
+@click.argument("collection")
+@click.option("--texts", default=100, show_default=True, type=click.IntRange(1), help="Passages, at random.")
+@click.option("--seed", default=0, show_default=True, help="Draws the passages.")
+@json_option
+@library_options
+def compare(
+    *,
+    before: str,
+    after: str,
+    collection: str,
+    texts: int,
+    seed: int,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Show which heads changed from encoder BEFORE to encoder AFTER, over passages of COLLECTION.
+
+    By the mean Jensen-Shannon divergence of what each head attends to, in bits: 0 is the same, 1 nothing in
+    common.
+
+    \b
+    Example:
+        nearsay encoders inside compare all-MiniLM-L6-v2 library/encoders/mine papers
+    """
+    from nearsay.training.bert.attention import AttentionReader
+
+    with open_library(place) as library:
+        drawn = library.collection(collection).explore.drawn_texts(texts, seed)
+        one, two = (AttentionReader.load(name, device=place["device"]) for name in (before, after))
+        found = one.divergence(two, drawn)
+    if as_json:
+        for layer, values in enumerate(found.tolist(), 1):
+            for head, value in enumerate(values, 1):
+                print_json({"layer": layer, "head": head, "divergence": value})
+        return
+    lines = [[str(layer), *(f"{value:.3f}" for value in row)] for layer, row in enumerate(found, 1)]
+    print_table(["layer", *(f"head {number}" for number in range(1, one.heads + 1))], lines)
