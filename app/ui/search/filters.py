@@ -91,7 +91,7 @@ def show_filters(
         st.caption(
             as_markdown(
                 f"Counts over {documents:,} documents are shown for declared fields: "
-                f"nearsay index fields {visit.name} --declare FIELD"
+                f"nearsay documents fields {visit.name} --declare FIELD"
             )
         )
 
