@@ -66,7 +66,11 @@ _DATA = (
         "--kind", metavar="KIND", help="nli, scored, labelled, pairs, tuples or texts; else guessed."
     ),
     click.option("--columns", metavar="A,B", help="The fields with the texts; guessed if left out."),
-    click.option("--label", metavar="FIELD", help="The field with label or score; guessed if left out."),
+    click.option(
+        "--label",
+        metavar="FIELD",
+        help="The field with label or score, or with a score of each passage; guessed if left out.",
+    ),
     click.option("--rows", type=int, help="So many rows of each file, drawn by chance."),
     click.option(
         "--dev",
@@ -87,7 +91,8 @@ _OBJECTIVE = (
     click.option(
         "--guide",
         metavar="ENCODER",
-        help="The encoder that guides or teaches; a teacher reads the first column, for the others too.",
+        help="The encoder that guides or teaches; a teacher reads the first column, for the others too. For "
+        "margin-mse and kl a cross-encoder may score the passages.",
     ),
 )
 _STRUCTURE = (

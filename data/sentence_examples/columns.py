@@ -43,6 +43,7 @@ _SECOND_NAMES: Final = (
     "question2",
     "positive",
 )
+_SCORES_NAMES: Final = ("scores", "teacher_scores")  # of each passage of a tuple
 _LABEL_NAMES: Final = (
     *("gold_label", *_SCORE_NAMES, "is_duplicate", "is_paraphrase", "quality", "labels", "target"),
     *("relation", "entailment_label", "entailment_judgment"),
@@ -61,6 +62,7 @@ _TUPLE_STARTS: Final = (
 )
 _NEGATIVE: Final = re.compile(r"(?:hard_?)?neg(?:ative)?s?(?:_passages?)?[_ -]?(\d*)")
 _BESIDE: Final = frozenset({*ID_NAMES, *_LABEL_NAMES, "split", "idx", "index", "url", "source", "genre"})
+_PAIR: Final = 2
 _HEADER_WORDS: Final = 4  # from so many on, a column's "name" is taken for a sentence
 _NAMES_SHOWN: Final = 12
 _VALUES_SHOWN: Final = 4
@@ -76,7 +78,7 @@ class ExampleColumns:
     """The columns that make an example."""
 
     texts: tuple[str, ...]
-    label: str | None
+    label: str | None  # of tuples: the field with a teacher's score of each passage
     texts_guessed: bool
     label_guessed: bool
 
@@ -93,7 +95,8 @@ def choose_columns(
 
     Texts: names that usually stand together (premise and hypothesis; anchor, positive and negatives; …), else
     the only two columns of text, else the only one. Label: a usual name (score, label, gold_label, …), looked
-    for beside two texts. BadInputError when nothing can be told, or a name is not there.
+    for beside two texts; beside more, `scores`: a teacher's, of each passage. BadInputError when nothing can
+    be told, or a name is not there.
     """
     names = list(dict.fromkeys(name for row in sample for name in row))
     listed = _listed(names)
@@ -112,6 +115,10 @@ def choose_columns(
             f"{path}: examples of kind {kind} cannot be made of the columns {_listed(texts)}; name "
             f"{_wanted_columns(kind)}, or another kind. Its columns are {listed}"
         )
+    if kind is ExampleKind.TUPLES or (kind is None and len(texts) > _PAIR):
+        lower = {name.lower(): name for name in reversed(names) if name not in texts}
+        scores = label or next((lower[name] for name in _SCORES_NAMES if name in lower), None)
+        return ExampleColumns(tuple(texts), scores, columns is None, label is None and scores is not None)
     wants_label = len(texts) == 2 if kind is None else kind.is_labelled
     found = label or (_guessed_label(names, texts, kind) if wants_label else None)
     if found is None and kind is None and wants_label:

@@ -30,7 +30,9 @@ class SentenceExamples:
     labels: tuple[float, ...] | None  # SCORED: as they are; LABELLED: 0 or 1; NLI: index into label_names
     label_names: tuple[str, ...] = ()  # NLI: entailment, neutral, contradiction; else none
     notes: tuple[str, ...] = ()  # for the user: what was taken, what was left out and why
-    sha256: str = ""  # of kind, texts and labels: the data hash of a run; "" = worked out
+    sha256: str = ""  # of kind, texts, labels and scores: the data hash of a run; "" = worked out
+    # TUPLES: a teacher's score of each passage, that is of each text but the first, on a scale of its own.
+    scores: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         width = len(self.columns)
@@ -48,8 +50,22 @@ class SentenceExamples:
             raise BadInputError(
                 f"{self.name}: {len(self.labels)} labels for {len(self.texts)} rows; give each row one"
             )
+        if self.scores is not None:
+            self._check_scores(self.scores)
         if not self.sha256:
-            object.__setattr__(self, "sha256", _content_sha256(self.kind, self.texts, self.labels))
+            object.__setattr__(
+                self, "sha256", _content_sha256(self.kind, self.texts, self.labels, self.scores)
+            )
+
+    def _check_scores(self, scores: Sequence[Sequence[float]]) -> None:
+        if self.kind is not ExampleKind.TUPLES:
+            raise BadInputError(f"{self.name}: the kind {self.kind} has no scores of passages; tuples have")
+        wrong = next((len(row) for row in scores if len(row) != len(self.columns) - 1), None)
+        if wrong is not None or len(scores) != len(self.texts):
+            raise BadInputError(
+                f"{self.name}: {len(scores)} rows of scores for {len(self.texts)} rows of "
+                f"{len(self.columns) - 1} passages, one with {wrong or 0}; give each passage one"
+            )
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -59,7 +75,14 @@ class SentenceExamples:
         """Give the set of these rows (numbers from 0) in the order given; the notes stay."""
         texts = tuple(self.texts[row] for row in rows)
         labels = None if self.labels is None else tuple(self.labels[row] for row in rows)
-        return replace(self, texts=texts, labels=labels, sha256="")
+        scores = None if self.scores is None else tuple(self.scores[row] for row in rows)
+        return replace(self, texts=texts, labels=labels, scores=scores, sha256="")
+
+    @property
+    def label_range(self) -> tuple[float, float] | None:
+        """The lowest and the highest label or score; None without any."""
+        numbers = self.labels or [score for row in self.scores or () for score in row]
+        return (min(numbers), max(numbers)) if numbers else None
 
     def noted(self, *notes: str) -> "SentenceExamples":
         """Give the same set with more notes."""
@@ -67,13 +90,18 @@ class SentenceExamples:
 
 
 def _content_sha256(
-    kind: ExampleKind, texts: Sequence[tuple[str, ...]], labels: tuple[float, ...] | None
+    kind: ExampleKind,
+    texts: Sequence[tuple[str, ...]],
+    labels: tuple[float, ...] | None,
+    scores: tuple[tuple[float, ...], ...] | None,
 ) -> str:
     digest = hashlib.sha256(f"{kind} {len(texts)}\n".encode())
     for rows in _blocks(texts):
         digest.update(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     if labels is not None:
         digest.update(json.dumps(labels).encode())
+    if scores is not None:
+        digest.update(json.dumps(scores).encode())
     return digest.hexdigest()
 
 

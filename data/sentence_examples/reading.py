@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Final, TypeVar
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
@@ -16,13 +16,14 @@ from nearsay.data.sentence_examples.columns import ExampleColumns, choose_column
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.labels import LabelReader, kind_of_labels, written_label
-from nearsay.data.sentence_examples.row_texts import even_widths, row_texts, tuple_columns
+from nearsay.data.sentence_examples.row_texts import even_widths, row_scores, row_texts, tuple_columns
 
 __all__ = ["read_sentence_examples"]
 
 _SAMPLE_ROWS: Final = 200  # what the columns are told from
 _SHOWN: Final = 5  # rows or values named in a message
 
+T = TypeVar("T")
 _Row = tuple[int, Mapping[str, object]]
 
 
@@ -38,8 +39,9 @@ def read_sentence_examples(
 ) -> SentenceExamples:
     """Read a tsv, csv, jsonl (or .gz of these) or parquet file, or a txt file of one text a line.
 
-    kind, columns (of the texts, in their order) and label: None = told from names and values, and said in
-        the notes. In a row of tuples, the positive and the negatives may be lists of texts.
+    kind, columns (of the texts, in their order) and label (of tuples: a teacher's score of each passage):
+        None = told from names and values, and said in the notes. In a row of tuples, the positive and the
+        negatives may be lists of texts.
     where: takes only rows whose other fields are exactly these, as written ({"split": "train"}).
     strict: the first row that cannot be used is an error, instead of being left out, counted and named.
 
@@ -71,7 +73,7 @@ def read_sentence_examples(
 
 
 def _kind_without_labels(chosen: ExampleColumns) -> ExampleKind | None:
-    if chosen.label is not None:
+    if chosen.label is not None and len(chosen.texts) == 2:
         return None
     return {1: ExampleKind.TEXTS, 2: ExampleKind.PAIRS}.get(len(chosen.texts), ExampleKind.TUPLES)
 
@@ -114,6 +116,7 @@ class _Reading:
     lines: list[int] = field(default_factory=list)
     texts: list[tuple[str, ...]] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)  # as written; none when there is no label column
+    scores: list[tuple[float, ...]] = field(default_factory=list)  # of tuples, by a teacher
     left_out: int = 0  # rows that cannot be used
     faults: list[str] = field(default_factory=list)  # the first of them
 
@@ -156,14 +159,21 @@ class _Reading:
     def take_rows(self, rows: Iterator[_Row], chosen: ExampleColumns, kind: ExampleKind | None) -> None:
         """Take texts and written labels."""
         for line, row in rows:
+            label: str | None = None
+            scores: list[tuple[float, ...]] = []
             try:
-                label = None if chosen.label is None else written_label(row.get(chosen.label))
                 found = list(row_texts(row, chosen.texts, kind))
+                if chosen.label is not None and kind is ExampleKind.TUPLES:
+                    scores = [row_scores(row.get(chosen.label), len(texts) - 1) for texts in found]
+                    _require_one_positive(found)
+                elif chosen.label is not None:
+                    label = written_label(row.get(chosen.label))
             except UnusableRowError as error:
                 self.leave_out(Fault(self.path, line, str(error)))
                 continue
             self.texts += found
             self.lines += [line] * len(found)
+            self.scores += scores
             if label is not None:
                 self.labels += [label] * len(found)
 
@@ -182,6 +192,7 @@ class _Reading:
         """Finish: labels to numbers, duplicates out, one width, and the notes."""
         notes = [self._columns_note(kind, chosen)]
         rows, labels = self.texts, None
+        scores: Sequence[tuple[float, ...]] | None = self.scores or None
         if chosen.label is not None and kind.is_labelled:
             rows, labels, more = self._labelled(kind)
             notes += more
@@ -193,16 +204,29 @@ class _Reading:
         if kind is ExampleKind.TUPLES:
             rows, filled, cut = even_widths(rows)
             columns = tuple_columns(columns, len(rows[0]))
+            if scores is not None:  # beside a zero for the anchor, they are filled and cut as the texts are
+                scores = [row[1:] for row in even_widths([(0.0, *row) for row in scores])[0]]
             if filled or cut:
                 notes.append(
                     f"{self.path}: every row gets {len(columns) - 2} negatives: {filled} rows have fewer and "
                     f"repeat theirs, {cut} have more and lose the last"
                 )
-        texts, numbers, duplicates = _distinct(rows, labels)
-        if duplicates:
+        texts, numbers = _distinct(rows, labels)
+        if scores is not None:
+            texts, scores = _distinct(rows, scores)
+        if duplicates := len(rows) - len(texts):
             notes.append(f"{self.path}: {duplicates} rows were there before exactly and are left out")
         label_names = NLI_LABELS if kind is ExampleKind.NLI else ()
-        return SentenceExamples(name, kind, columns, texts, numbers, label_names, tuple(notes))
+        return SentenceExamples(
+            name,
+            kind,
+            columns,
+            texts,
+            numbers,
+            label_names,
+            tuple(notes),
+            scores=None if scores is None else tuple(scores),
+        )
 
     def _labelled(self, kind: ExampleKind) -> tuple[list[tuple[str, ...]], list[float], list[str]]:
         reader = LabelReader(kind)
@@ -230,16 +254,21 @@ class _Reading:
         texts = " + ".join(map(repr, chosen.texts)) + (told if chosen.texts_guessed else "")
         label = ""
         if chosen.label is not None:
-            what = "score" if kind is ExampleKind.SCORED else "label"
+            what = {ExampleKind.SCORED: "score", ExampleKind.TUPLES: "scores"}.get(kind, "label")
             label = f", {what} = {chosen.label!r}" + (told if chosen.label_guessed else "")
         return f"{self.path}: kind = {kind}, texts = {texts}{label}"
 
 
 def _distinct(
-    rows: Sequence[tuple[str, ...]], labels: Sequence[float] | None
-) -> tuple[tuple[tuple[str, ...], ...], tuple[float, ...] | None, int]:
-    if labels is None:
-        texts = tuple(dict.fromkeys(rows))
-        return texts, None, len(rows) - len(texts)
-    pairs = dict.fromkeys(zip(rows, labels, strict=True))
-    return tuple(row for row, _ in pairs), tuple(label for _, label in pairs), len(rows) - len(pairs)
+    rows: Sequence[tuple[str, ...]], beside: Sequence[T] | None
+) -> tuple[tuple[tuple[str, ...], ...], tuple[T, ...] | None]:
+    """Each row once with what stands beside it: its label, or its passages' scores."""
+    if beside is None:
+        return tuple(dict.fromkeys(rows)), None
+    pairs = dict.fromkeys(zip(rows, beside, strict=True))
+    return tuple(row for row, _ in pairs), tuple(value for _, value in pairs)
+
+
+def _require_one_positive(found: Sequence[tuple[str, ...]]) -> None:
+    if len(found) != 1:
+        raise UnusableRowError(f"there are {len(found)} positives, and scores are for rows with one")

@@ -1,14 +1,17 @@
 """The texts of one row of a file: cells, or lists of positives and negatives."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from nearsay.data.json_values import UnusableRowError, check_string, is_nan
 from nearsay.data.sentence_examples.kind import ExampleKind
 
-__all__ = ["even_widths", "row_texts", "tuple_columns"]
+__all__ = ["even_widths", "row_scores", "row_texts", "tuple_columns"]
 
 _ANCHOR_AND_POSITIVE = 2
+T = TypeVar("T")
 
 
 def row_texts(
@@ -33,7 +36,26 @@ def row_texts(
         yield (anchor, positive, *negatives)
 
 
-def even_widths(rows: Sequence[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], int, int]:
+def row_scores(value: object, passages: int) -> tuple[float, ...]:
+    """Give a teacher's scores of a row's passages: a list of numbers, or text with commas or spaces between.
+
+    UnusableRowError when they are not as many as the passages, or one is no finite number.
+    """
+    written = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(written, list):
+        raise UnusableRowError(f"the scores are {value!r}, and each of {passages} passages needs one")
+    try:
+        scores = tuple(float(score) for score in written)
+    except (TypeError, ValueError):
+        raise UnusableRowError(f"the scores {value!r} are not all numbers") from None
+    if len(scores) != passages:
+        raise UnusableRowError(f"there are {len(scores)} scores for {passages} passages")
+    if not all(map(math.isfinite, scores)):
+        raise UnusableRowError(f"the scores {value!r} are not all finite")
+    return scores
+
+
+def even_widths(rows: Sequence[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], int, int]:
     """Bring tuples of unequal numbers of negatives to one width: as many as at least half of the rows have.
 
     A row with fewer repeats its own from the first on, so that no row is lost and the others keep their
@@ -58,7 +80,7 @@ def tuple_columns(columns: Sequence[str], width: int) -> tuple[str, ...]:
     return (*columns[:_ANCHOR_AND_POSITIVE], *numbered)
 
 
-def _of_width(row: tuple[str, ...], width: int) -> tuple[str, ...]:
+def _of_width(row: tuple[T, ...], width: int) -> tuple[T, ...]:
     negatives = row[_ANCHOR_AND_POSITIVE:]
     wanted = width - _ANCHOR_AND_POSITIVE
     repeated = negatives * -(-wanted // len(negatives))

@@ -366,3 +366,62 @@ def test_examples_that_do_not_fit_their_kind_are_refused() -> None:
         SentenceExamples("x", PAIRS, ("a", "b"), (("t", "u"),), (1.0,))
     with pytest.raises(BadInputError, match="2 labels for 1 rows"):
         SentenceExamples("x", SCORED, ("a", "b"), (("t", "u"),), (1.0, 2.0))
+
+
+def test_tuples_may_have_a_teacher_s_score_of_each_passage(write: Write) -> None:
+    rows = [
+        '{"query": "a", "positive": "b", "negatives": ["c", "d"], "scores": [9, -1.5, 0]}',
+        '{"query": "e", "positive": "f", "negatives": ["g", "h", "i"], "scores": [1, 2, 3, 4]}',  # cut
+        '{"query": "j", "positive": "k", "negatives": ["l"], "scores": [5, 6]}',  # filled
+        '{"query": "a", "positive": "b", "negatives": ["c", "d"], "scores": [9, -1.5, 0]}',  # a duplicate
+    ]
+    read = read_sentence_examples(write("a.jsonl", "\n".join(rows)))
+    assert read.kind is TUPLES
+    assert read.texts == (("a", "b", "c", "d"), ("e", "f", "g", "h"), ("j", "k", "l", "l"))
+    assert read.scores == ((9.0, -1.5, 0.0), (1.0, 2.0, 3.0), (5.0, 6.0, 6.0))
+    assert read.label_range == (-1.5, 9.0)
+    assert any("scores = 'scores' (guessed)" in note for note in read.notes)
+    chosen = read.select([2, 0])
+    assert chosen.scores == ((5.0, 6.0, 6.0), (9.0, -1.5, 0.0))
+    assert chosen.sha256 != read.sha256
+    without = SentenceExamples(read.name, TUPLES, read.columns, read.texts, None)
+    assert without.sha256 != read.sha256
+
+
+def test_scores_are_numbers_in_one_cell_of_a_table_under_any_name(write: Write) -> None:
+    path = write("a.tsv", "anchor\tpositive\tnegative\tmargins\na\tb\tc\t0.5, -2e1\nd\te\tf\t1 2\n")
+    read = read_sentence_examples(path, label="margins")
+    assert read.scores == ((0.5, -20.0), (1.0, 2.0))
+    assert read_sentence_examples(path).scores is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "why"),
+    [
+        ("[1]", "1 scores for 2 passages"),
+        ("[1, null]", "not all numbers"),
+        ("[1, 1e999]", "not all finite"),
+        ("3", "each of 2 passages needs one"),
+        ("null", "each of 2 passages needs one"),
+    ],
+)
+def test_rows_without_a_score_of_each_passage_are_left_out_and_named(
+    scores: str, why: str, write: Write
+) -> None:
+    good = '{"query": "a", "pos": ["b"], "neg": ["c"], "scores": [1, 0]}'
+    bad = f'{{"query": "d", "pos": ["e"], "neg": ["f"], "scores": {scores}}}'
+    read = read_sentence_examples(write("a.jsonl", f"{good}\n{bad}\n"))
+    assert read.scores == ((1.0, 0.0),)
+    assert any(why in note and ":2" in note for note in read.notes)
+    several = '{"query": "d", "pos": ["e", "g"], "neg": ["f"], "scores": [1, 0]}'
+    with pytest.raises(BadInputError, match="2 positives, and scores are for rows with one"):
+        read_sentence_examples(write("b.jsonl", f"{several}\n"), strict=True)
+
+
+def test_scores_that_do_not_fit_the_rows_are_refused() -> None:
+    texts = (("a", "b", "c"), ("d", "e", "f"))
+    for scores in (((1.0, 2.0),), ((1.0, 2.0), (1.0,))):
+        with pytest.raises(BadInputError, match="give each passage one"):
+            SentenceExamples("rows", TUPLES, ("a", "b", "c"), texts, None, scores=scores)
+    with pytest.raises(BadInputError, match="the kind pairs has no scores"):
+        SentenceExamples("rows", PAIRS, ("a", "b"), (("a", "b"),), None, scores=((1.0,),))

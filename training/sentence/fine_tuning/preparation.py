@@ -11,6 +11,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.run.processes import Processes
@@ -22,6 +23,7 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, column_kinds, guided_columns
 from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.negatives.cross_encoder import load_judge
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from
@@ -30,6 +32,7 @@ from nearsay.training.sentence.tokens import TextTokenizer
 
 __all__ = ["PreparedSets", "converted_set", "prepare_sets"]
 
+_ROWS_SCORED = 1024
 _CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
 
 
@@ -51,12 +54,8 @@ def converted_set(given: TrainingSet) -> TrainingSet:
     Raises BadInputError when that cannot be, when nothing is left, and when a guide is missing or too many.
     """
     objective = given.objective.kind
-    guide = objective.loss.guide
-    if bool(guide) != (given.guide is not None):
-        needs = "needs another encoder's vectors" if guide else "has no use for a guide"
-        remedy = f"Name a {guide} (--guide)" if guide else "Leave the guide out"
-        raise BadInputError(f"the objective {objective} of {given.examples.name} {needs}. {remedy}")
-    examples = given.examples
+    examples, guide = given.examples, objective.loss.guide
+    _require_guide(given)
     if not len(examples):
         raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
     labels = set(examples.labels or ())
@@ -76,6 +75,26 @@ def converted_set(given: TrainingSet) -> TrainingSet:
             f"its {counted(len(given.examples), 'row')}. Take other data or another objective"
         )
     return replace(given, examples=examples)
+
+
+def _require_guide(given: TrainingSet) -> None:
+    """Raise BadInputError when a guide is missing or has no use."""
+    kind, wanted = given.objective.kind, given.objective.kind.loss.guide
+    scored = wanted == "scores" and given.examples.scores is not None
+    if (bool(wanted) and not scored) == (given.guide is not None):
+        return
+    if scored:
+        said = "takes the scores that stand in the data. Leave the guide out, or the scores"
+    elif not wanted:
+        said = "has no use for a guide. Leave the guide out"
+    elif wanted == "scores":
+        said = (
+            "needs a score of each passage. Name a cross-encoder or an encoder that gives it (--guide), or a "
+            "field that holds them (--label)"
+        )
+    else:
+        said = f"needs another encoder's vectors. Name a {wanted} (--guide)"
+    raise BadInputError(f"the objective {kind} of {given.examples.name} {said}")
 
 
 def prepare_sets(
@@ -100,7 +119,9 @@ def prepare_sets(
     texts: list[StepTexts] = []
     for one in sets:
         guide = None
-        if one.guide is not None:
+        if one.guide is not None and one.objective.kind.loss.guide == "scores":
+            one = replace(one, examples=_scored(one, one.guide, device, report))  # noqa: PLW2901 - the same set
+        elif one.guide is not None:
             loaded = Encoder.load(one.guide, device=device, precision=options.precision)
             guide = _guide(one, loaded, report)
         objective = _objective(one, encoder, None if guide is None else guide.dimension, options.seed)
@@ -136,6 +157,19 @@ def prepare_sets(
     return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 
 
+def _scored(one: TrainingSet, guide: str, device: str, report: Callable[[str], None]) -> SentenceExamples:
+    """The set's tuples with the guide's score of each passage."""
+    judge = load_judge(guide, device=device)
+    rows = one.examples.texts
+    scores: list[tuple[float, ...]] = []
+    for start in range(0, len(rows), _ROWS_SCORED):
+        window = rows[start : start + _ROWS_SCORED]
+        found = judge.scores([(row[0], passage) for row in window for passage in row[1:]])
+        scores += map(tuple, found.reshape(len(window), -1).tolist())
+        report(f"{judge.name} has scored {len(scores):,} of {len(rows):,} rows of {one.examples.name}")
+    return replace(one.examples, scores=tuple(scores), sha256="")
+
+
 def _guide(one: TrainingSet, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:
     examples, objective = one.examples, one.objective.kind
     kinds = column_kinds(examples, objective)
@@ -151,7 +185,6 @@ def _guide(one: TrainingSet, guide: TextEncoder, report: Callable[[str], None]) 
 def _objective(
     one: TrainingSet, encoder: SentenceTransformer, guide_dimension: int | None, seed: int
 ) -> SentenceObjective:
-    labels = one.examples.labels
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make_objective(
@@ -159,7 +192,7 @@ def _objective(
             kind=one.examples.kind,
             dimension=int(encoder.get_embedding_dimension() or 0),
             label_names=one.examples.label_names,
-            label_range=(min(labels), max(labels)) if labels else None,
+            label_range=one.examples.label_range,
             guide_dimension=guide_dimension,
             base=_transformer(encoder),
             tokenizer=encoder.tokenizer,

@@ -24,7 +24,8 @@ class StepColumns:
     """A step's rows."""
 
     columns: Sequence[Sequence[NDArray[np.int32]]]  # token numbers of each text of each column
-    labels: NDArray[np.int64] | NDArray[np.float32] | None  # (rows,); TSDAE: (rows, tokens)
+    # (rows,); scores of passages: (rows, passages); TSDAE: (rows, tokens)
+    labels: NDArray[np.int64] | NDArray[np.float32] | None
     guide: NDArray[np.float32] | None  # (columns x rows, guide dimension), column after column
 
 
@@ -54,7 +55,9 @@ class StepTexts:
         for column, prompt in enumerate(self._prompts):
             tokens.add((row[column] for row in examples.texts), prompt)
         self._labels: NDArray[np.int64] | NDArray[np.float32] | None = None
-        if examples.labels is not None:
+        if objective.kind.loss.guide == "scores":
+            self._labels = np.array(examples.scores, dtype=np.float32)
+        elif examples.labels is not None:
             if examples.kind is ExampleKind.NLI:
                 self._labels = np.array(examples.labels, dtype=np.int64)
             else:

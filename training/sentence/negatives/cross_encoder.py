@@ -11,14 +11,18 @@ from sentence_transformers import CrossEncoder
 from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.encoder.device import choose_device
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.encoder.weights import require_complete
+from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.negatives.judges import EncoderJudge, Judge
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["CrossEncoderJudge"]
+__all__ = ["CrossEncoderJudge", "load_judge"]
 
 _BATCH_PAIRS = 32
+_CROSS_ENCODER = "ForSequenceClassification"
 
 
 class CrossEncoderJudge:
@@ -67,11 +71,25 @@ class CrossEncoderJudge:
         return scores
 
 
-def _require_one_score(folder: EncoderFolder) -> None:
+def load_judge(name_or_folder: str | Path, *, device: str | None = None) -> Judge:
+    """Load what scores pairs: a cross-encoder, or an encoder, whose score is the cosine.
+
+    Which one it is, its config.json says. Raises NearsayError when it cannot be loaded.
+    """
+    if _architecture(find_encoder(name_or_folder).folder).endswith(_CROSS_ENCODER):
+        return CrossEncoderJudge.load(name_or_folder, device=device)
+    return EncoderJudge(Encoder.load(name_or_folder, device=device, precision=Precision.FLOAT32))
+
+
+def _architecture(folder: EncoderFolder) -> str:
     config = folder.read_settings(folder.transformer_folder().relative_to(folder.path) / "config.json")
     named = config.get("architectures")
-    architecture = str(named[0]) if isinstance(named, list) and named else "none"
-    if not architecture.endswith("ForSequenceClassification"):
+    return str(named[0]) if isinstance(named, list) and named else "none"
+
+
+def _require_one_score(folder: EncoderFolder) -> None:
+    architecture = _architecture(folder)
+    if not architecture.endswith(_CROSS_ENCODER):
         raise NearsayError(
             f"{folder.path} is no cross-encoder: its config.json names the architecture {architecture}, not "
             "one that ends with ForSequenceClassification. Name a cross-encoder's folder, or judge by an "

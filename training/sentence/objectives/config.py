@@ -72,6 +72,9 @@ class ObjectiveConfig:
     )
     symmetric: bool = field(default=False, metadata={"help": "The positive looks for its anchor, too."})
     online: bool = field(default=False, metadata={"help": "Only the hard pairs of a batch count."})
+    teacher_temperature: float | None = field(
+        default=None, metadata={"help": "What the teacher's scores are divided by."}
+    )
     deletion: float | None = field(default=None, metadata={"help": "Share of the words that are deleted."})
     matryoshka: tuple[int, ...] = field(
         default=(),
@@ -81,11 +84,16 @@ class ObjectiveConfig:
     def __post_init__(self) -> None:
         self._convert()
         self._check_use()
-        for name, value in {"scale": self.scale, "margin": self.margin, "deletion": self.deletion}.items():
+        for name in ("scale", "margin", "deletion", "teacher_temperature"):
+            value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 raise BadInputError(f"the {name} is {value}; give a finite number, or leave it out")
         if self.scale is not None and self.scale <= 0:
             raise BadInputError(f"the scale is {self.scale}; give a number above 0 (20 is usual)")
+        if self.teacher_temperature is not None and self.teacher_temperature <= 0:
+            raise BadInputError(
+                f"the teacher_temperature is {self.teacher_temperature}; give a number above 0"
+            )
         if self.margin is not None and self.margin < 0:
             raise BadInputError(f"the margin is {self.margin}; give 0 or a number above it")
         if self.deletion is not None and not 0 <= self.deletion < 1:
@@ -149,7 +157,8 @@ class ObjectiveConfig:
     def resolved(self, label_range: tuple[float, float] | None = None) -> "ObjectiveConfig":
         """Give the same with every default filled in, as a run saves it.
 
-        label_range: the data's lowest and highest label, taken as the scale of the scores if none was named
+        label_range: the data's lowest and highest label or score, which what the table leaves to the data
+            follows: the scale of the scores, a margin's scale, a teacher's temperature
         """
         values: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
         loss = self.kind.loss
@@ -161,6 +170,11 @@ class ObjectiveConfig:
             values["margin"] = loss.distances.get(values["distance"])
         for name, usual in loss.defaults.items():
             values[name] = usual if values[name] is None else values[name]
+        spread = (label_range[1] - label_range[0] if label_range else 0.0) or 1.0
+        if "scale" in loss.defaults and values["scale"] is None:
+            values["scale"] = spread
+        if "teacher_temperature" in loss.defaults and values["teacher_temperature"] is None:
+            values["teacher_temperature"] = spread / values["scale"]
         return ObjectiveConfig(**values)
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -88,7 +88,7 @@ def _used_range(
 ) -> tuple[float, float] | None:
     """The data's range when it is needed; BadInputError when it tells nothing or does not fit."""
     if "score_range" not in config.kind.loss.settings or label_range is None:
-        return None
+        return label_range
     least, most = map(float, label_range)
     if config.score_range is None:
         if not least < most:

@@ -46,7 +46,7 @@ class SentenceObjective(nn.Module, ABC):
         super().__init__()
         self.config = config
         self.kinds: frozenset[ExampleKind] = frozenset(config.kind.loss.learns_from)
-        self.guided = bool(config.kind.loss.guide)  # whether it needs the vectors of a guide or teacher
+        self.guided = config.kind.loss.guide in {"guide", "teacher"}  # whether it needs another's vectors
 
     @classmethod
     def make(cls, config: ObjectiveConfig, data: LearnedData) -> Self:
@@ -63,7 +63,8 @@ class SentenceObjective(nn.Module, ABC):
         """Give the batch's mean loss, computed in float32 even under autocast.
 
         embeddings: one (rows, dimension) float tensor of any precision for each text column
-        labels:     (rows,), scores or numbers of labels, for the objectives that learn from them
+        labels:     (rows,), scores or numbers of labels, for the objectives that learn from them; or (rows,
+            passages), a teacher's score of each column but the first
         guide:      the guide's or teacher's vectors, one (rows, guide dimension) for each column
         returns:    scalar float32
 
@@ -74,13 +75,13 @@ class SentenceObjective(nn.Module, ABC):
         with torch.autocast(embeddings[0].device.type, enabled=False):
             return self.loss(
                 [column.float() for column in embeddings],
-                None if labels is None else labels.reshape(-1),
+                labels if labels is None or labels.shape[1:] != (1,) else labels[:, 0],
                 None if guide is None else [column.detach().float() for column in guide],
             )
 
     @abstractmethod
     def loss(self, embeddings: list[Tensor], labels: Tensor | None, guide: list[Tensor] | None) -> Tensor:
-        """Compute `forward`'s answer from float32 vectors, flat labels and detached guide vectors."""
+        """Compute `forward`'s answer from float32 vectors, labels and detached guide vectors."""
 
     def logits(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Give each pair's score for each label, (rows, labels) float32; TypeError without a classifier."""

@@ -35,7 +35,9 @@ class Loss:
     # Distances that it can measure by, the first one by default, and the usual margin with each.
     distances: Mapping[Distance, float | None] = field(default_factory=dict)
     names: tuple[str, ...] = ()  # under which other libraries and papers have it; "Loss" may follow
-    guide: Literal["", "guide", "teacher"] = ""  # another encoder, whose vectors it needs
+    # Another encoder, whose vectors it needs; scores: a cross-encoder or encoder that scores the passages,
+    # where the data have no scores.
+    guide: Literal["", "guide", "teacher", "scores"] = ""
     passes: int = 1  # forward passes of each text in a step, each with its own dropout
     compares_labels: bool = False  # whether equal labels in all rows leave it nothing to learn
     matryoshka: bool = True  # whether it can be applied to the first dimensions of the vectors
@@ -202,6 +204,29 @@ class ObjectiveKind(StrEnum):
             distances={Distance.COSINE: None, Distance.EUCLIDEAN: None},
             names=("distillation", "EmbedDistill", "MSE"),
             guide="teacher",
+        ),
+    )
+    MARGIN_MSE = (
+        "margin-mse",
+        Loss(
+            made_by="margin_mse:MarginMseObjective",
+            learns_from=(TUPLES,),
+            help="set positive and negatives as far apart as a teacher's scores do",
+            source="https://arxiv.org/abs/2010.02666",
+            defaults={"scale": None},
+            guide="scores",
+        ),
+    )
+    KL = (
+        "kl",
+        Loss(
+            made_by="kl_divergence:KlDivergenceObjective",
+            learns_from=(TUPLES,),
+            help="rank a query's passages as sharply as a teacher's scores do",
+            source="https://arxiv.org/abs/2010.11386",
+            defaults={"scale": 20.0, "teacher_temperature": None},
+            names=("DistillKLDiv", "KLDivergence"),
+            guide="scores",
         ),
     )
 

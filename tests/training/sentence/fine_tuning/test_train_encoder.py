@@ -268,8 +268,10 @@ def test_every_objective_trains_from_data_that_it_learns_from(
         ObjectiveKind.SIMCSE: scored,  # becomes texts
         ObjectiveKind.TSDAE: scored,
         ObjectiveKind.TEACHER: scored,
+        ObjectiveKind.MARGIN_MSE: examples_of(ExampleKind.TUPLES, TUPLE_ROWS),
+        ObjectiveKind.KL: nli,
     }.get(objective, scored)
-    guided = objective in {ObjectiveKind.GUIDED, ObjectiveKind.TEACHER}
+    guided = bool(objective.loss.guide)
     one = TrainingSet(data, ObjectiveConfig(objective), guide=str(tiny_folder) if guided else None)
     options = SentenceTraining(epochs=6, batch=8, learning_rate=2e-3, precision=Precision.FLOAT32)
     structure = EncoderStructure(pooling=SentencePooling.CLS) if objective is ObjectiveKind.TEACHER else None
@@ -377,6 +379,7 @@ def test_matryoshka_trains_the_first_dimensions_to_stand_alone(
         ([], "there is nothing to train on"),
         ([(ObjectiveKind.TEACHER, None)], "Name a teacher"),
         ([(ObjectiveKind.COSENT, "guide")], "Leave the guide out"),
+        ([(ObjectiveKind.KL, None)], r"needs a score of each passage.*\(--guide\), or a field"),
         ([(ObjectiveKind.TRIPLET, None)], "For scored take one of"),
     ],
 )

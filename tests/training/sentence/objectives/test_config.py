@@ -62,7 +62,11 @@ def test_defaults_are_those_of_the_papers() -> None:
         "angle": 20.0,
         "simcse": 20.0,
         "guided": 100.0,
+        "kl": 20.0,
+        "margin-mse": 5.0,  # as far as the data's scores lie apart
     }
+    assert filled[ObjectiveKind.KL].teacher_temperature == 0.25
+    assert ObjectiveConfig(ObjectiveKind.KL).resolved().teacher_temperature == 0.05
     assert {kind: config.margin for kind, config in filled.items() if config.margin is not None} == {
         "triplet": 1.0,
         "contrastive": 0.5,
@@ -87,6 +91,8 @@ def test_defaults_are_those_of_the_papers() -> None:
         ({"kind": "softmax", "concatenation": "u+v"}, r"no concatenation 'u\+v'\. Take one of: 'u,v'"),
         ({"kind": "cosent", "scale": 0}, r"the scale is 0; give a number above 0"),
         ({"kind": "cosent", "scale": float("nan")}, r"the scale is nan; give a finite number"),
+        ({"kind": "kl", "teacher_temperature": 0}, r"teacher_temperature is 0; give a number above 0"),
+        ({"kind": "kl", "teacher_temperature": float("inf")}, r"is inf; give a finite number"),
         ({"kind": "triplet", "margin": -1}, r"the margin is -1; give 0 or a number above it"),
         (
             {"kind": "cosent", "margin": 1},

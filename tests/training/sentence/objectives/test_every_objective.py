@@ -15,6 +15,9 @@ from nearsay.training.sentence.objectives.objective import SentenceObjective
 
 Vectors = Callable[..., list[Tensor]]
 LABELS = torch.tensor([0, 1, 1, 0, 1, 0])
+PASSAGE_SCORES = torch.tensor(
+    [[9.0, 2.0, 0.0], [4.0, 4.5, 1.0], [7.0, 1.0, 3.0], [5.0, 2.0, 4.0], [0.0, 8.0, 1.0], [6.0, 0.5, 0.0]]
+)
 SCORES = torch.tensor([0.0, 5.0, 2.5, 1.0, 4.0, 3.0])
 
 
@@ -80,6 +83,10 @@ CASES = {
     "teacher": Case(TEXTS, 1, guide=8),
     "teacher projected": Case(PAIRS, 2, guide=5, only_direction=False),
     "teacher squared": Case(TEXTS, 1, guide=8, settings=settings(distance="euclidean"), only_direction=False),
+    "margin-mse": Case(TUPLES, 4, labels=PASSAGE_SCORES),
+    "margin-mse scaled": Case(TUPLES, 3, labels=PASSAGE_SCORES[:, :2], settings=settings(scale=9.0)),
+    "kl": Case(TUPLES, 4, labels=PASSAGE_SCORES, settings=settings(teacher_temperature=0.5)),
+    "kl matryoshka": Case(TUPLES, 4, labels=PASSAGE_SCORES, settings=settings(matryoshka=(8, 4))),
     "ranking matryoshka": Case(PAIRS, settings=settings(matryoshka=(8, 4, 2))),
     "softmax matryoshka": Case(
         NLI,
