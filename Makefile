@@ -8,7 +8,7 @@ CONSTRAINTS ?= constraints.txt
 # is asked as well, if it answers; `make TORCH_CPU_INDEX= …` never asks it.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types figures pictures bench clean
+.PHONY: demo test test-all test-newest constraints compiler wheel docs lint types torture figures pictures bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/nearsay demo --library demo-library
@@ -49,6 +49,9 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
+
+torture: $(VENV)/.installed-dev
+	$(BIN)/python tests/torture.py
 
 figures: $(VENV)/.installed-dev  # the pages that are generated: tables, commands, the Python API
 	$(BIN)/python tests/benchmarks/readme_tables.py

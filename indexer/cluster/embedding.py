@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.data.errors import first_line
+from nearsay.data.errors import NearsayError, first_line
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.database import Database
@@ -97,12 +98,20 @@ class Worker:
             )
 
     def __call__(self, batch: Mapping[str, NDArray[np.int64]]) -> dict[str, list[str]]:
-        """The records of the ranges `first` to `last`, as JSON."""
+        """The records of the ranges `first` to `last`, as JSON; or why there is none."""
         if self._refusal:
-            return {"record": [""] * len(batch["first"]), "refusal": [self._refusal] * len(batch["first"])}
-        wanted = zip(batch["first"].tolist(), batch["last"].tolist(), strict=True)
-        records = [json.dumps(asdict(self.embed(Range(first, last)))) for first, last in wanted]
-        return {"record": records, "refusal": [""] * len(records)}
+            none = [""] * len(batch["first"])
+            return {"record": none, "refusal": [self._refusal] * len(none), "fault": none}
+        records, faults = [], []
+        for first, last in zip(batch["first"].tolist(), batch["last"].tolist(), strict=True):
+            record = fault = ""
+            try:
+                record = json.dumps(asdict(self.embed(Range(first, last))))
+            except (NearsayError, OSError, sa.exc.SQLAlchemyError) as error:  # the disk, or the catalogue
+                fault = f"{socket.gethostname()}: {first_line(error)}"
+            records.append(record)
+            faults.append(fault)
+        return {"record": records, "refusal": [""] * len(records), "fault": faults}
 
     def embed(self, wanted: Range) -> _Record:
         """Embed a range and write its segment, or several where a passage between cannot be embedded."""
@@ -175,10 +184,11 @@ def embed_on_cluster(
         return 0, 0
     done = truncated = 0
     faults: list[tuple[int, str]] = []
+    lost: list[str] = []  # why ranges were not embedded that could be
     with joined(cluster):
         machines = nodes_of()
         while wanted:
-            for record in _records(store, cluster, generation, wanted):
+            for record in _records(store, cluster, generation, wanted, lost):
                 with store.database.writing() as connection:
                     for at, piece in enumerate(record.pieces):
                         cut = record.truncated if at == 0 else 0
@@ -190,10 +200,10 @@ def embed_on_cluster(
                 listener(Progress(done, total))
             with store.database.reading() as connection:
                 wanted = ranges.waiting(connection, generation, segment_writer.ROWS)
-            if faults or not (wanted and _one_went(machines)):  # with all tries of what it was doing
+            if faults or lost or not (wanted and _one_went(machines)):  # with all tries of what it was doing
                 break
             machines = nodes_of()
-    _refuse_lost(store, generation, sorted(faults))
+    _refuse_lost(store, generation, sorted(faults), lost)
     return done, truncated
 
 
@@ -220,9 +230,12 @@ def _enter(connection: Any, store: Store, generation: GenerationRow, piece: _Pie
 
 
 def _records(
-    store: Store, cluster: Cluster, generation: GenerationRow, wanted: list[Range]
+    store: Store, cluster: Cluster, generation: GenerationRow, wanted: list[Range], lost: list[str]
 ) -> Iterator[_Record]:
-    """The records of the ranges as they come; those whose workers die again and again do not."""
+    """The records of the ranges as they come; those whose workers die again and again do not.
+
+    lost: is told why a worker has no record of a range
+    """
     import ray.data
 
     refuse_far(store)
@@ -251,10 +264,15 @@ def _records(
     for row in embedded.iter_rows():
         if row["refusal"]:
             raise EncoderMismatchError(row["refusal"])
+        if row["fault"]:
+            lost.append(row["fault"])
+            continue
         yield _Record.from_json(row["record"])
 
 
-def _refuse_lost(store: Store, generation: GenerationRow, faults: list[tuple[int, str]]) -> None:
+def _refuse_lost(
+    store: Store, generation: GenerationRow, faults: list[tuple[int, str]], lost: list[str]
+) -> None:
     """ClusterError that names what was not embedded; the rest is in the catalogue."""
     with store.database.reading() as connection:
         left = ranges.unembedded(connection, generation)
@@ -266,6 +284,11 @@ def _refuse_lost(store: Store, generation: GenerationRow, faults: list[tuple[int
         raise ClusterError(
             f"{counted(len(faults), 'passage')} cannot be embedded, of the documents {named}"
             f"{f' and {more:,} more' if more > 0 else ''}. All others are. Change or remove these documents"
+        )
+    if lost:
+        raise ClusterError(
+            f"{counted(left, 'passage')} wait, since a worker could not go on ({lost[0].rstrip('.')}). What "
+            "is done is kept: mend that and run the same command again"
         )
     if left:
         raise ClusterError(

@@ -30,15 +30,21 @@ import table_collection  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def postgresql_server_url() -> Iterator[str]:
+def postgresql_server_url(request: pytest.FixtureRequest) -> str:
     """A PostgreSQL server: NEARSAY_TEST_POSTGRESQL's, or one of our own.
 
     Without either the test is skipped, or fails where NEARSAY_REQUIRE_POSTGRESQL=1.
     """
     given = os.environ.get("NEARSAY_TEST_POSTGRESQL")
     if given:
-        yield given
-        return
+        return given
+    server: postgresql_server.Server = request.getfixturevalue("own_postgresql_server")
+    return server.url
+
+
+@pytest.fixture(scope="session")
+def own_postgresql_server() -> Iterator["postgresql_server.Server"]:
+    """A PostgreSQL server of our own, which a test may start again."""
     programs = postgresql_server.binaries()
     if programs is None:
         reason = (
@@ -47,8 +53,8 @@ def postgresql_server_url() -> Iterator[str]:
         if os.environ.get("NEARSAY_REQUIRE_POSTGRESQL") == "1":
             pytest.fail(reason)
         pytest.skip(reason)
-    with postgresql_server.running(programs) as url:
-        yield url
+    with postgresql_server.running(programs) as server:
+        yield server
 
 
 @pytest.fixture

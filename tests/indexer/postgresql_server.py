@@ -25,81 +25,90 @@ def binaries() -> Path | None:
     return None if found is None else Path(found).resolve().parent
 
 
-@contextlib.contextmanager
-def running(programs: Path) -> Iterator[str]:
-    """Start a server whose text is ordered by a language, not by code point; its URL."""
-    user = "postgres" if os.geteuid() == 0 else None  # the server refuses to run as root
-    home = Path(tempfile.mkdtemp(prefix="nearsay-postgresql-"))
-    process = None
-    try:
-        if user is not None:
-            shutil.chown(home, user, user)
-        order = ["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US"]
-        subprocess.run(
-            [
-                programs / "initdb",
-                "-D",
-                home / "data",
-                "-U",
-                "nearsay",
-                "-A",
-                "trust",
-                "-E",
-                "UTF8",
-                *order,
-                "--no-sync",
-            ],
-            check=True,
-            capture_output=True,
-            user=user,
-            cwd=home,
-        )
+class Server:
+    """A server whose text is ordered by a language, not by code point; it can be started again."""
+
+    def __init__(self, programs: Path, home: Path) -> None:
+        self._programs, self._home = programs, home
+        self._user = "postgres" if os.geteuid() == 0 else None  # the server refuses to run as root
+        if self._user is not None:
+            shutil.chown(home, self._user, self._user)
+        order = ["--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync"]
+        made = [
+            programs / "initdb",
+            "-D",
+            home / "data",
+            "-U",
+            "nearsay",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            *order,
+        ]
+        subprocess.run(made, check=True, capture_output=True, user=self._user, cwd=home)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+            self._port = free.getsockname()[1]
+        self._process: subprocess.Popen[str] | None = None
+        self._rest = threading.Thread()
+
+    @property
+    def url(self) -> str:
+        """Of its first database."""
+        return f"postgresql://nearsay@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
         settings = ["-c", "fsync=off", "-c", "lc_messages=C", "-c", "max_connections=60"]
         setpriv = shutil.which("setpriv")  # ends the server even when the tests are killed
         until_we_end = [] if setpriv is None else [setpriv, "--pdeathsig", "INT"]
-        process = subprocess.Popen(
-            [
-                *until_we_end,
-                programs / "postgres",
-                "-D",
-                home / "data",
-                "-h",
-                "127.0.0.1",
-                "-p",
-                str(port),
-                "-k",
-                home,
-                *settings,
-            ],
+        where = ["-D", self._home / "data", "-h", "127.0.0.1", "-p", str(self._port), "-k", self._home]
+        self._process = subprocess.Popen(
+            [*until_we_end, self._programs / "postgres", *where, *settings],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
-            user=user,
-            cwd=home,
+            user=self._user,
+            cwd=self._home,
         )
-        assert process.stderr is not None
+        assert self._process.stderr is not None
         said = []
-        for line in process.stderr:
+        for line in self._process.stderr:
             said.append(line)
             if "ready to accept connections" in line:
                 break
         else:
             raise RuntimeError(f"PostgreSQL did not start: {''.join(said)}")
-        rest = threading.Thread(target=process.stderr.read)  # so that the pipe never fills
-        rest.start()
-        yield f"postgresql://nearsay@127.0.0.1:{port}/postgres"
-        process.send_signal(signal.SIGINT)  # a fast shutdown
-        rest.join()
+        self._rest = threading.Thread(target=self._process.stderr.read)  # so that the pipe never fills
+        self._rest.start()
+
+    def stop(self) -> None:
+        """A fast shutdown: every connection is ended."""
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        self._process.wait(timeout=30)
+        if self._rest.ident is not None:
+            self._rest.join()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        self._process = None
+
+
+@contextlib.contextmanager
+def running(programs: Path) -> Iterator[Server]:
+    """A server that runs, in a folder of its own."""
+    home = Path(tempfile.mkdtemp(prefix="nearsay-postgresql-"))
+    server = None
+    try:
+        server = Server(programs, home)
+        server.start()
+        yield server
     finally:
-        if process is not None:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-            process.wait(timeout=30)
-            assert process.stderr is not None
-            process.stderr.close()
+        if server is not None:
+            server.stop()
         shutil.rmtree(home, ignore_errors=True)
 
 

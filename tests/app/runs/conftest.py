@@ -122,5 +122,6 @@ def postgresql_url() -> Iterator[str]:
                 pytest.fail("no PostgreSQL server")
             pytest.skip("no PostgreSQL server: apt-get install postgresql-15")
         if not server:
-            server = stack.enter_context(postgresql_server.running(programs))
+            assert programs is not None
+            server = stack.enter_context(postgresql_server.running(programs)).url
         yield stack.enter_context(postgresql_server.new_database(server))

@@ -1,0 +1,202 @@
+"""Ends things at random while a cluster embeds and indexes, and looks whether anything is lost or twice.
+
+    python tests/torture.py [--rounds 20] [--seed N]
+
+Each round has a new library whose catalogue is PostgreSQL, a Ray head and two nodes, and a command that
+embeds and indexes. While it runs, workers and the command itself are killed, nodes are removed, PostgreSQL is
+started again, at random moments; the command is run until it is done. Then every row is there once, `doctor`
+proves every vector, and the files of vectors are those of an undisturbed run. It ends at the first round in
+which that does not hold; its seed repeats the faults, not the moments within the programs.
+"""
+
+import argparse
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ |= {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": "0" * 64,
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+}
+sys.path.insert(0, str(Path(__file__).parent / "indexer"))
+
+import postgresql_server
+from ray.cluster_utils import Cluster as Nodes
+
+from nearsay.indexer import Library
+from nearsay.indexer.catalogue import generations
+from nearsay.indexer.doctor import examine
+
+ROWS = 400
+MEMORY = 80 * 2**20  # bytes of each node's object store
+TRIES = 30  # of one command
+QUIET = 300.0  # seconds without a word after which a command hangs
+FAULTS = ("kill a worker", "kill the command", "remove a node", "start PostgreSQL again")
+COMMAND = """
+import sys
+from nearsay.indexer import Cluster, Library
+from nearsay.indexer.snapshots import segment_writer
+
+segment_writer.ROWS = 16
+folder, database, address, rows = sys.argv[1:]
+texts = [f"Sentence {n} speaks of {n % 7} birds, {n % 5} boats and {n % 11} bells." for n in range(int(rows))]
+cluster = Cluster(address)
+library = Library.open(folder, database=database, cluster=cluster, precision="float32", device="cpu")
+notes = library.collection("notes")
+said = lambda now: print("at", now, flush=True)
+notes.add_rows([{"id": str(n), "text": text} for n, text in enumerate(texts)], progress=said, index="later")
+notes.rebuild(progress=said)
+print("embedded", flush=True)
+notes.tune(progress=said)
+print("done", flush=True)
+"""
+
+
+class Round:
+    """One library, and what happens to it."""
+
+    def __init__(self, seed: int, server: postgresql_server.Server, folder: Path) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - to be repeated
+        self.server = server
+        self.folder = folder
+        self.log: list[str] = []
+        head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": MEMORY}
+        self.nodes: Any = Nodes(initialize_head=True, head_node_args=head)
+        self.others = [self._node() for _ in range(2)]
+
+    def _node(self) -> Any:
+        return self.nodes.add_node(num_cpus=1, object_store_memory=MEMORY)
+
+    def run(self, database: str) -> None:
+        """The command, disturbed, until it is done."""
+        for attempt in range(TRIES):
+            disturbed = attempt < TRIES // 2  # it has to end at last
+            if self._attempt(database, disturbed=disturbed):
+                return
+        raise SystemExit(f"the command was not done after {TRIES} tries")
+
+    def _attempt(self, database: str, *, disturbed: bool) -> bool:
+        command = [sys.executable, "-c", COMMAND, str(self.folder), database, self.nodes.address, str(ROWS)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines: queue.Queue[str | None] = queue.Queue()
+        reader = threading.Thread(target=lambda: [*map(lines.put, process.stdout or ()), lines.put(None)])
+        errors: list[str] = []
+        listener = threading.Thread(target=lambda: errors.extend(process.stderr or ()))
+        reader.start()
+        listener.start()
+        done, after = False, self.random.randrange(1, 12)
+        try:
+            while (line := lines.get(timeout=QUIET)) is not None:
+                done = done or line == "done\n"
+                after -= 1
+                if disturbed and after == 0:
+                    self._disturb(self.random.choice(FAULTS), process)
+                    after = self.random.randrange(3, 12)
+        except queue.Empty:
+            process.kill()
+            raise SystemExit(f"the command said nothing for {QUIET:.0f} s after {self.log}") from None
+        process.wait()
+        listener.join()
+        last = errors[-1].strip() if errors and process.returncode else ""
+        self.log.append(f"ended {process.returncode} {last[:200]}")
+        return done
+
+    def _disturb(self, fault: str, process: subprocess.Popen[str]) -> None:
+        time.sleep(self.random.random())
+        self.log.append(fault)
+        if fault == "kill the command":
+            process.kill()
+        elif fault == "kill a worker":
+            for folder in Path("/proc").glob("[0-9]*"):
+                try:
+                    name = (folder / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if name.startswith((b"ray::MapWorker", b"ray::Builder")):
+                    os.kill(int(folder.name), signal.SIGKILL)
+                    return
+            self.log[-1] += " (there was none)"
+        elif fault == "remove a node":
+            self.nodes.remove_node(self.others.pop(self.random.randrange(2)), allow_graceful=False)
+            self.others.append(self._node())
+        else:
+            self.server.stop()
+            self.server.start()
+
+    def end(self) -> None:
+        """Stop the cluster."""
+        self.nodes.shutdown()
+
+
+def checked(folder: Path, database: str) -> list[str]:
+    """The hashes of the files of vectors; SystemExit where something is lost, twice or unsound."""
+    with Library.open(folder, database=database, precision="float32", device="cpu") as library:
+        notes = library.collection("notes")
+        found = sorted(hit.id for hit in notes.search("birds", ROWS + 50, mode="dense"))
+        if found != sorted(map(str, range(ROWS))):
+            raise SystemExit(
+                f"{len(found)} rows, {len(set(found))} of them different, where {ROWS} were entered"
+            )
+        unsound = [str(finding) for finding in examine(library, prove=True) if not finding.sound]
+        if unsound:
+            raise SystemExit("\n".join(unsound))
+        with library.store.database.reading() as connection:
+            (generation,) = generations.all_of(connection, 1)
+            rows = generations.segments_of(connection, generation.collection_id)
+            return sorted(row.sha256 for row in rows if row.kind == generations.SegmentKind.VECTORS)
+
+
+def undisturbed(folder: Path, database: str) -> list[str]:
+    """The hashes that a run by one worker gives, without anything ended."""
+    head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": MEMORY}
+    nodes = Nodes(initialize_head=True, head_node_args=head)
+    try:
+        command = [sys.executable, "-c", COMMAND, str(folder), database, nodes.address, str(ROWS)]
+        subprocess.run(command, check=True, capture_output=True, timeout=600)
+    finally:
+        nodes.shutdown()
+    return checked(folder, database)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    programs = postgresql_server.binaries()
+    if programs is None:
+        raise SystemExit("no PostgreSQL server: apt-get install postgresql-15")
+    with tempfile.TemporaryDirectory() as temporary, postgresql_server.running(programs) as server:
+        with postgresql_server.new_database(server.url) as database:
+            wanted = undisturbed(Path(temporary) / "undisturbed", database)
+        for seed in range(given.seed, given.seed + given.rounds):
+            began = time.monotonic()
+            with postgresql_server.new_database(server.url) as database:
+                folder = Path(temporary) / str(seed)
+                one = Round(seed, server, folder)
+                try:
+                    one.run(database)
+                    hashes = checked(folder, database)
+                finally:
+                    one.end()
+                    print(f"seed {seed}: {'; '.join(one.log)} ({time.monotonic() - began:.0f} s)", flush=True)
+            if hashes != wanted:
+                raise SystemExit(f"seed {seed}: other files of vectors than in an undisturbed run")
+
+
+if __name__ == "__main__":
+    main()
