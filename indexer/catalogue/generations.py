@@ -87,7 +87,7 @@ class GenerationRow:
     def lineage(self) -> tuple[str, ...]:
         """What made the encoder, and what was said against the generation when it was promoted."""
         gate = self.gate
-        if gate is None:
+        if not gate:  # nothing was measured
             return self.encoder.lineage
         if gate.get("forced"):
             return (*self.encoder.lineage, f"promoted by force: {gate['figures']}")
