@@ -2,8 +2,7 @@
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.options import json_option
+from nearsay.app.cli.options import CommandGroup, json_option
 from nearsay.app.cli.printing import print_json, print_table
 
 __all__ = ["bert"]

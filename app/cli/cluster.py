@@ -4,8 +4,7 @@ from typing import Unpack
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.options import OnCluster, json_option, library_options, open_library
+from nearsay.app.cli.options import CommandGroup, OnCluster, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json
 from nearsay.data.quantity import counted, size_words
 

@@ -5,8 +5,8 @@ from typing import Any, Unpack
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.options import (
+    CommandGroup,
     Place,
     json_option,
     library_options,
@@ -14,8 +14,7 @@ from nearsay.app.cli.options import (
     require_yes,
     yes_option,
 )
-from nearsay.app.cli.plan_table import print_plan
-from nearsay.app.cli.printing import print_json, print_table, visible
+from nearsay.app.cli.printing import print_json, print_plan, print_table, visible
 from nearsay.data.quantity import counted
 
 __all__ = ["collections"]

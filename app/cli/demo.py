@@ -8,7 +8,7 @@ import click
 
 from nearsay.app.cli.options import Place, library_options, open_library
 from nearsay.app.cli.printing import print_hits, print_table
-from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.contract_options import contract_options, dtype_option
 from nearsay.app.cli.options import (
+    CommandGroup,
     OnCluster,
     Place,
     cluster_options,
+    contract_options,
+    dtype_option,
     json_option,
     library_options,
     open_library,
@@ -22,7 +23,7 @@ from nearsay.app.cli.options import (
     yes_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
-from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 

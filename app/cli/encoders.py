@@ -5,9 +5,8 @@ from typing import TypedDict, Unpack
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.encoders_inside import inside
-from nearsay.app.cli.options import device_options
+from nearsay.app.cli.options import CommandGroup, device_options
 from nearsay.app.cli.printing import print_notes
 from nearsay.data.quantity import counted
 

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.options import CommandGroup, Place, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
@@ -196,7 +195,7 @@ def sample(
     Example:
         nearsay encoders inside sample papers --layer 4
     """
-    from nearsay.app.cli.progress_bar import ProgressBar
+    from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.bert.attention import AttentionReader
 
     with open_library(place) as library, ProgressBar("reading", unit="tokens") as bar:

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.contract_options import contract_options, dtype_option
 from nearsay.app.cli.options import (
+    CommandGroup,
     OnCluster,
     Place,
     cluster_options,
+    contract_options,
+    dtype_option,
     json_option,
     library_options,
     open_library,
 )
-from nearsay.app.cli.plan_table import print_plan
-from nearsay.app.cli.printing import print_json, print_notes, print_table
-from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.app.cli.printing import print_json, print_notes, print_plan, print_table
+from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
 if TYPE_CHECKING:

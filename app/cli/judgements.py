@@ -1,14 +1,306 @@
 """`nearsay judgements`: what people say of search results."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.judgements_add import add, remove
-from nearsay.app.cli.judgements_export import export
-from nearsay.app.cli.judgements_list import list_
 from nearsay.app.cli.judgements_next import import_, next_
+from nearsay.app.cli.options import (
+    CommandGroup,
+    Place,
+    json_option,
+    library_options,
+    open_library,
+    where_option,
+)
+from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
+from nearsay.app.cli.progress import ProgressBar
+from nearsay.data.document import beginning
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.indexer import Collection, Hit
+    from nearsay.indexer.catalogue.judgement import Judgement, JudgementCounts
+    from nearsay.indexer.judgements.export import JudgementExport
 
 __all__ = ["judgements"]
+
+_TEXT = 80  # characters of a passage shown
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("query")
+@click.option(
+    "--hit", "hits", type=click.IntRange(1), multiple=True, metavar="RANK", help="The hit of that rank."
+)
+@click.option("--id", "ids", multiple=True, metavar="ID", help="This document, whether it is found or not.")
+@click.option(
+    "--passage",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Which passage of the document, from 0; needed where it has several.",
+)
+@click.option("--relevant/--not-relevant", default=None, help="It answers the query, or it does not.")
+@click.option("--rater", metavar="NAME", help="Who says so.")
+@click.option("--note", metavar="TEXT", help="What else there is to say.")
+@click.option(
+    "--mode",
+    type=click.Choice(["dense", "lexical", "hybrid"]),
+    default="hybrid",
+    show_default=True,
+    help="How --hit is looked for, as in `nearsay search`.",
+)
+@where_option
+@json_option
+@library_options
+def add(
+    collection: str,
+    query: str,
+    *,
+    hits: tuple[int, ...],
+    ids: tuple[str, ...],
+    passage: int | None,
+    relevant: bool | None,
+    rater: str | None,
+    note: str | None,
+    mode: str,
+    where: str | None,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Judge passages of COLLECTION: whether they answer QUERY.
+
+    With --hit RANK, which may be repeated, the search is done once more and its hits are judged, with ranks
+    and scores; with --id a document that no search need have found. It takes the place of what was said
+    before of the same query and passage.
+
+    \b
+    Example:
+        nearsay judgements add notes "when is the office closed" --hit 1 --hit 3 --relevant
+        nearsay judgements add notes "when is the office closed" --id note-17 --not-relevant
+    """
+    if relevant is None:
+        raise click.UsageError("Say --relevant or --not-relevant.")
+    if not hits and not ids:
+        raise click.UsageError("Say what is judged: --hit RANK or --id ID.")
+    if passage is not None and len(ids) != 1:
+        raise click.UsageError("--passage is of the one document that --id names.")
+    with open_library(place) as library:
+        target = library.collection(collection)
+        for hit in _hits(target, query, hits, mode, where):
+            said = target.judgements.add(query, hit, relevant, rater=rater, note=note)
+            _print(said, as_json=as_json)
+        for id_ in ids:
+            said = target.judgements.add(query, id_, relevant, passage=passage, rater=rater, note=note)
+            _print(said, as_json=as_json)
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("query")
+@click.option("--id", "id_", required=True, metavar="ID", help="The document that was judged.")
+@click.option(
+    "--passage",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Its passage, from 0; all that were judged if left out.",
+)
+@library_options
+def remove(collection: str, query: str, id_: str, passage: int | None, **place: Unpack[Place]) -> None:
+    """Take back what was said of QUERY and a document of COLLECTION.
+
+    \b
+    Example:
+        nearsay judgements remove notes "when is the office closed" --id note-17
+    """
+    from nearsay.data.errors import BadInputError
+
+    with open_library(place) as library:
+        count = library.collection(collection).judgements.remove(query, id_, passage)
+    if not count:
+        raise BadInputError(
+            f"'{id_}' was not judged for that query. See what was: nearsay judgements list {collection}"
+        )
+    click.echo(f"taken back: {count:,}", err=True)
+
+
+def _hits(
+    target: "Collection", query: str, ranks: tuple[int, ...], mode: str, where: str | None
+) -> list["Hit"]:
+    from nearsay.data.errors import BadInputError
+
+    if not ranks:
+        return []
+    found = target.search(query, max(ranks), mode=mode, where=where)
+    if len(found) < max(ranks):
+        raise BadInputError(f"there is no hit {max(ranks)}: the search gives {len(found)}. Name one of those")
+    return [found[rank - 1] for rank in ranks]
+
+
+def _print(one: "Judgement", *, as_json: bool) -> None:
+    if as_json:
+        print_json(one)
+        return
+    word = "relevant" if one.relevant else "not relevant"
+    text = beginning(visible(one.title or one.text), _TEXT)
+    click.echo(f"{word}: {visible(one.document)}, passage {one.passage}: {text}")
+
+
+_COLUMNS = ("relevant", "query", "id", "passage", "rank", "", "title or text")
+_QUERY = 32  # characters
+_LEAST_TEXT = 20
+
+
+@click.command("list")
+@click.argument("collection")
+@click.option("--query", metavar="TEXT", help="Only those of this query.")
+@click.option("--id", "id_", metavar="ID", help="Only those of this document.")
+@click.option("--relevant/--not-relevant", default=None, help="Only those that say so.")
+@click.option("--queries", is_flag=True, help="A line for each query: how often it was judged.")
+@json_option
+@library_options
+def list_(
+    collection: str,
+    *,
+    query: str | None,
+    id_: str | None,
+    relevant: bool | None,
+    queries: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """List the judgements of COLLECTION.
+
+    One whose document was removed or changed since says so: an encoder can still learn from it, and nothing
+    is measured on it.
+
+    \b
+    Example:
+        nearsay judgements list notes --query "when is the office closed"
+        nearsay judgements list notes --queries
+    """
+    if queries and (query, id_, relevant) != (None, None, None):
+        raise click.UsageError("--queries lists all of them. Leave --query, --id and --relevant out.")
+    with open_library(place) as library:
+        judged = library.collection(collection).judgements
+        asked = judged.queries() if queries else ()
+        rows = () if queries else judged.list(query, id_, relevant=relevant)
+        counts = judged.counts()
+    if as_json:
+        for row in (*asked, *rows):
+            print_json(row)
+        return
+    if queries:
+        of_each = [[each.query, each.relevant, each.not_relevant, each.judged_at] for each in asked]
+        print_table(["query", "relevant", "not relevant", "last judged"], of_each)
+    else:
+        _list_print(rows)
+    print_notes([_said(counts)])
+
+
+def _list_print(rows: Sequence["Judgement"]) -> None:
+    table = [
+        [
+            "yes" if each.relevant else "no",
+            _short(each.query, _QUERY),
+            each.document,
+            str(each.passage),
+            "" if each.rank is None else str(each.rank),
+            "" if each.state == "current" else str(each.state),
+            visible(each.title or each.text),
+        ]
+        for each in rows
+    ]
+    widths = [max(len(row[i]) for row in [_COLUMNS, *table]) + 2 for i in range(len(_COLUMNS) - 1)]
+    room = max(_LEAST_TEXT, terminal_width() - sum(widths))
+    print_table(_COLUMNS, [[*row[:-1], _short(row[-1], room)] for row in table])
+
+
+def _short(text: str, width: int) -> str:
+    return beginning(visible(text), width)
+
+
+def _said(counts: "JudgementCounts") -> str:
+    judged = f"{counted(counts.judgements, 'judgement')} of {counted(counts.queries, 'query', 'queries')}"
+    said = f"{judged}: {counts.relevant:,} relevant, {counts.not_relevant:,} not"
+    gone = [f"{counts.changed:,} of passages changed since"] if counts.changed else []
+    gone += [f"{counts.removed:,} of documents removed since"] if counts.removed else []
+    return "; ".join([said, *gone])
+
+
+@click.command()
+@click.argument("collection")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["evaluation", "training", "triplets", "labelled", "pairs", "csv", "lines"]),
+    default="lines",
+    show_default=True,
+    help="What is written.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="The .jsonl or .csv to write; for evaluation a folder that is not there yet.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(["train", "test"]),
+    help="Only the queries to learn from, or the fifth to measure on; all if left out.",
+)
+@click.option(
+    "--judged-only",
+    is_flag=True,
+    help="An evaluation searches the judged passages alone: quick, and its figures are higher.",
+)
+@json_option
+@library_options
+def export(
+    collection: str,
+    *,
+    form: str,
+    out: Path,
+    part: str | None,
+    judged_only: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Write judgements for evaluation, for training, or as they are.
+
+    evaluation is a folder for `nearsay evaluate retrieval`: every passage of the collection, the queries, and
+    what was said; passages that nobody judged count as not relevant. training is a file for `nearsay train
+    sentence`: triplets (query, relevant passage, one that is not) where a query has both; else labelled
+    (query, passage, 1 or 0); else pairs (query, relevant passage). Each can be asked for by its name. csv
+    is a table that `nearsay judgements import` reads; lines has everything that is known of each judgement.
+
+    \b
+    Example:
+        nearsay judgements export notes --as training --part train --out judged.jsonl
+        nearsay train sentence judged.jsonl --out my-encoder
+        nearsay judgements export notes --as evaluation --part test --out judged
+        nearsay evaluate retrieval judged --encoder my-encoder
+    """
+    with open_library(place) as library, ProgressBar("writing") as bar:
+        judged = library.collection(collection).judgements
+        written = judged.export(out, form, part=part, judged_only=judged_only, progress=bar)
+    if as_json:
+        print_json(written)
+    else:
+        click.echo(_export_said(written))
+        print_notes(written.notes)
+
+
+def _export_said(written: "JudgementExport") -> str:
+    among = "" if written.passages is None else f" among {counted(written.passages, 'passage')}"
+    kinds = {"evaluation": "judgement", "lines": "judgement", "csv": "judgement", "labelled": "labelled pair"}
+    rows = counted(written.rows, kinds.get(written.form, written.form.removesuffix("s")))
+    queries = counted(written.queries, "query", "queries")
+    return f"{rows} of {queries}{among} written to {written.out}"
 
 
 @click.group(cls=CommandGroup)

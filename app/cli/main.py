@@ -12,7 +12,6 @@ import click
 from nearsay.app.cli.bert import bert
 from nearsay.app.cli.cluster import cluster
 from nearsay.app.cli.collections import collections
-from nearsay.app.cli.command_group import CommandGroup
 from nearsay.app.cli.demo import demo
 from nearsay.app.cli.doctor import doctor
 from nearsay.app.cli.documents import documents
@@ -22,6 +21,7 @@ from nearsay.app.cli.explore import explore
 from nearsay.app.cli.index import index
 from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
+from nearsay.app.cli.options import CommandGroup
 from nearsay.app.cli.printing import visible
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the group that commands stand in."""
 
 import gc
 import sys
@@ -10,25 +10,46 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from nearsay.data.read_options import ReadOptions
     from nearsay.indexer import Library
     from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
+    "CommandGroup",
     "OnCluster",
     "Place",
     "Sharded",
+    "TextFields",
     "cluster_options",
+    "contract_options",
     "device_options",
+    "dtype_option",
     "encoders_kept",
     "inexact_resume_option",
     "json_option",
     "library_options",
     "open_library",
+    "read_options",
     "require_yes",
     "shards_options",
+    "text_options",
     "where_option",
     "yes_option",
 ]
+
+_LONGEST = 200  # characters of a first sentence: no limit that one reaches
+
+
+class CommandGroup(click.Group):
+    """What is too long for a line is broken into several, where click would cut it."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of the commands, by name."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(_LONGEST)) for name in self.list_commands(ctx)]
+            )
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -228,3 +249,76 @@ class _KeptEncoders:
 
 
 _KEPT: ContextVar[_KeptEncoders | None] = ContextVar("nearsay_kept_encoders", default=None)
+
+
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16", "int8"]),
+    help="How vectors are stored: float16 takes half the room of float32, int8 a quarter and loses more; "
+    "float32 at first.",
+)
+
+
+def contract_options(command: Command) -> Command:
+    """`--recall` and `--memory`, given to the command as texts."""
+    command = click.option(
+        "--memory",
+        metavar="SIZE",
+        help="The most memory an index may hold, as 2GB or 512MB; none, as at first, is no limit.",
+    )(command)
+    return click.option(
+        "--recall",
+        metavar="SHARE@K",
+        help="How many of the K nearest an index has to find; 0.95@10 at first.",
+    )(command)
+
+
+_FORMATS = ["txt", "csv", "tsv", "jsonl", "parquet", "markdown", "html", "pdf", "docx"]
+
+
+class TextFields(TypedDict):
+    """What `text_options` gives to a command."""
+
+    text: str | None
+    format_: str | None
+    whole_file: bool
+    encoding: str | None
+    max_text_bytes: int
+
+
+def text_options(command: Command) -> Command:
+    """`--text`, `--format`, `--whole-file`, `--encoding` and `--max-text-bytes`."""
+    for option in (
+        click.option(
+            "--max-text-bytes",
+            type=int,
+            default=16 * 2**20,
+            show_default=True,
+            help="Longer rows are skipped.",
+        ),
+        click.option("--encoding", metavar="NAME", help="UTF-8 if left out."),
+        click.option("--whole-file", is_flag=True, help="A txt file is one text instead of a text a line."),
+        click.option(
+            "--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out."
+        ),
+        click.option(
+            "--text", metavar="FIELD", help="The field with the text; guessed and reported if left out."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def read_options(fields: TextFields) -> "ReadOptions":
+    """How the reader reads what the options say."""
+    from nearsay.data.formats import Format
+    from nearsay.data.read_options import ReadOptions, Split
+
+    return ReadOptions(
+        text=fields["text"],
+        metadata=(),
+        format=None if fields["format_"] is None else Format(fields["format_"]),
+        split=Split.FILE if fields["whole_file"] else Split.LINES,
+        encoding=fields["encoding"],
+        max_text_bytes=fields["max_text_bytes"],
+    )

@@ -5,22 +5,29 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nearsay.data.document import beginning
+from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
+    from nearsay.indexer.neighbours.shown import Near, ShownPassage
+    from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
+    from nearsay.indexer.plans.plan import Measured, Plan
 
 __all__ = [
     "metadata_line",
+    "near_line",
     "print_hits",
     "print_json",
     "print_notes",
+    "print_passages",
+    "print_plan",
     "print_table",
     "terminal_width",
     "visible",
@@ -142,3 +149,104 @@ def _json(value: Any) -> str:  # noqa: ANN401 - any JSON value
 def terminal_width() -> int:
     """How many columns there are to write in: at most 110, and 100 where it is not known."""
     return min(110, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 100
+
+
+_NEAR_PREVIEW = 80
+
+_Passage = TypeVar("_Passage", bound="ShownPassage")
+
+
+def print_passages(
+    found: Iterable[_Passage], said: Callable[[_Passage], tuple[str, str]], *, as_json: bool
+) -> None:
+    """The passages in order, each as a block of lines, or as JSON.
+
+    said: what is told of a passage: behind its title, and in a line of its own
+    """
+    from nearsay.indexer.catalogue.passage import headline
+
+    for each in found:
+        if as_json:
+            print_json(each)
+            continue
+        behind, below = said(each)
+        facts = metadata_line(each.metadata)
+        called = headline(each.title, each.id, each.text)
+        head = click.style(visible(called), bold=True)
+        click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
+        text = beginning(visible(each.text), _PREVIEW)
+        click.echo(textwrap.indent(textwrap.fill(text, terminal_width() - 5), "     "))
+        place = facts if called == each.id else f"{each.id}  {facts}".strip()
+        for line in (below, place):
+            if line:
+                click.echo(click.style(f"     {visible(line)}", dim=True))
+
+
+def near_line(near: "Near | None", what: str) -> str:
+    """Which passage is nearest, in a line."""
+    if near is None:
+        return ""
+    title = beginning(near.title or near.text, _NEAR_PREVIEW)
+    return f"{what}: {near.cosine:.3f}  {title}" + (f"  ({near.id})" if near.title else "")
+
+
+def print_plan(plan: "Plan") -> None:
+    """The contract, a line for each candidate at the setting that it was left at, and what has to be said."""
+    click.echo(f"{plan.contract}, measured at {counted(plan.measured_at, 'passage')} with {plan.evidence}:")
+    last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
+    print_table(
+        ["candidate", "built", "searched", *_figures(plan), "verdict"], [_line(row) for row in last.values()]
+    )
+    if plan.gpu is not None:
+        _print_gpu(plan.gpu, _figures(plan))
+    if plan.check is not None:
+        click.echo(
+            f"looked at again at {counted(plan.check.passages, 'passage')}: recall {plan.check.recall:.3f} "
+            f"of {counted(plan.check.queries, 'stored vector')}, estimated on passages"
+        )
+    if plan.note:
+        click.echo(plan.note)
+
+
+def _print_gpu(report: "GpuReport", figures: list[str]) -> None:
+    """A line for each GPU plan at the setting that it was left at, or why nothing was measured."""
+    if report.reason:
+        click.echo(f"on GPUs: {report.reason}")
+        return
+    click.echo("on GPUs:")
+    last = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in report.rows}
+    print_table(
+        ["candidate", "on", "built and searched", *figures, "verdict"],
+        [
+            [str(row.plan.kind), row.device, _settings(row.plan.parameters), *_measured(row), row.verdict]
+            for row in last.values()
+        ],
+    )
+
+
+def _figures(plan: "Plan") -> list[str]:
+    return [f"recall@{plan.contract.at}", "at least", "ms a query", "queries/s", "MB", "build s"]
+
+
+def _line(row: "Measured") -> list[object]:
+    kind = f"{row.kind}, in its file" if row.mapped else str(row.kind)
+    return [kind, _settings(row.shape), _settings(row.parameters), *_measured(row), row.verdict]
+
+
+def _measured(row: "Measured | GpuMeasured") -> list[object]:
+    return [
+        _number(row.recall, ".3f"),
+        _number(row.recall_at_least, ".3f"),
+        _number(row.milliseconds_a_query, ".2f"),
+        _number(row.queries_a_second, ",.0f"),
+        _number(None if row.bytes is None else row.bytes / 1e6, ",.1f"),
+        _number(row.build_seconds, ",.1f"),
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _settings(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

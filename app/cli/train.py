@@ -2,17 +2,12 @@
 
 import click
 
-from nearsay.app.cli.command_group import CommandGroup
-from nearsay.app.cli.train_adapt import adapt
-from nearsay.app.cli.train_average import average
-from nearsay.app.cli.train_distill import distill
+from nearsay.app.cli.options import CommandGroup
 from nearsay.app.cli.train_heads import classifier, reader, tagger
 from nearsay.app.cli.train_negatives import negatives
-from nearsay.app.cli.train_pretrain import pretrain
-from nearsay.app.cli.train_reduce import reduce
-from nearsay.app.cli.train_sentence import sentence
-from nearsay.app.cli.train_static import static
-from nearsay.app.cli.train_vocabulary import vocabulary
+from nearsay.app.cli.train_pretrain import pretrain, vocabulary
+from nearsay.app.cli.train_sentence import adapt, sentence
+from nearsay.app.cli.train_smaller import average, distill, reduce, static
 
 __all__ = ["train"]
 

@@ -31,7 +31,7 @@ runs.wait(run.number)  # until it has ended (for scripts and tests)
 Names of files in the arguments are seen from the folder in which `start` was called: whole paths are safer.
 """
 
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs.run import Run
 from nearsay.app.runs.run_kind import RunKind
 from nearsay.app.runs.run_state import RunState

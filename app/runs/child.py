@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from nearsay.app import life_lock
-from nearsay.app.cli.progress_record import heard_by
+from nearsay.app.cli.progress import heard_by
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.app.runs.run_state import RunState
 from nearsay.app.runs.turn import turn

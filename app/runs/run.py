@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.app.runs.run_kind import RunKind
 from nearsay.app.runs.run_state import RunState

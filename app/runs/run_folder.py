@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.app import life_lock
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 

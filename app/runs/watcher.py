@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs.run_folder import RunFolder
 
 __all__ = ["Watcher"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearsay.app.cli.plan_table import print_plan
+from nearsay.app.cli.printing import print_plan
 from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
 from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
 from nearsay.indexer.plans.plan import Measured, Plan, PlanKind

@@ -2,8 +2,7 @@
 
 import pytest
 
-from nearsay.app.cli.passage_lines import print_passages
-from nearsay.app.cli.printing import print_hits
+from nearsay.app.cli.printing import print_hits, print_passages
 from nearsay.indexer.neighbours.shown import ShownPassage
 from nearsay.indexer.query.explanation import Explanation
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage

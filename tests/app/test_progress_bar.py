@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearsay.app.cli.progress_bar import ProgressBar
+from nearsay.app.cli.progress import ProgressBar
 from nearsay.indexer.vectors.progress import Progress
 
 

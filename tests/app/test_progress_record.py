@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nearsay.app.cli.progress_bar import ProgressBar
-from nearsay.app.cli.progress_record import RunProgress, heard_by, hearer
-from nearsay.app.cli.training_line import TrainingLine
+from nearsay.app.cli.progress import ProgressBar, RunProgress, TrainingLine, heard_by, hearer
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.run.training_progress import TrainingProgress
 

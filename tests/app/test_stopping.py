@@ -6,7 +6,7 @@ from types import FrameType
 
 import pytest
 
-from nearsay.app.cli.stopping import stoppable
+from nearsay.app.cli.progress import stoppable
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from nearsay.app.cli.train_vocabulary import vocabulary
+from nearsay.app.cli.train_pretrain import vocabulary
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts
 from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual

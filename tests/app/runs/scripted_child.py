@@ -9,8 +9,7 @@ import click
 from nearsay.app.cli.main import main as nearsay
 from nearsay.app.cli.options import json_option, library_options
 from nearsay.app.cli.printing import print_json
-from nearsay.app.cli.progress_bar import ProgressBar
-from nearsay.app.cli.stopping import stoppable
+from nearsay.app.cli.progress import ProgressBar, stoppable
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.vectors.progress import Progress
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs import run_folder
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.data.errors import DiskFullError, NearsayError

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from nearsay.app.cli import jobs as commands
 from nearsay.app.cli import main
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs import Runs, RunState
 from nearsay.data.faults import Fault
 from nearsay.indexer import Library

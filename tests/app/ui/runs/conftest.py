@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.cli.progress_record import RunProgress
+from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs import Run, RunKind, Runs, RunState
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.app.ui.settings import Settings

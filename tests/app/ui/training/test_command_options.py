@@ -3,9 +3,8 @@
 import click
 import pytest
 
-from nearsay.app.cli.train_pretrain import pretrain
+from nearsay.app.cli.train_pretrain import pretrain, vocabulary
 from nearsay.app.cli.train_sentence import sentence
-from nearsay.app.cli.train_vocabulary import vocabulary
 from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual
 
 

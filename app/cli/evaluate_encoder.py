@@ -1,0 +1,314 @@
+"""`nearsay evaluate batches`, `compression` and `layers`: how it is run and stored."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nearsay.app.cli.evaluate_judged import encoder_option, load_encoder
+from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.data.retrieval_set import RetrievalSet
+    from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
+    from nearsay.training.evaluation.batch_equality import BatchEquality
+    from nearsay.training.evaluation.layers import LayerReport
+    from nearsay.training.sentence.compression.comparison import CompressionRow
+
+__all__ = ["batches", "compression", "layers"]
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(exists=True, path_type=Path))
+@encoder_option
+@click.option(
+    "--texts", default=256, show_default=True, type=click.IntRange(2), help="Most texts, drawn by chance."
+)
+@click.option("--seed", default=0, show_default=True, help="Of the drawing.")
+@click.option(
+    "--tolerance", default=1e-3, show_default=True, help="The largest difference that counts as equal."
+)
+@json_option
+@device_options
+def batches(
+    *,
+    file: Path | None,
+    encoder: str,
+    texts: int,
+    seed: int,
+    tolerance: float,
+    as_json: bool,
+    device: str | None,
+    precision: str,
+) -> None:
+    """Check that vectors are the same alone and in batches.
+
+    FILE: texts; the sample corpus if left out. Each text is encoded alone, among 8, among 64, and as the
+    encoder batches by itself. Exit status 1 when a number of a vector differs by more than the tolerance.
+
+    \b
+    Example:
+        nearsay evaluate batches sentences.txt --encoder ./my-encoder
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data import samples
+    from nearsay.indexer.vectors.progress import Progress
+    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.evaluation.batch_equality import batch_equality
+    from nearsay.training.evaluation.text_sample import TextSample
+
+    source = Texts([file or samples.folder() / "corpus.jsonl"])
+    with TextSample(source, texts, seed=seed) as drawn, ProgressBar("encoding", unit="texts") as bar:
+        print_notes([*source.notes, *([drawn.note] if drawn.note else [])])
+        report = batch_equality(
+            load_encoder(encoder, device, precision),
+            list(drawn),
+            tolerance=tolerance,
+            progress=lambda done, total: bar(Progress(done, total)),
+        )
+    _print(report, as_json=as_json)
+    if not report.equal:
+        sys.exit(1)
+
+
+def _print(report: "BatchEquality", *, as_json: bool) -> None:
+    if as_json:
+        for each in report.differences:
+            print_json(
+                {
+                    "encoder": report.encoder,
+                    "texts": report.texts,
+                    "texts_together": each.texts_together,
+                    "largest_difference": each.largest_difference,
+                    "lowest_cosine": each.lowest_cosine,
+                    "tolerance": report.tolerance,
+                    "equal": each.largest_difference <= report.tolerance,
+                }
+            )
+        return
+    print_table(
+        ["batches of", "largest difference", "lowest cosine", "equal"],
+        [
+            [
+                "the encoder's own size" if each.texts_together is None else f"at most {each.texts_together}",
+                f"{each.largest_difference:.2e}",
+                f"{each.lowest_cosine:.6f}",
+                "yes" if each.largest_difference <= report.tolerance else "no",
+            ]
+            for each in report.differences
+        ],
+    )
+    if report.equal:
+        print_notes(
+            [f"{report.encoder}: equal within {report.tolerance:g} on {counted(report.texts, 'text')}"]
+        )
+    else:
+        worst = max(report.differences, key=lambda each: each.largest_difference)
+        note = (
+            f"{report.encoder}: not equal within {report.tolerance:g}; the largest difference is of "
+            f"{worst.text[:60]!r}. Narrow numbers may be why: try --precision float32; else its attention "
+            "mask is not kept, and the encoder has to be saved anew"
+        )
+        print_notes([note])
+
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
+    """The numbers of "256,128"."""
+    try:
+        return tuple(int(number) for number in value.split(",") if number)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not numbers with commas between") from error
+
+
+@click.command()
+@click.option(
+    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder."
+)
+@click.option("--sts", type=_FILE, help="Scored pairs: tsv, csv or jsonl, as for `nearsay evaluate sts`.")
+@click.option("--retrieval", type=_FOLDER, help="A judged corpus, as for `nearsay evaluate retrieval`.")
+@click.option("--split", default="test", show_default=True, help="With --retrieval: qrels/SPLIT.tsv.")
+@click.option("--dimensions", callback=_numbers, default="", metavar="N,N", help="First numbers to keep.")
+@json_option
+@device_options
+def compression(
+    *,
+    encoder: str,
+    sts: Path | None,
+    retrieval: Path | None,
+    split: str,
+    dimensions: tuple[int, ...],
+    as_json: bool,
+    device: str | None,
+    precision: str,
+) -> None:
+    """Measure an encoder's vectors with fewer bits and fewer dimensions.
+
+    Spearman's correlation (times 100) on scored pairs, nDCG@10 and the time of one exact search on a judged
+    corpus, and what each loses against float32. Encoders that are smaller themselves are compared by
+    `nearsay evaluate compare`.
+
+    \b
+    Example:
+        nearsay evaluate compression --sts stsb/test.tsv --retrieval scifact/ --dimensions 256,128
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.data.retrieval_set import read_retrieval_set
+    from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
+    from nearsay.indexer.vectors.progress import Progress
+    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.sentence.compression.comparison import compare_compressions
+    from nearsay.training.sentence.encoder import Encoder
+
+    if not sts and not retrieval:
+        raise click.UsageError("say what to measure on: --sts FILE, --retrieval FOLDER or both")
+    judged = read_retrieval_set(retrieval, split) if retrieval else None
+    print_notes(judged.notes if judged else ())
+    with ProgressBar("encoding", unit="texts") as bar:
+        rows = compare_compressions(
+            Encoder.load(encoder, device=device, precision=Precision(precision)),
+            pairs=read_scored_pairs(sts) if sts else (),
+            retrieval=judged,
+            dimensions=dimensions,
+            progress=lambda done, total: bar(Progress(done, total)),
+        )
+    if as_json:
+        for row in rows:
+            print_json(row)
+    else:
+        _print_table(rows)
+
+
+def _print_table(rows: "list[CompressionRow]") -> None:
+    table = [
+        [
+            row.variant,
+            row.dimension,
+            row.bytes_per_vector,
+            _shown(row.spearman, 2),
+            _shown(row.spearman_lost, 2),
+            _shown(row.ndcg_at_10, 4),
+            _shown(row.ndcg_lost, 4),
+            _shown(row.milliseconds, 3),
+        ]
+        for row in rows
+    ]
+    headers = ["vectors", "dimension", "bytes", "Spearman", "lost", "nDCG@10", "lost", "ms a query"]
+    measured = [i for i in range(len(headers)) if i < 3 or any(row[i] for row in table)]
+    print_table([headers[i] for i in measured], [[row[i] for i in measured] for row in table])
+
+
+def _shown(figure: float | None, decimals: int) -> str:
+    return "" if figure is None else f"{figure:.{decimals}f}"
+
+
+@click.command()
+@click.option("--sts", type=_FILE, help="Scored pairs: tsv, csv or jsonl, as for `nearsay evaluate sts`.")
+@click.option("--retrieval", type=_FOLDER, help="A judged corpus, as for `nearsay evaluate retrieval`.")
+@click.option("--split", default="test", show_default=True, help="With --retrieval: qrels/SPLIT.tsv.")
+@click.option(
+    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder or BERT."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="A .png or .svg to write a picture to.")
+@json_option
+@device_options
+def layers(
+    *,
+    sts: Path | None,
+    retrieval: Path | None,
+    split: str,
+    encoder: str,
+    plot: Path | None,
+    as_json: bool,
+    device: str | None,
+    precision: str,
+) -> None:
+    """Score every layer of an encoder, and layers combined, under each pooling.
+
+    By Spearman correlation (times 100) on scored pairs, or by nDCG@10 on a judged corpus. Layer 0 is the
+    embeddings, whose [CLS] is the same for every text. The vectors of all layers stand in a temporary file,
+    in the folder that TMPDIR names, until the last is measured.
+
+    \b
+    Example:
+        nearsay evaluate layers --sts stsb/test.tsv --plot layers.png
+        nearsay evaluate layers --retrieval scifact/ --encoder my-bert/
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.indexer.vectors.progress import Progress
+    from nearsay.training.bert.bert_folder import load_bert
+    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.evaluation.layer_plot import plot_format, write_layer_plot
+    from nearsay.training.evaluation.layers import evaluate_layers
+
+    if plot:
+        plot_format(plot)  # a wrong ending is told now, not when all is measured
+    judged = _judged(sts, retrieval, split)
+    bert = load_bert(encoder)
+    with ProgressBar("encoding") as bar:
+        report = evaluate_layers(
+            bert,
+            judged,
+            device=device,
+            precision=Precision(precision),
+            progress=lambda done, total: bar(Progress(done, total)),
+        )
+    if plot:
+        write_layer_plot(report, plot)
+    (_print_rows if as_json else _print_report)(report)
+
+
+def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[ScoredPair] | RetrievalSet":
+    from nearsay.data.retrieval_set import read_retrieval_set
+    from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
+
+    if sts and not retrieval:
+        return read_scored_pairs(sts)
+    if retrieval and not sts:
+        judged = read_retrieval_set(retrieval, split)
+        print_notes(judged.notes)
+        return judged
+    raise click.UsageError("say what to measure on: --sts FILE or --retrieval FOLDER")
+
+
+def _print_rows(report: "LayerReport") -> None:
+    for score in report.scores:
+        print_json(
+            {
+                "encoder": report.encoder,
+                "layers": score.layers,
+                "pooling": score.pooling,
+                **score.figures,
+                "best": score is report.best,
+            }
+        )
+
+
+def _print_report(report: "LayerReport") -> None:
+    """A row for each layer and combination, a column for each pooling."""
+    from nearsay.training.bert.pooling import Pooling
+
+    cells = {(score.layers, score.pooling): report.shown(score) for score in report.scores}
+    best = report.best
+    named = {str(report.layers): "last", str(report.layers - 1): "second-to-last"}
+    print_table(
+        ["layer", "", *Pooling, "best"],
+        [
+            [
+                layers,
+                named.get(layers, ""),
+                *(cells.get((layers, pooling), "-").rjust(6) for pooling in Pooling),
+                best.pooling if layers == best.layers else "",
+            ]
+            for layers in dict.fromkeys(score.layers for score in report.scores)
+        ],
+    )
+    cut = f", {counted(report.truncated, 'text')} cut at the length limit" if report.truncated else ""
+    scale = " times 100" if report.measure == "Spearman" else ""
+    print_notes([f"{report.measure}{scale}, {report.seconds:,.1f} s{cut}"])

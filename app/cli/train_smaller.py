@@ -1,0 +1,321 @@
+"""`nearsay train average`, `distill`, `reduce` and `static`: encoders made of other encoders."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from nearsay.app.cli.options import (
+    TextFields,
+    device_options,
+    inexact_resume_option,
+    json_option,
+    read_options,
+    text_options,
+)
+from nearsay.app.cli.printing import print_json, print_notes
+from nearsay.data.quantity import counted
+
+if TYPE_CHECKING:
+    from nearsay.training.sentence.fine_tuning.result import SentenceResult
+    from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+
+__all__ = ["average", "distill", "reduce", "static"]
+
+
+@click.command()
+@click.argument("encoders", nargs=-1, required=True, metavar="ENCODER…")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the encoder."
+)
+@json_option
+def average(encoders: tuple[str, ...], out: Path, as_json: bool) -> None:
+    """Average the weights of several trainings of one base.
+
+    ENCODER: folders that were trained from the same base, as by train sentence --seeds 3. The average is as
+    quick as each of them and often better than all.
+
+    \b
+    Example:
+        nearsay train average my-encoders/seed-0 my-encoders/seed-1 --out my-average
+    """
+    from nearsay.training.sentence.compression.averaging import average_encoders
+
+    folder = average_encoders(encoders, out)
+    if as_json:
+        print_json({"folder": str(folder), "averaged": list(encoders)})
+    else:
+        click.echo(f"the average of {len(encoders)} encoders is in {folder}")
+
+
+class _Training(TypedDict):
+    """How it is trained."""
+
+    epochs: float
+    steps: int | None
+    minutes: float | None
+    batch: int
+    learning_rate: float
+    seed: int
+    precision: str
+    inexact_resume: bool
+
+
+def _layers(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> int | tuple[int, ...] | None:
+    """How many layers, of "3", or which, of "0,2,4"."""
+    if value is None:
+        return None
+    try:
+        numbers = tuple(int(number) for number in value.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a number, or numbers with commas between") from error
+    return numbers if "," in value else numbers[0]
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="TEXTS…")
+@click.option(
+    "--teacher", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder."
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
+@click.option(
+    "--keep-layers",
+    callback=_layers,
+    metavar="N|N,N",
+    help="The student: the teacher with so many of its layers, or with these, the first is 0.",
+)
+@click.option("--student", metavar="ENCODER", help="The student: another encoder or a BERT.")
+@click.option("--text", "columns", metavar="FIELD,FIELD", help="The fields with the texts; else guessed.")
+@click.option("--dev", metavar="SET", help="Measured while it trains, as in sts:dev.tsv; the best is kept.")
+@click.option("--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated.")
+@click.option("--epochs", default=1.0, show_default=True, help="Times each text is learned from.")
+@click.option("--steps", type=int, help="Train for so many steps instead.")
+@click.option("--minutes", type=float, help="Train for so many minutes instead.")
+@click.option("--batch", default=32, show_default=True, help="Texts of a step.")
+@click.option("--learning-rate", default=2e-4, show_default=True, help="Its highest value.")
+@click.option("--seed", default=0, show_default=True, help="Of everything random.")
+@inexact_resume_option
+@json_option
+@device_options
+def distill(
+    *,
+    files: tuple[str, ...],
+    teacher: str,
+    out: Path,
+    keep_layers: int | tuple[int, ...] | None,
+    student: str | None,
+    columns: str | None,
+    dev: str | None,
+    evaluate: tuple[str, ...],
+    as_json: bool,
+    device: str | None,
+    **training: Unpack[_Training],
+) -> None:
+    """Train a smaller encoder to give a larger one's vectors.
+
+    TEXTS: tsv, csv, jsonl, parquet (or .gz) or txt, one text a line; every different text in them is learned
+    from, and labels are not looked at. Name --keep-layers or --student. Stopped or killed, the same command
+    goes on.
+
+    \b
+    Example:
+        nearsay train distill texts.txt --teacher all-MiniLM-L6-v2 --keep-layers 3 --out small-encoder
+    """
+    from nearsay.app.cli.progress import TrainingLine, stoppable
+    from nearsay.data.sentence_examples.reading import read_sentence_examples
+    from nearsay.training.evaluation.judged.reading import read_judged_set
+    from nearsay.training.run.watch import Watch
+    from nearsay.training.sentence.compression.distillation import distil
+
+    if (keep_layers is None) == (student is None):
+        raise click.UsageError("name the student: either --keep-layers or --student")
+    texts = [read_sentence_examples(file, columns=columns.split(",") if columns else None) for file in files]
+    print_notes([note for one in texts for note in one.notes])
+    with TrainingLine() as line, stoppable() as stop:
+        result = distil(
+            texts,
+            out,
+            teacher=teacher,
+            keep_layers=keep_layers,
+            student=student,
+            options=_options(training),
+            dev=None if dev is None else read_judged_set(dev),
+            tests=[read_judged_set(spec) for spec in evaluate],
+            device=device,
+            watch=Watch(listener=line, report=lambda note: print_notes([note]), stop=stop),
+        )
+    if not result.finished:
+        raise KeyboardInterrupt
+    _print(result, out, as_json=as_json)
+
+
+def _options(training: _Training) -> "SentenceTraining":
+    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+
+    return SentenceTraining(
+        epochs=training["epochs"],
+        steps=training["steps"],
+        minutes=training["minutes"],
+        batch=training["batch"],
+        learning_rate=training["learning_rate"],
+        seed=training["seed"],
+        precision=Precision(training["precision"]),
+        exact_resume=not training["inexact_resume"],
+    )
+
+
+def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
+    if as_json:
+        changes = [change.to_json() for change in result.changes]
+        told = {"folder": str(out), "steps": result.steps, "seconds": round(result.seconds, 1)}
+        print_json({**told, "dev": dict(result.dev), "evaluations": changes})
+        return
+    click.echo(
+        f"{counted(result.steps, 'step')} in {result.seconds:,.0f} s; the encoder is in {out}", err=True
+    )
+    for change in result.changes:
+        low, high = change.difference.low, change.difference.high
+        click.echo(
+            f"{change.after.name}: {change.before.figure:.4g} before, {change.after.figure:.4g} after "
+            f"({low:+.3g} to {high:+.3g})"
+        )
+
+
+@click.command()
+@click.argument("encoder")
+@click.argument("sources", nargs=-1, metavar="[TEXT]…")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
+@click.option("--dimension", required=True, type=click.IntRange(1), help="Numbers of a vector.")
+@click.option(
+    "--method",
+    type=click.Choice(["pca", "matryoshka"]),
+    default="pca",
+    show_default=True,
+    help="pca: principal components of the texts' vectors. matryoshka: the first numbers, without texts.",
+)
+@text_options
+@json_option
+@device_options
+def reduce(
+    *,
+    encoder: str,
+    sources: tuple[str, ...],
+    out: Path,
+    dimension: int,
+    method: str,
+    as_json: bool,
+    device: str | None,
+    precision: str,
+    **fields: Unpack[TextFields],
+) -> None:
+    """Make an encoder that gives shorter vectors.
+
+    ENCODER: its name or folder. TEXT: files, folders, globs in quotes, or - for standard input, some thousand
+    texts like those that will be searched. Take matryoshka for an encoder that was trained with
+    --matryoshka; any other keeps more by pca of texts of its own kind.
+
+    \b
+    Example:
+        nearsay train reduce all-MiniLM-L6-v2 abstracts.txt --dimension 128 --out small-encoder
+    """
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.indexer.vectors.progress import Progress
+    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder
+
+    if (method == "pca") != bool(sources):
+        raise click.UsageError("pca needs texts" if method == "pca" else "matryoshka takes no texts")
+    if method == "matryoshka":
+        report = truncate_encoder(encoder, out, dimension=dimension)
+    else:
+        texts = Texts(sources, read_options(fields))
+        with ProgressBar("encoding", unit="texts") as bar:
+            report = reduce_encoder(
+                encoder,
+                texts,
+                out,
+                dimension=dimension,
+                device=device,
+                precision=Precision(precision),
+                progress=lambda done: bar(Progress(done, None)),
+            )
+        print_notes(texts.notes)
+    if as_json:
+        print_json(report)
+        return
+    held = "" if report.variance_kept is None else f", {100 * report.variance_kept:.1f} % of the variance"
+    click.echo(f"{report.dimension} of {report.from_dimension} dimensions{held} in {out}", err=True)
+
+
+@click.command()
+@click.argument("encoder")
+@click.argument("sources", nargs=-1, metavar="[TEXT]…")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
+@click.option(
+    "--dimension", default=256, show_default=True, type=click.IntRange(1), help="Numbers of a vector."
+)
+@click.option(
+    "--rows",
+    default=50_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Most texts that are learned from, drawn by chance.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the drawing.")
+@text_options
+@json_option
+@device_options
+def static(
+    *,
+    encoder: str,
+    sources: tuple[str, ...],
+    out: Path,
+    dimension: int,
+    rows: int,
+    seed: int,
+    as_json: bool,
+    device: str | None,
+    precision: str,
+    **fields: Unpack[TextFields],
+) -> None:
+    """Make a static encoder: a vector for each token, and no transformer.
+
+    Many times quicker and less exact. ENCODER: name or folder of the encoder that it is made from. TEXT:
+    files, folders, globs in quotes, or - for standard input. With some thousand texts like those that will be
+    searched it becomes much better; they need no labels.
+
+    \b
+    Example:
+        nearsay train static all-MiniLM-L6-v2 abstracts.txt --out quick-encoder
+    """
+    from contextlib import ExitStack
+
+    from nearsay.app.cli.progress import ProgressBar
+    from nearsay.indexer.vectors.progress import Progress
+    from nearsay.training.bert.vocabulary_texts import Texts
+    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.evaluation.text_sample import TextSample
+    from nearsay.training.sentence.compression.static_encoder import make_static_encoder
+
+    with ExitStack() as stack:
+        bars = {what: stack.enter_context(ProgressBar("encoding", unit=what)) for what in ("tokens", "texts")}
+        read = Texts(sources, read_options(fields)) if sources else None
+        sample = stack.enter_context(TextSample(read or (), rows, seed=seed))
+        print_notes([*(read.notes if read else ()), *([sample.note] if sample.note else ())])
+        report = make_static_encoder(
+            encoder,
+            out,
+            dimension=dimension,
+            texts=sample,
+            device=device,
+            precision=Precision(precision),
+            progress=lambda what, done, total: bars[what](Progress(done, total)),
+        )
+    if as_json:
+        print_json(report)
+    else:
+        click.echo(f"{counted(report.tokens, 'token')} of {report.dimension} numbers in {out}", err=True)
