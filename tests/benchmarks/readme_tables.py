@@ -434,6 +434,59 @@ def endtoend() -> list[str]:
     ]
 
 
+# What peers have beside figures, looked up in the source of txtai 9.14.0, sentence-transformers 6.2.0,
+# BERTopic 0.17.4 and Chroma 1.5.9.
+_ABLE = (
+    ("search by meaning and words", "the default", "yes", "", "", "a server's or hosted alone"),
+    ("filters", "any metadata field", "SQL", "", "", "metadata and text"),
+    ("why a passage matched", "each word's share", "each token's importance", "", "", ""),
+    ("topics", "named clusters that stay", "of its graph", "communities", "named topics", ""),
+    (
+        "trains",
+        "BERT, sentence encoders, task heads",
+        "language models, task heads",
+        "sentence encoders, rerankers",
+        "",
+        "",
+    ),
+    ("another encoder", "beside the live one, and back", "`reindex`", "", "", ""),
+)
+
+
+def peers() -> list[str]:
+    """nearsay beside four others: abilities, and float32 figures of benchmarks on the same machine."""
+    systems, encoders = results("endtoend")["systems"], results("encode")["engines"]
+    engines, labelled = results("search")["real"]["engines"], results("clusters")["quality"].values()
+    shown = [found["methods"] for found in labelled if found["use"] == "reports" and found["labels"]]
+
+    def system(value: Callable[[Any], str]) -> tuple[str, ...]:
+        return value(systems["nearsay"]), value(systems["txtai"]), "", "", value(systems["Chroma"])
+
+    def queries(engine: str) -> str:
+        row = engines[engine]
+        return f"{row['batched']['median']:,.0f} ({share(row['recall_at_10'])})"
+
+    def encoded(engine: str) -> str:
+        return f"{encoders[engine]['texts_a_second']['median']:,.0f}"
+
+    def agreement(method: str) -> str:
+        return share(sum(each[method]["v_measure"]["median"] for each in shown) / len(shown))
+
+    return table(
+        ("", "nearsay", "txtai", "sentence-transformers + FAISS", "BERTopic", "Chroma"),
+        *_ABLE,
+        ("documents added a second", *system(lambda row: f"{row['documents_a_second']:,.0f}")),
+        ("start to first answer, s", *system(lambda row: f"{row['start_seconds']['median']:.1f}")),
+        ("a query, ms", *system(lambda row: f"{row['dense']['p50_ms']['median']:.1f}")),
+        ("recall@10 with a filter", *system(lambda row: f"{row['filtered']['recall_at_10']:.3f}")),
+        ("most memory while adding, MB", *system(lambda row: f"{row['indexing_mb']:,.0f}")),
+        ("disk, MB", *system(lambda row: f"{row['disk_mb']:.0f}")),
+        ("short texts encoded a second", encoded("nearsay-float32"), "", encoded("st"), "", ""),
+        ("queries a second (recall@10)", queries("nearsay"), "", queries("FAISS HNSW"), "", ""),
+        ("clusters' V-measure", agreement("nearsay (the default)"), "", "", agreement("BERTopic"), ""),
+    )
+
+
 _STARTS = {
     "search (hybrid)": "`nearsay search` by meaning and words",
     "search --explain": "the same with `--explain`",
@@ -571,6 +624,7 @@ TABLES: Mapping[str, Callable[[], list[str]]] = {
     "cluster_model": cluster_model,
     "judging": judging,
     "modes": modes,
+    "peers": peers,
     "quality": quality,
     "search": search,
     "starts": starts,
