@@ -14,13 +14,14 @@ function mapView(root, map, told = {}) {
   const count = map.x.length;
   const x = Float32Array.from(map.x), y = Float32Array.from(map.y), none = (value) => value === null || value !== value;
 
-  // ---- where things are: view.x, view.y in the middle, view.scale pixels a unit
+  // ---- where things are: view.x, view.y in the middle, view.scale pixels a unit, view.tall times that upwards
   const bounds = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < count; i++) {
     bounds[0] = Math.min(bounds[0], x[i]); bounds[1] = Math.max(bounds[1], x[i]);
     bounds[2] = Math.min(bounds[2], y[i]); bounds[3] = Math.max(bounds[3], y[i]);
   }
-  const view = { x: 0, y: 0, scale: 1 }, size = { width: 1, height: 1, ratio: 1 };
+  const view = { x: 0, y: 0, scale: 1, tall: 1 }, size = { width: 1, height: 1, ratio: 1 };
+  const edge = 26;  // pixels that stay free around the points, for their names
   let fitted = 1;
   // All but the outermost thousandth on each side: a lone island must not make everything else small.
   function inner(values) {
@@ -28,13 +29,16 @@ function mapView(root, map, told = {}) {
     return [rising[off], rising[count - 1 - off]];
   }
   const most = [...inner(x), ...inner(y)];
+  // The map fills its frame: the axes of a layout have no meaning of their own, so one may be stretched against the other,
+  // yet not so far that round islands become lines.
   function fit() {
     const wide = Math.max(most[1] - most[0], 1e-3), high = Math.max(most[3] - most[2], 1e-3);
-    fitted = Math.min(size.width / wide, size.height / high) * 0.9;
+    view.tall = Math.min(Math.max((size.height - 2 * edge) / high / ((size.width - 2 * edge) / wide), 1 / 1.7), 1.7);
+    fitted = Math.min((size.width - 2 * edge) / wide, (size.height - 2 * edge) / high / view.tall);
     view.x = (most[0] + most[1]) / 2; view.y = (most[2] + most[3]) / 2; view.scale = fitted;
   }
-  const onScreen = (px, py) => [size.width / 2 + (px - view.x) * view.scale, size.height / 2 - (py - view.y) * view.scale];
-  const onMap = (sx, sy) => [view.x + (sx - size.width / 2) / view.scale, view.y - (sy - size.height / 2) / view.scale];
+  const onScreen = (px, py) => [size.width / 2 + (px - view.x) * view.scale, size.height / 2 - (py - view.y) * view.scale * view.tall];
+  const onMap = (sx, sy) => [view.x + (sx - size.width / 2) / view.scale, view.y - (sy - size.height / 2) / view.scale / view.tall];
 
   // ---- WebGL
   const canvas = $("points");
@@ -128,11 +132,12 @@ function mapView(root, map, told = {}) {
     gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(0, 0, 0, 0); gl.clear(gl.COLOR_BUFFER_BIT);
     gl.uniform2f(uniforms.middle, view.x, view.y);
-    gl.uniform2f(uniforms.stretch, 2 * view.scale / size.width, 2 * view.scale / size.height);
+    gl.uniform2f(uniforms.stretch, 2 * view.scale / size.width, 2 * view.scale * view.tall / size.height);
     const usual = diameter();
     gl.uniform1f(uniforms.diameter, usual);
     gl.uniform1f(uniforms.larger, Math.max(1.4 * usual, (stressed < 400 ? 7 : stressed < 4000 ? 5 : 0) * size.ratio));
     for (const pass of [0, 1]) { gl.uniform1f(uniforms.pass, pass); gl.drawArrays(gl.POINTS, 0, count); }
+    underneath();
     names();
   }
   const over = $("names"), pen = over.getContext("2d");
@@ -155,27 +160,89 @@ function mapView(root, map, told = {}) {
     if (lines.length > 2) { lines.length = 2; lines[1] += " …"; }
     return lines.map((line) => line.length > 34 ? line.slice(0, 33) + "…" : line);
   }
+  function buttons() {  // where no name can be read
+    const box = $("zoom");
+    return [[box.offsetLeft + box.offsetWidth / 2, box.offsetTop + box.offsetHeight / 2, box.offsetWidth / 2 + 4, box.offsetHeight / 2 + 4]];
+  }
   let ring = -1;  // the point that is hovered or chosen
+  // Lines of equal density below the points, which hold a tenth, three tenths, … of the passages.
+  let lines = null;
+  function contours() {
+    const held = [0.9, 0.7, 0.5, 0.3, 0.1], cells = 120, free = 6, whole = cells + 2 * free;
+    const wide = Math.max(most[1] - most[0], 1e-3) / cells, high = Math.max(most[3] - most[2], 1e-3) / cells;
+    const left = most[0] - free * wide, low = most[2] - free * high;
+    let dense = new Float32Array(whole * whole);
+    const cell = (i) => {
+      const c = Math.floor((x[i] - left) / wide), r = Math.floor((y[i] - low) / high);
+      return c >= 0 && r >= 0 && c < whole && r < whole ? r * whole + c : -1;
+    };
+    for (let i = 0; i < count; i++) { const at = cell(i); if (at >= 0) dense[at]++; }
+    for (const [step, across] of [[1, whole], [whole, 1]])
+      for (let times = 0; times < 3; times++) {  // three averages of five are nearly a Gaussian
+        const next = new Float32Array(whole * whole);
+        for (let one = 0; one < whole; one++)
+          for (let at = 2; at < whole - 2; at++)
+            for (let k = -2; k <= 2; k++) next[one * across + at * step] += dense[one * across + (at + k) * step] / 5;
+        dense = next;
+      }
+    const stride = Math.max(1, Math.floor(count / 50000)), heights = [];
+    for (let i = 0; i < count; i += stride) { const at = cell(i); heights.push(at < 0 ? 0 : dense[at]); }
+    heights.sort((one, other) => other - one);
+    const levels = [...new Set(held.map((share) => heights[Math.min(heights.length - 1, Math.floor(share * heights.length))]))].filter((level) => level > 0);
+    return levels.map((level) => {
+      const path = new Path2D();
+      for (let r = 0; r + 1 < whole; r++) for (let c = 0; c + 1 < whole; c++) {
+        const at = r * whole + c, corners = [dense[at], dense[at + 1], dense[at + whole + 1], dense[at + whole]], cuts = [];
+        for (let k = 0; k < 4; k++) {  // marching squares: where the level crosses the four sides
+          const from = corners[k], to = corners[(k + 1) % 4];
+          if ((from < level) === (to < level)) continue;
+          const share = (level - from) / (to - from), [dx, dy] = [[share, 0], [1, share], [1 - share, 1], [0, 1 - share]][k];
+          cuts.push([left + (c + 0.5 + dx) * wide, low + (r + 0.5 + dy) * high]);
+        }
+        for (let k = 0; k + 1 < cuts.length; k += 2) { path.moveTo(...cuts[k]); path.lineTo(...cuts[k + 1]); }
+      }
+      return path;
+    });
+  }
+  const below = made("canvas"), faint = below.getContext("2d");
+  below.id = "contours"; below.setAttribute("aria-hidden", "true");
+  canvas.before(below);
+  function underneath() {
+    faint.setTransform(1, 0, 0, 1, 0, 0);
+    faint.clearRect(0, 0, below.width, below.height);
+    if (count < 100) return;  // too few for a density
+    lines = lines || contours();
+    const [zeroX, zeroY] = onScreen(0, 0), far = size.ratio * view.scale;
+    faint.strokeStyle = style("--soft"); faint.lineWidth = size.ratio;
+    lines.forEach((line, k) => {
+      const placed = new Path2D();
+      placed.addPath(line, new DOMMatrix([far, 0, 0, -far * view.tall, zeroX * size.ratio, zeroY * size.ratio]));
+      faint.globalAlpha = 0.16 + 0.07 * k;
+      faint.stroke(placed);
+    });
+  }
   function names() {
     pen.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
     pen.clearRect(0, 0, size.width, size.height);
-    const back = style("--back"), text = style("--text"), font = getComputedStyle(canvas).fontFamily, taken = [], owner = named(), labels = owner ? owner.names : [];
+    const back = style("--back"), text = style("--text"), font = getComputedStyle(canvas).fontFamily, taken = buttons(), owner = named(), labels = owner ? owner.names : [];
     if (labels.length && !labels[0].lines) measure(owner);
     pen.textAlign = "center"; pen.textBaseline = "middle"; pen.lineJoin = "round";
     const largest = labels.length ? labels[0].size : 1;
     const room = Math.max(8, size.width * size.height / 18000);
+    let written = 0;
     for (const label of labels) {
-      if (taken.length >= room) break;
+      if (written >= room) break;
       let [sx, sy] = onScreen(label.x, label.y);
       if (sx < 0 || sy < 0 || sx > size.width || sy > size.height) continue;
       const points = (size.width < 500 ? 11 : 12) + 4 * Math.sqrt(label.size / largest);
       pen.font = "600 " + points.toFixed(1) + "px " + font;
       const wide = Math.max(...label.lines.map((line) => pen.measureText(line).width)) / 2 + 5;
       const high = label.lines.length * points * 0.6 + 3;
-      if (2 * label.spread * view.scale < high) sy += sy > 3 * high ? -high - 4 : high + 4;  // it would hide its own points
+      if (2 * label.spread * view.scale * view.tall < high) sy += sy > 3 * high ? -high - 4 : high + 4;  // it would hide its own points
+      sy = Math.min(Math.max(sy, high), size.height - high);
       const left = Math.min(Math.max(sx, wide), size.width - wide);
       if (taken.some((box) => Math.abs(box[0] - left) < box[2] + wide && Math.abs(box[1] - sy) < box[3] + high)) continue;
-      taken.push([left, sy, wide, high]);
+      taken.push([left, sy, wide, high]); written++;
       pen.lineWidth = 3.5; pen.strokeStyle = back; pen.fillStyle = text; pen.globalAlpha = picked === null || owner !== field || picked === label.code ? 0.95 : 0.3;
       label.lines.forEach((line, k) => {
         const at = sy + (k - (label.lines.length - 1) / 2) * points * 1.15;
@@ -196,7 +263,7 @@ function mapView(root, map, told = {}) {
     if (box.width < 2 || box.height < 2) return;  // it is hidden
     keep = keep && size.width > 1;  // it was seen before
     size.width = box.width; size.height = box.height; size.ratio = Math.min(devicePixelRatio || 1, 2);
-    for (const each of [canvas, over]) { each.width = Math.round(box.width * size.ratio); each.height = Math.round(box.height * size.ratio); }
+    for (const each of [canvas, over, below]) { each.width = Math.round(box.width * size.ratio); each.height = Math.round(box.height * size.ratio); }
     const was = { ...view };
     fit();
     if (keep) { view.x = was.x; view.y = was.y; view.scale = was.scale * fitted / before; }
@@ -214,12 +281,12 @@ function mapView(root, map, told = {}) {
   const filled = starts.slice();
   for (let i = 0; i < count; i++) members[filled[row(y[i]) * side + column(x[i])]++] = i;
   function under(sx, sy, reach) {
-    const [mx, my] = onMap(sx, sy), radius = reach / view.scale;
+    const [mx, my] = onMap(sx, sy), radius = reach / view.scale, upwards = radius / view.tall;
     let best = -1, least = radius * radius;
-    for (let r = row(my - radius); r <= row(my + radius); r++)
+    for (let r = row(my - upwards); r <= row(my + upwards); r++)
       for (let c = column(mx - radius); c <= column(mx + radius); c++)
         for (let at = starts[r * side + c]; at < starts[r * side + c + 1]; at++) {
-          const i = members[at], away = (x[i] - mx) ** 2 + (y[i] - my) ** 2;
+          const i = members[at], away = (x[i] - mx) ** 2 + ((y[i] - my) * view.tall) ** 2;
           if (away < least && (found === null || found[i]) && (picked === null || shownCode(i) === picked)) { least = away; best = i; }
         }
     return best;
@@ -277,7 +344,7 @@ function mapView(root, map, told = {}) {
   function zoom(factor, sx, sy) {
     const [mx, my] = onMap(sx, sy);
     view.scale = Math.min(Math.max(view.scale * factor, fitted * 0.2), fitted * 400);
-    view.x = mx - (sx - size.width / 2) / view.scale; view.y = my + (sy - size.height / 2) / view.scale;
+    view.x = mx - (sx - size.width / 2) / view.scale; view.y = my + (sy - size.height / 2) / view.scale / view.tall;
     hover(-1); draw();
   }
   const held = new Map();
@@ -296,12 +363,12 @@ function mapView(root, map, told = {}) {
       if (moved > 4 && taken) { hover(-1); taken.move([sx, sy]); draw(); }
       else if (moved > 4) {
         canvas.classList.add("held"); hover(-1);
-        view.x -= (sx - before[0]) / view.scale; view.y += (sy - before[1]) / view.scale; draw();
+        view.x -= (sx - before[0]) / view.scale; view.y += (sy - before[1]) / view.scale / view.tall; draw();
       }
     } else {
       const other = [...held].find(([id]) => id !== event.pointerId)[1];
       const was = Math.hypot(before[0] - other[0], before[1] - other[1]), is = Math.hypot(sx - other[0], sy - other[1]);
-      view.x -= (sx - before[0]) / 2 / view.scale; view.y += (sy - before[1]) / 2 / view.scale;
+      view.x -= (sx - before[0]) / 2 / view.scale; view.y += (sy - before[1]) / 2 / view.scale / view.tall;
       zoom(is / Math.max(was, 1), (sx + other[0]) / 2, (sy + other[1]) / 2);
     }
     held.set(event.pointerId, [sx, sy]);
@@ -330,7 +397,7 @@ function mapView(root, map, told = {}) {
   const steps = { ArrowLeft: [-60, 0], ArrowRight: [60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] };
   canvas.addEventListener("keydown", (event) => {
     const step = steps[event.key];
-    if (step) { view.x += step[0] / view.scale; view.y += step[1] / view.scale; hover(-1); draw(); }
+    if (step) { view.x += step[0] / view.scale; view.y += step[1] / view.scale / view.tall; hover(-1); draw(); }
     else if (event.key === "+" || event.key === "=") zoom(1.4, ...middle());
     else if (event.key === "-") zoom(1 / 1.4, ...middle());
     else if (event.key === "0") { fit(); draw(); }

@@ -9,7 +9,7 @@ import streamlit as st
 from nearsay.app.ui.compare.side import Side
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.judging.page import passage_html
+from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Hit, Hits
 from nearsay.indexer.judgements.interleaving import Preference, preference, team_draft, won
@@ -55,7 +55,7 @@ def _ask(visit: Visit, query: str, drawn: Drawn, outcomes: dict[str, Verdict]) -
     marked = []
     for place, (hit, _) in enumerate(drawn):
         with st.container(border=True):
-            st.html(passage_html(hit.title, hit.text))
+            st.html(passage_html(title=hit.title, text=hit.text, whole=True))
             marked.append(st.checkbox("Answers", key=f"blind {query} {place}"))
     if st.button("Count this question", type="primary", icon=":material/done_all:", shortcut="ctrl+enter"):
         outcomes[query] = won([team for (_, team), mark in zip(drawn, marked, strict=True) if mark])

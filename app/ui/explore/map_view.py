@@ -35,19 +35,24 @@ __all__ = ["show_map_view"]
 
 _HITS = 50  # that stand out
 _SHOWN = 1_000  # rows of the table
+_MAKE_CLUSTERS = "nearsay explore clusters"  # for which the page has buttons
 _A_MINUTE = 23_300  # passages that are laid out in about a minute
 
 
 def show_map_view(visit: Visit) -> None:
     """The map with what can be done on it; without one, the way to it."""
     runs = newest_runs(visit, RunKind.MAP)  # before the map: one that they say is done is there
+    clustering = newest_runs(visit, RunKind.CLUSTER)
     with st.spinner("Looking …"):
         kept = kept_drawing(visit)
     watch_newest(visit, runs, "map")
+    watch_newest(visit, clustering, "map-clusters")
     if kept is None:
         _offer(visit)
         return
     shown, mapped = kept
+    if shown.drawn.clusters is None and all(run.state.ended for run in clustering):
+        _offer_clusters(visit)
     _say_what_is_missing(visit, shown, mapped)
     asked = st.text_input(
         "Highlight by meaning",
@@ -130,8 +135,22 @@ def _say_what_is_missing(visit: Visit, shown: PackedMap, mapped: int) -> None:
             "what is selected is selected among them."
         )
     for note in shown.drawn.notes:
-        if "are drawn" not in note:
+        if "are drawn" not in note and _MAKE_CLUSTERS not in note:
             st.caption(as_markdown(note[:1].upper() + note[1:]))
+
+
+def _offer_clusters(visit: Visit) -> None:
+    """Names and colours for a map that has none yet."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Clusters give the map its colours, and each island a name.")
+        if visit.may_write and st.button(
+            "Find clusters", icon=":material/bubble_chart:", key="map_clusters", type="primary"
+        ):
+            visit.check_writing()
+            arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
+            title = f"Clusters of {visit.name}"
+            runs_of(visit).start(RunKind.CLUSTER, arguments, title=title, collection=visit.name)
+            st.rerun()
 
 
 def _clicked(visit: Visit, shown: PackedMap, chosen: Selection) -> None:

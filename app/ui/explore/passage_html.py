@@ -20,13 +20,14 @@ def passage_html(
     metadata: Mapping[str, JsonValue] | None = None,
     said: str = "",
     below: str = "",
+    whole: bool = False,
 ) -> str:
-    """The card; said: a word beside the title, below: a line under the text."""
+    """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
     head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
     head += f'<span class="ns-title">{_text(title)}</span>'
     if said:
         head += f'<span class="ns-score">{_text(said)}</span>'
-    cut = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    cut = text if whole or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     lines = [below, metadata_line(metadata) if metadata else ""]
     facts = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in lines if line)
     body = f'<div class="ns-text">{_text(cut)}</div>'

@@ -9,13 +9,14 @@ from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.compare.side import Ranking, Side, comparable, usual_sides
 from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_html, as_markdown
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 from nearsay.indexer.judgements.minimal_test import Difference, Verdict
 
-__all__ = ["passage_html", "show", "way_of"]
+__all__ = ["show", "way_of"]
 
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged, to be taken back
@@ -51,14 +52,6 @@ def show(visit: Visit) -> None:
 def way_of(side: Side) -> str:
     """A side as the library names it."""
     return f"{side.ranking.mode},{side.ranking.fusion},generation={side.generation}"
-
-
-def passage_html(title: str, text: str) -> str:
-    """A passage without anything that says who found it; everything in it is escaped."""
-    head = (
-        f'<div class="ns-head"><span class="ns-title">{as_html(title)}</span></div>' if title.strip() else ""
-    )
-    return f'<article class="ns-card">{head}<div>{as_html(text)}</div></article>'
 
 
 def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Side, tuple[str, ...]]:
@@ -99,7 +92,7 @@ def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) ->
         st.markdown("**Everything that matters for this comparison is judged.**")
     else:
         st.subheader(as_markdown(following.query), anchor=False)
-        st.html(passage_html(following.hit.title, following.hit.text))
+        st.html(passage_html(title=following.hit.title, text=following.hit.text, whole=True))
         note = st.text_input("Note", key=f"judge-note-{found.judged}", max_chars=2_000)
         with st.container(horizontal=True):
             for relevant, label, key, icon in _KEYS:

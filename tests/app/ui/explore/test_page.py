@@ -178,6 +178,18 @@ def test_clusters_and_map_are_made_by_runs(page, explored, monkeypatch):
     ]
 
 
+def test_a_map_without_clusters_offers_the_button_that_finds_them(page, explored, chosen, monkeypatch):
+    with Library.open(explored.library, device="cpu") as library:
+        library.collection("notes").explore.draw_map(None)
+    runs = Recorder()
+    monkeypatch.setattr(map_view, "runs_of", runs)
+    app = page("explore", settings=explored, state=NOTES)
+    assert "nearsay explore clusters" not in said(app)
+    press(app, "Find clusters")
+    assert runs.started == [(RunKind.CLUSTER, ["explore", "clusters", "notes"])]
+    assert "Find clusters" not in labels(page("explore", settings=explored))  # which has some
+
+
 @pytest.fixture
 def chosen(monkeypatch):
     """The first three points of the map are chosen; gives what the map was drawn with."""

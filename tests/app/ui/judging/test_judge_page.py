@@ -9,9 +9,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from nearsay.app.ui.compare.blind import interleaved
-from nearsay.app.ui.judging.page import passage_html
+from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.settings import Settings
-from nearsay.indexer import Library
+from nearsay.indexer import Hit, Library
 from nearsay.indexer.judgements.minimal_test import Verdict
 
 Page = Callable[..., AppTest]
@@ -37,6 +37,11 @@ def press(app: AppTest, key: str) -> AppTest:
     return app
 
 
+def _card(hit: Hit) -> str:
+    """The whole passage, and nothing of who found it."""
+    return passage_html(title=hit.title, text=hit.text, whole=True)
+
+
 def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library) -> None:
     app = asked(page)
     judged = library.collection("samples").judgements
@@ -44,11 +49,11 @@ def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library
     first = compared.next()
     assert first is not None
     assert app.subheader[0].value
-    assert any(passage_html(first.hit.title, first.hit.text) == element.body for element in app.html)
+    assert any(_card(first.hit) == element.body for element in app.html)
     press(app, "y")
     (kept,) = judged.list()
     assert (kept.query, kept.document, kept.relevant, kept.rater) == (first.query, first.hit.id, True, "ada")
-    assert not any(passage_html(first.hit.title, first.hit.text) == element.body for element in app.html)
+    assert not any(_card(first.hit) == element.body for element in app.html)
     press(app, "s")
     assert (len(judged.list()), len(judged.unsure())) == (1, 1)
     press(app, "u")
@@ -76,7 +81,8 @@ def test_without_questions_it_is_said_where_they_come_from(page: Page) -> None:
 
 
 def test_a_passage_is_shown_as_it_is() -> None:
-    shown = passage_html("<b>", "a < b <script>alert(1)</script>")
+    shown = passage_html(title="<b>", text="a < b <script>alert(1)</script>" + "word " * 500, whole=True)
+    assert shown.count("word ") == 500
     assert "<script" not in shown
     assert "&lt;b&gt;" in shown
 
@@ -100,7 +106,7 @@ def test_blind_comparing_counts_what_was_marked_and_keeps_it(page: Page, library
     drawn = interleaved(_QUERY, left.hits, right.hits, sides)
     assert {team for _, team in drawn} == {Verdict.FIRST, Verdict.SECOND}
     cards = [element.body for element in app.html if "ns-card" in element.body]
-    assert cards == [passage_html(hit.title, hit.text) for hit, _ in drawn]
+    assert cards == [_card(hit) for hit, _ in drawn]
     assert not any("ns-versus" in element.body for element in app.html)
     for place, (_, team) in enumerate(drawn):
         if team is Verdict.FIRST:

@@ -112,9 +112,11 @@ class OnPage:
         low, high = self.drawn.places.min(axis=0), self.drawn.places.max(axis=0)
         canvas = self.part("points")
         wide, tall = (canvas.get_property(name) for name in ("clientWidth", "clientHeight"))
-        unit = 0.9 * min(wide / (high[0] - low[0]), tall / (high[1] - low[1]))
+        across, upwards = (np.array([wide, tall]) - 52) / (high - low)  # 26 pixels are free on each side
+        stretch = min(max(upwards / across, 1 / 1.7), 1.7)
+        unit = min(across, upwards / stretch)
         middle = (low + high) / 2
-        return round(float((x - middle[0]) * unit)), round(float((middle[1] - y) * unit))
+        return round(float((x - middle[0]) * unit)), round(float((middle[1] - y) * unit * stretch))
 
 
 @pytest.fixture
