@@ -46,6 +46,8 @@ def test_the_documentation_is_built_and_loads_nothing_from_elsewhere(tmp_path: P
     for page in pages:
         found = LOADED.search(page.read_text("utf-8"))
         assert found is None, f"{page.name}: {found and found[0]}"
+    commands = (tmp_path / "commands.html").read_text("utf-8")
+    assert "<code>--mode [dense|lexical|hybrid]</code>" in commands
 
 
 def test_the_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:

@@ -437,7 +437,7 @@ def endtoend() -> list[str]:
 # What peers have beside figures, looked up in the source of txtai 9.14.0, sentence-transformers 6.2.0,
 # BERTopic 0.17.4 and Chroma 1.5.9.
 _ABLE = (
-    ("search by meaning and words", "the default", "yes", "", "", "a server's or hosted alone"),
+    ("search by meaning and words", "the default", "yes", "", "", "distributed or hosted only"),
     ("filters", "any metadata field", "SQL", "", "", "metadata and text"),
     ("why a passage matched", "each word's share", "each token's importance", "", "", ""),
     ("topics", "named clusters that stay", "of its graph", "communities", "named topics", ""),
