@@ -16,7 +16,13 @@ from nearsay.data.sentence_examples.columns import ExampleColumns, choose_column
 from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.labels import LabelReader, kind_of_labels, written_label
-from nearsay.data.sentence_examples.row_texts import even_widths, row_scores, row_texts, tuple_columns
+from nearsay.data.sentence_examples.row_texts import (
+    even_widths,
+    ranked_row,
+    row_scores,
+    row_texts,
+    tuple_columns,
+)
 
 __all__ = ["read_sentence_examples"]
 
@@ -41,7 +47,7 @@ def read_sentence_examples(
 
     kind, columns (of the texts, in their order) and label (of tuples: a teacher's score of each passage):
         None = told from names and values, and said in the notes. In a row of tuples, the positive and the
-        negatives may be lists of texts.
+        negatives may be lists of texts; what `nearsay search -f` printed is tuples with scores.
     where: takes only rows whose other fields are exactly these, as written ({"split": "train"}).
     strict: the first row that cannot be used is an error, instead of being left out, counted and named.
 
@@ -126,7 +132,7 @@ class _Reading:
             if isinstance(item, Fault):
                 self.leave_out(item)
             else:
-                yield item
+                yield item[0], ranked_row(item[1])
 
     def leave_out(self, fault: Fault) -> None:
         """Count a row that cannot be used; BadInputError under strict."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 from nearsay.data.json_values import UnusableRowError, check_string, is_nan
 from nearsay.data.sentence_examples.kind import ExampleKind
 
-__all__ = ["even_widths", "row_scores", "row_texts", "tuple_columns"]
+__all__ = ["even_widths", "ranked_row", "row_scores", "row_texts", "tuple_columns"]
 
 _ANCHOR_AND_POSITIVE = 2
 T = TypeVar("T")
@@ -34,6 +34,20 @@ def row_texts(
         raise UnusableRowError("there is no negative")
     for positive in positives:
         yield (anchor, positive, *negatives)
+
+
+def ranked_row(row: Mapping[str, object]) -> Mapping[str, object]:
+    """Give an answered query as a tuple; its `hits` of `text` and `score` are as `nearsay search -f` prints.
+
+    The best hit is its positive, the others are its negatives, and the ranking's scores stand beside them. A
+    row of another kind stays as it is.
+    """
+    hits = row.get("hits")
+    if not isinstance(hits, list) or not all(isinstance(hit, dict) for hit in hits) or "query" not in row:
+        return row
+    texts = [hit.get("text") for hit in hits]
+    scores = [hit.get("score") for hit in hits]
+    return {"query": row["query"], "positive": texts[:1], "negatives": texts[1:], "scores": scores}
 
 
 def row_scores(value: object, passages: int) -> tuple[float, ...]:

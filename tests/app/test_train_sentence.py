@@ -91,6 +91,39 @@ def test_json_tells_everything_in_a_line_each(pairs: Path, tmp_path: Path, run: 
     assert config["sets"][0]["objective"] == {"kind": "angle", "scale": 10.0}
 
 
+def test_the_ranking_by_meaning_and_words_is_distilled_into_an_encoder(
+    tmp_path: Path, save_bert: Callable[..., Path]
+) -> None:
+    """What `search -f` prints is trained on as it is: the passages with the hybrid ranking's scores."""
+
+    def printed(*arguments: object) -> str:
+        done = CliRunner().invoke(main, [str(one) for one in arguments])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    names = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
+    bert = save_bert(tmp_path / "bert", [*WORDS, *names], hidden_size=32, max_position_embeddings=32)
+    rows = [{"id": name, "text": f"the cat sat on the mat {name} now"} for name in names]
+    texts, queries, rankings = (tmp_path / name for name in ("t.jsonl", "q.txt", "rankings.jsonl"))
+    texts.write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
+    queries.write_text("cat fjord\ndog amber birch\nsat heath\nran cedar\n", "utf-8")
+    place = ("--library", tmp_path / "library", "--device", "cpu")
+    printed("documents", "add", "trees", texts, "--encoder", bert, *place)
+    rankings.write_text(printed("search", "trees", "-f", queries, "-k", 6, *place), "utf-8")
+    answers = [json.loads(line)["hits"] for line in rankings.read_text("utf-8").splitlines()]
+    scores = [hit["scores"] for hits in answers for hit in hits]
+    assert any(each["fused"] > each["dense"] for each in scores)  # words count, too
+    out = tmp_path / "out"
+    how = ("--epochs", 250, "--batch", 4, "--learning-rate", 5e-3, "--precision", "float32")
+    base = ("--base", bert, "--device", "cpu")
+    printed("train", "sentence", rankings, "--objective", "kl", "--out", out, *base, *how)
+    learned = json.loads((out / "run" / "config.json").read_text("utf-8"))["sets"][0]
+    assert (learned["kind"], learned["rows"], learned["guide"]) == ("tuples", 4, None)
+    lines = (out / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
+    losses = [line["loss"] for line in map(json.loads, lines) if "loss" in line]
+    assert losses[-1] < losses[0] / 2
+
+
 def test_a_recipe_runs_and_options_go_before_it(pairs: Path, bert: Path, tmp_path: Path, run: Run) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(

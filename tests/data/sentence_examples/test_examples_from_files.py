@@ -425,3 +425,17 @@ def test_scores_that_do_not_fit_the_rows_are_refused() -> None:
             SentenceExamples("rows", TUPLES, ("a", "b", "c"), texts, None, scores=scores)
     with pytest.raises(BadInputError, match="the kind pairs has no scores"):
         SentenceExamples("rows", PAIRS, ("a", "b"), (("a", "b"),), None, scores=((1.0,),))
+
+
+def test_answered_queries_are_tuples_with_the_ranking_s_scores(write: Write) -> None:
+    hits = '[{"rank": 1, "text": "b", "score": 0.9, "id": "1"}, {"rank": 2, "text": "c", "score": 0.25}]'
+    rows = [
+        f'{{"query": "a", "line": 1, "hits": {hits}, "notes": []}}',
+        '{"query": "d", "line": 2, "hits": [{"text": "e", "score": 1.0}], "notes": ["fewer than asked"]}',
+        '{"query": "f", "line": 3, "hits": [], "notes": []}',
+    ]
+    read = read_sentence_examples(write("a.jsonl", "\n".join(rows)))
+    assert read.kind is TUPLES
+    assert read.texts == (("a", "b", "c"),)
+    assert read.scores == ((0.9, 0.25),)
+    assert any("there is no negative" in note and "empty list" in note for note in read.notes)
