@@ -31,8 +31,8 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     """Train a sentence encoder on pairs, triplets, labels, scores or texts.
 
     FILE: tsv, csv, jsonl, parquet (or .gz) with two texts and a score, an NLI label or 0 and 1; two texts
-    that belong together; anchor, positive and negatives; or a text a line. What it is and which loss it gets
-    is found out and said. Stopped or killed, the same command goes on. --out loads in
+    that belong together; anchor, positive and negatives; a text a line; or what `search -f` printed. What it
+    is and which loss it gets is found out and said. Stopped or killed, the same command goes on. --out loads in
     sentence-transformers. Several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …; they divide
     each batch, whose rows all stay each other's negatives.
 
