@@ -32,9 +32,9 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
 
     FILE: tsv, csv, jsonl, parquet (or .gz) with two texts and a score, an NLI label or 0 and 1; two texts
     that belong together; anchor, positive and negatives; a text a line; or what `search -f` printed. What it
-    is and which loss it gets is found out and said. Stopped or killed, the same command goes on. --out loads in
-    sentence-transformers. Several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …; they divide
-    each batch, whose rows all stay each other's negatives.
+    is and which loss it gets is found out and said. Stopped or killed, the same command goes on. --out
+    loads in sentence-transformers. Several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …;
+    they divide each batch, whose rows all stay each other's negatives.
 
     \b
     Example:
