@@ -88,6 +88,12 @@ def _layers(
 )
 @click.option("--student", metavar="ENCODER", help="The student: another encoder or a BERT.")
 @click.option("--text", "columns", metavar="FIELD,FIELD", help="The fields with the texts; else guessed.")
+@click.option(
+    "--translations",
+    is_flag=True,
+    help="Each row is a text in the teacher's language and its translations, in the order of --text; all "
+    "learn the teacher's vector of the text.",
+)
 @click.option("--dev", metavar="SET", help="Measured while it trains, as in sts:dev.tsv; the best is kept.")
 @click.option("--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated.")
 @click.option("--epochs", default=1.0, show_default=True, help="Times each text is learned from.")
@@ -107,6 +113,7 @@ def distill(
     keep_layers: int | tuple[int, ...] | None,
     student: str | None,
     columns: str | None,
+    translations: bool,
     dev: str | None,
     evaluate: tuple[str, ...],
     as_json: bool,
@@ -117,11 +124,12 @@ def distill(
 
     TEXTS: tsv, csv, jsonl, parquet (or .gz) or txt, one text a line; every different text in them is learned
     from, and labels are not looked at. Name --keep-layers or --student. Stopped or killed, the same command
-    goes on.
+    goes on. With --translations a --student learns languages that the teacher does not know.
 
     \b
     Example:
         nearsay train distill texts.txt --teacher all-MiniLM-L6-v2 --keep-layers 3 --out small-encoder
+        nearsay train distill talks.tsv --text english,german --translations --student my-bert --out both
     """
     from nearsay.app.cli.progress import TrainingLine, stoppable
     from nearsay.data.sentence_examples.reading import read_sentence_examples
@@ -140,6 +148,7 @@ def distill(
             teacher=teacher,
             keep_layers=keep_layers,
             student=student,
+            translations=translations,
             options=_options(training),
             dev=None if dev is None else read_judged_set(dev),
             tests=[read_judged_set(spec) for spec in evaluate],

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_texts
 from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.processes import require_one_process
@@ -33,6 +35,7 @@ def distil(
     teacher: str,
     keep_layers: int | Sequence[int] | None = None,
     student: str | Path | None = None,
+    translations: bool = False,
     options: SentenceTraining | None = None,
     dev: JudgedSet | None = None,
     tests: Sequence[JudgedSet] = (),
@@ -45,7 +48,10 @@ def distil(
     keep_layers: the student is the teacher with these of its layers, or so many (`kept_layers`)
     student:     name or folder of the student, instead; with vectors of another length it learns them through
                  a projection that is not kept
-    Raises BadInputError unless one of the two is given, and as `train_sentence_encoder` and `kept_layers` do.
+    translations: the columns hold a text in a language of the teacher and its translations, which all learn
+                 the teacher's vector of that text; otherwise each text learns its own
+    Raises BadInputError for rows that hold no translations, unless one student is given, and as
+    `train_sentence_encoder` and `kept_layers` do.
 
     Reimers & Gurevych 2020, https://arxiv.org/abs/2004.09813; Sanh et al. 2019,
     https://arxiv.org/abs/1910.01108
@@ -63,9 +69,11 @@ def distil(
         start = run.run / f"{STUDENT_PREFIX}{'-'.join(map(str, numbers))}-{weights}"
         if not start.is_dir():
             kept_layers(teacher, start, keep=keep_layers)
+    if translations:
+        _require_translations(texts)
     objective = ObjectiveConfig(ObjectiveKind.TEACHER)
     return train_sentence_encoder(
-        [TrainingSet(as_texts(one), objective, guide=teacher) for one in texts],
+        [TrainingSet(one if translations else as_texts(one), objective, guide=teacher) for one in texts],
         out,
         base=start or student or teacher,
         options=options or SentenceTraining(epochs=1.0),
@@ -74,3 +82,12 @@ def distil(
         device=device,
         watch=watch,
     )
+
+
+def _require_translations(texts: Sequence[SentenceExamples]) -> None:
+    for one in texts:
+        if one.kind not in {ExampleKind.PAIRS, ExampleKind.TUPLES} or any(map(is_negative_name, one.columns)):
+            raise BadInputError(
+                f"{one.name} holds {one.kind} in {', '.join(one.columns)}, and translations are two texts or "
+                "more of one meaning. Name their fields, the teacher's language first: --text english,german"
+            )

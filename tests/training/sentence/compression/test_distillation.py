@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
 from nearsay.data.durable import file_sha256
+from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.sentence.compression import distillation
+from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 
 EXAMPLES = SentenceExamples("few", ExampleKind.TEXTS, ("text",), (("the cat",), ("the dog",)), None)
 
@@ -41,3 +46,53 @@ def test_a_start_is_gone_on_with_only_if_it_is_of_the_teachers_weights(
     ]
     first, last = (load_file(start / "model.safetensors") for start in (starts[0], starts[2]))
     assert all((last[name] == 2 * tensor).all() for name, tensor in first.items())
+
+
+ENGLISH = ("the cat", "a dog", "cat sat", "dog ran")
+OTHER = ("mat q", "r s", "u v", "w x")
+
+
+def talks(kind: ExampleKind = ExampleKind.PAIRS) -> SentenceExamples:
+    labels = (1.0, 2.0, 3.0, 4.0) if kind is ExampleKind.SCORED else None
+    rows = tuple(zip(ENGLISH, OTHER, strict=True))
+    return SentenceExamples("talks", kind, ("english", "other"), rows, labels)
+
+
+@pytest.mark.parametrize("translations", [True, False])
+def test_a_translation_learns_the_teacher_s_vector_of_the_text_it_translates(
+    translations: bool, make_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Reimers & Gurevych 2020; what is no translation learns the teacher's vector of itself."""
+    teacher, student = make_folder("teacher", seed=1), make_folder("student", seed=2)
+    distillation.distil(
+        [talks()],
+        tmp_path / "out",
+        teacher=str(teacher),
+        student=student,
+        translations=translations,
+        options=SentenceTraining(epochs=60, batch=4, learning_rate=5e-3, precision=Precision.FLOAT32),
+        device="cpu",
+    )
+
+    def vectors(folder: Path, texts: tuple[str, ...]) -> np.ndarray:
+        found = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32).encode(texts)
+        return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+    taught, own, learned = (
+        vectors(teacher, ENGLISH),
+        vectors(teacher, OTHER),
+        vectors(tmp_path / "out", OTHER),
+    )
+    of_source, of_itself = (float((learned * target).sum(axis=1).mean()) for target in (taught, own))
+    assert (of_source > of_itself) is translations
+    assert max(of_source, of_itself) > 0.9
+    assert float((vectors(tmp_path / "out", ENGLISH) * taught).sum(axis=1).mean()) > 0.9
+
+
+def test_what_holds_no_translations_is_refused(make_folder: Callable[..., Path], tmp_path: Path) -> None:
+    for examples in (EXAMPLES, talks(ExampleKind.SCORED)):
+        with pytest.raises(BadInputError, match=r"translations are two texts or more.*--text english,german"):
+            distillation.distil(
+                [examples], tmp_path / "out", teacher="t", student=make_folder(), translations=True
+            )
+    assert not (tmp_path / "out" / "config.json").exists()
