@@ -101,7 +101,7 @@ class Collection:
         shards = library.shards
         self._snapshot = LatestSnapshot(self._record, take if shards is None else shards.opened)
         self._promise = promise
-        self._searcher = Searcher(library.store, self._encoder, self._snapshot)
+        self._searcher = Searcher(library.store, self._encoder, self._snapshot, record.name)
 
     # Writing
 
@@ -322,7 +322,7 @@ class Collection:
         chosen = promotable(self._store, self._record.row(), generation)
         judged = judged_test_queries(self.judgements.list())
         live, candidate = self._record.live(), self._snapshot.take(chosen.number)
-        return measure_gate(judged, self.search, live, candidate, margin=margin)
+        return measure_gate(judged, self._searcher.many, live, candidate, margin=margin)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""
@@ -564,7 +564,7 @@ class Collection:
         """What people said of its search results: kept, listed, written out to train and to evaluate."""
         from nearsay.indexer.judgements.judgements import Judgements
 
-        return Judgements(self._record, self.search)
+        return Judgements(self._record, self._searcher.many, self._searcher.log)
 
     def declared_fields(self) -> tuple[str, ...]:
         """The metadata fields that were declared, so that filters and counts over them are quick."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from nearsay.app.cli.judgements_next import import_, next_
+from nearsay.app.cli.judgements_next import import_, log, next_
 from nearsay.app.cli.options import (
     CommandGroup,
     Place,
@@ -320,5 +320,6 @@ judgements.add_command(list_)
 judgements.add_command(add)
 judgements.add_command(remove)
 judgements.add_command(next_)
+judgements.add_command(log)
 judgements.add_command(import_)
 judgements.add_command(export)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 
 from nearsay.app.cli.options import Place, json_option, library_options, open_library
-from nearsay.app.cli.printing import print_json, print_notes, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
     from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 
-__all__ = ["import_", "next_"]
+__all__ = ["import_", "log", "next_"]
 
 _KEYS: Final = {"y": True, "n": False, "s": None}
 _ASKED: Final = "answers? [y]es [n]o cannot [s]ay, [m] note, [q]uit: "
@@ -43,6 +43,12 @@ _QUERIES: Final = 100  # of those asked, made from documents
     metavar="N",
     help="So many queries made from titles and sentences of the documents instead.",
 )
+@click.option(
+    "--from-log",
+    type=click.IntRange(1),
+    metavar="N",
+    help="So many of the queries that people searched for most; see `nearsay judgements log`.",
+)
 @click.option("--rater", metavar="NAME", help="Who judges; kept with each judgement.")
 @click.option(
     "--margin",
@@ -60,6 +66,7 @@ def next_(
     between: tuple[str, str],
     queries: Path | None,
     from_documents: int | None,
+    from_log: int | None,
     rater: str | None,
     margin: float,
     limit: int | None,
@@ -84,11 +91,48 @@ def next_(
         asked = None if queries is None else read_queries(queries)
         if from_documents is not None:
             asked = [*(asked or []), *_made(target, from_documents)]
+        if from_log is not None:
+            asked = [*(asked or []), *(query for query, _ in target.judgements.searches.queries(from_log))]
         compared = target.judgements.compare(*between, asked, margin=margin)
         if as_json:
             print_json(_as_json(compared))
         else:
             _judge(compared, rater, limit)
+
+
+@click.command()
+@click.argument("collection")
+@click.option("--on/--off", default=None, help="Keep searches from now on; or forget them and keep none.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Queries shown.")
+@json_option
+@library_options
+def log(collection: str, *, on: bool | None, limit: int, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show what people searched COLLECTION for most, to judge by; nothing is kept unless it is switched on.
+
+    Kept are the words and the time, of searches by the command line, the page and Python, in the library's
+    folder `searches`. To switch it off removes them.
+
+    \b
+    Example:
+        nearsay judgements log notes --on
+        nearsay judgements next notes --from-log 50
+    """
+    with open_library(place) as library:
+        target = library.collection(collection)
+        searches = target.judgements.searches
+        if on is not None:
+            target.generations()  # tells of a collection that is not there
+            forgotten = searches.switch(on=on)
+            forgot = f", and {counted(forgotten, 'search', 'searches')} forgotten" if forgotten else ""
+            kept = "kept" if on else "not kept"
+            click.echo(f"searches of {collection} are {kept} from now on{forgot}", err=True)
+            return
+        found = searches.queries(limit)
+    if as_json:
+        for query, times in found:
+            print_json({"query": query, "times": times})
+    else:
+        print_table(["times", "query"], [[str(times), visible(query)] for query, times in found])
 
 
 @click.command("import")

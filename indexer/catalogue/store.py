@@ -67,6 +67,10 @@ class Store:
         """The folder of the pictures of how a collection's plans were chosen."""
         return self.folder / "reports" / str(collection_id)
 
+    def searches(self, name: str) -> Path:
+        """The file of what people searched a collection for, there only where that is kept."""
+        return self.folder / "searches" / f"{name}.jsonl"
+
     @property
     def locks(self) -> Path:
         """The folder of the writer locks."""

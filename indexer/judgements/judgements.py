@@ -23,6 +23,7 @@ from nearsay.indexer.judgements.importing import JudgementImport, read_judgement
 from nearsay.indexer.judgements.judged import Judged, plain_query
 from nearsay.indexer.judgements.part import Part
 from nearsay.indexer.query.hit import Hit
+from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
@@ -41,10 +42,11 @@ class Judgements:
     so nothing that a writer does can make it wrong.
     """
 
-    def __init__(self, record: CollectionRecord, search: "Search") -> None:
-        """Nothing is read yet; `search`: the collection's, of several queries."""
+    def __init__(self, record: CollectionRecord, search: "Search", searches: SearchLog) -> None:
+        """Nothing is read yet; `search`: the collection's, of several queries; `searches`: of people."""
         self._record = record
         self._search = search
+        self.searches = searches
         self._database = record.store.database
 
     def add(

@@ -34,6 +34,7 @@ from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates
 from nearsay.indexer.query.ranking import DEPTH, Ranking, candidates, weight_of_words
 from nearsay.indexer.query.reranking import RERANKED, PairJudge, PairJudges
+from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.query.search_notes import search_notes
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError
@@ -114,8 +115,9 @@ class SearchRequest:
 class Searcher:
     """Encodes queries as the generation that is searched was encoded, and searches its newest snapshot."""
 
-    def __init__(self, store: Store, encoder: CollectionEncoder, snapshot: LatestSnapshot) -> None:
-        """Nothing is read or loaded yet."""
+    def __init__(self, store: Store, encoder: CollectionEncoder, snapshot: LatestSnapshot, name: str) -> None:
+        """Nothing is read or loaded yet; name: the collection's."""
+        self.log = SearchLog(store, name)
         self._store = store
         self._encoder = encoder
         self._snapshot = snapshot
@@ -130,11 +132,36 @@ class Searcher:
         explain: bool = False,
         generation: int | None = None,
     ) -> list[Hits]:
-        """The hits of each query; BadInputError for a query that makes no sense.
+        """The hits of each query, which people asked; BadInputError for a query that makes no sense.
 
         queries: texts, or their vectors (n, d), which are scaled to length 1; vectors have no words, so that
             the mode has to be dense, and nothing is judged or explained
         """
+        found = self._found(queries, request, rerank, generation, explain=explain)
+        if not isinstance(queries, np.ndarray):
+            self.log.add(queries)
+        return found
+
+    def many(
+        self,
+        queries: Queries,
+        k: int = 10,
+        *,
+        generation: int | None = None,
+        **request: Any,  # noqa: ANN401
+    ) -> list[Hits]:
+        """The k best of each query, which nobody asked; request: what a SearchRequest has."""
+        return self._found(queries, SearchRequest(k=k, **request), None, generation, explain=False)
+
+    def _found(
+        self,
+        queries: Queries,
+        request: SearchRequest,
+        rerank: str | PairJudge | None,
+        generation: int | None,
+        *,
+        explain: bool,
+    ) -> list[Hits]:
         texts: Sequence[str] = [""] * len(queries)
         if not isinstance(queries, np.ndarray):
             texts = [

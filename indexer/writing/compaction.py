@@ -179,6 +179,7 @@ def delete_collection(store: Store, collection: CollectionRow) -> None:
             with contextlib.suppress(OSError):
                 os.utime(folder)
         collections.delete(connection, collection.id)
+    store.searches(collection.name).unlink(missing_ok=True)
     _remove_folders_of_the_deleted(store)
 
 

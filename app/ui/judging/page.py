@@ -12,6 +12,7 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.visit import Visit
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 from nearsay.indexer.judgements.minimal_test import Difference, Verdict
@@ -20,6 +21,7 @@ __all__ = ["show", "way_of"]
 
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged, to be taken back
+_LOGGED = 100  # of the commonest searches that are offered
 _KEYS = (
     (True, "Relevant", "y", ":material/thumb_up:"),
     (False, "Not relevant", "n", ":material/thumb_down:"),
@@ -79,9 +81,32 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
             placeholder="Left empty: those that were judged so far",
             max_chars=100_000,
         )
+        logged = _searches(visit)
         st.text_input("Your name", key="judge-rater", max_chars=200, help="Kept with each judgement.")
     lines = tuple(line.strip() for line in written.splitlines() if line.strip())
-    return sides[0], sides[1], lines or known
+    return sides[0], sides[1], lines or logged or known
+
+
+def _searches(visit: Visit) -> tuple[str, ...]:
+    """The commonest searches of people, where they are kept and chosen."""
+    searches = visit.collection.judgements.searches
+    kept = st.toggle(
+        "Keep what people search for",
+        searches.on,
+        key=f"judge-log-{searches.on}",
+        disabled=not visit.may_write,
+        help="The words and the time, in the library's folder; switched off, all of them are forgotten.",
+    )
+    if kept != searches.on:
+        with telling_errors():
+            visit.check_writing()
+            searches.switch(on=kept)
+        st.rerun()
+    found = searches.queries(_LOGGED) if searches.on else []
+    label = f"Take the {counted(len(found), 'commonest search', 'commonest searches')}"
+    if found and st.checkbox(label, key="judge-from-log"):
+        return tuple(query for query, _ in found)
+    return ()
 
 
 def _judge(visit: Visit, first: Side, second: Side, queries: tuple[str, ...]) -> None:

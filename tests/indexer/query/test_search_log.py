@@ -1,0 +1,82 @@
+"""What people searched for: kept only where that is switched on, and forgotten when it is switched off."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from words_encoder import WordsEncoder
+
+from nearsay.app.cli import main
+from nearsay.data.errors import BadInputError
+from nearsay.indexer import Collection, Library
+
+
+@pytest.fixture
+def pets(tmp_path: Path, words: WordsEncoder) -> Collection:
+    library = Library.open(tmp_path / "library", load_encoder=lambda _: words)
+    pets = library.collection("pets")
+    pets.add_rows([{"id": "cat", "text": "a cat sat"}, {"id": "dog", "text": "the dog dug"}])
+    return pets
+
+
+def test_nothing_is_kept_unless_it_is_switched_on(pets: Collection, tmp_path: Path) -> None:
+    pets.search("a cat")
+    assert not (tmp_path / "library" / "searches").exists()
+    with pytest.raises(BadInputError, match="nearsay judgements log COLLECTION --on"):
+        pets.judgements.searches.queries()
+
+
+def test_searches_are_counted_and_forgotten(pets: Collection, tmp_path: Path) -> None:
+    log = pets.judgements.searches
+    log.switch(on=True)
+    pets.search("a dog")
+    pets.search(["a cat", "A  cat!"])
+    pets.search("the owl", mode="lexical")
+    pets.search(np.ones(pets.snapshot().generation.encoder.dimension, dtype=np.float32))
+    pets.search("x" * 3_000)
+    assert log.queries() == [("A cat!", 2), ("the owl", 1), ("a dog", 1)]
+    assert log.queries(1) == [("A cat!", 2)]
+    with (tmp_path / "library" / "searches" / "pets.jsonl").open("a") as file:
+        file.write('{"query": "half')  # a process was killed
+    assert len(log.queries()) == 3
+    assert log.switch(on=False) == 4
+    assert not log.on
+    pets.search("a cat")
+    assert not log.on
+
+
+def test_what_the_loop_asks_itself_is_nobodys_search(pets: Collection) -> None:
+    pets.judgements.searches.switch(on=True)
+    pets.judgements.add("a cat", "cat", relevant=True)
+    pets.judgements.compare("dense", "lexical", ["a cat", "a dog"])
+    assert pets.judgements.searches.queries() == []
+
+
+def test_a_search_that_cannot_be_kept_is_answered(pets: Collection, tmp_path: Path) -> None:
+    (tmp_path / "library" / "searches" / "pets.jsonl").mkdir(parents=True)
+    assert pets.search("a cat")[0].id == "cat"
+
+
+def test_a_removed_collection_leaves_no_searches(pets: Collection, tmp_path: Path) -> None:
+    pets.judgements.searches.switch(on=True)
+    pets.search("a cat")
+    pets.delete()
+    assert list((tmp_path / "library" / "searches").iterdir()) == []
+
+
+def test_the_command_keeps_shows_and_forgets(tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, [*arguments, "--library", str(tmp_path / "library")])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    rows = tmp_path / "rows.txt"
+    rows.write_text("a cat sat on the mat\nkittens nap all day\n")
+    run("documents", "add", "pets", str(rows))
+    assert "are kept from now on" in run("judgements", "log", "pets", "--on")
+    run("search", "pets", "a sleeping cat", "--mode", "lexical")
+    assert '{"query": "a sleeping cat", "times": 1}' in run("judgements", "log", "pets", "--json")
+    between = ("--between", "lexical", "dense")
+    assert "a sleeping cat" in run("judgements", "next", "pets", "--from-log", "5", *between, "--json")
+    assert "1 search forgotten" in run("judgements", "log", "pets", "--off")
