@@ -5,9 +5,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+
+from nearsay.app.cli import main
 
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
@@ -71,3 +75,18 @@ def test_the_generated_references_are_what_the_code_says(script: str) -> None:
     command = [sys.executable, str(ROOT / "tests" / script), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_command_is_in_the_documentation_beside_the_reference() -> None:
+    pages = (page for page in (ROOT / "docs").glob("*.md") if page.name != "commands.md")
+    told = "\n".join(page.read_text("utf-8") for page in (ROOT / "README.md", *pages))
+    assert [words for words in calls(main, "nearsay") if not re.search(rf"[`\s]{words}\b", told)] == []
+
+
+def calls(command: click.Command, words: str) -> Iterator[str]:
+    """The words that call each command that is no group."""
+    if not isinstance(command, click.Group):
+        yield words
+        return
+    for name, below in command.commands.items():
+        yield from calls(below, f"{words} {name}")

@@ -152,9 +152,18 @@ def _training_files(folder: Path) -> None:
     _sentence_sets(folder)
     rows = ["label\ttext"]
     for place, kind in enumerate(("open", "close")):
-        rows += [f"{kind}\tplease {kind} the {thing}" for thing in ("door", "shop", "gate", "book")[place:]]
+        rows += [f"{kind}\tplease {kind} the {thing}" for thing in ("door", "shop", "gate", "book", "box", "lid", "jar")[place:]]
     (folder / "intents.tsv").write_text("\n".join(rows) + "\n")
     (folder / "intents-test.tsv").write_text("label\ttext\nopen\tkindly open it\nclose\tdo close it\n")
+    (folder / "nli").mkdir()
+    premises = samples.sample_file("nli").read_text("utf-8").splitlines(keepends=True)
+    (folder / "nli" / "train.tsv").write_text("".join(premises[:61]), "utf-8")
+    (folder / "nli" / "test.tsv").write_text("".join([premises[0], *premises[61:91]]), "utf-8")
+    (folder / "duplicates.tsv").write_text(
+        "label\tsentence1\tsentence2\n1\ta cat sat\ta cat was sitting\n0\ta cat\tstocks fell\n"
+    )
+    candidates = {"query": "a cat", "positive": ["the cat sat"], "negative": ["stocks fell", "it rained"]}
+    (folder / "candidates.jsonl").write_text(json.dumps(candidates) + "\n")
     (folder / "people.conll").write_text("Ada\tB-person\nslept\tO\n\nThen\tO\nBo\tB-person\nsang\tO\n")
     question = {"id": "1", "question": "Who sang?", "answers": [{"text": "Bo", "answer_start": 5}]}
     paragraph = {"context": "Then Bo sang.", "qas": [question]}
