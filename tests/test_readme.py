@@ -151,8 +151,9 @@ def _training_files(folder: Path) -> None:
     (folder / "texts.txt").write_text("\n".join(text[:120] for text in texts[:280]))
     _sentence_sets(folder)
     rows = ["label\ttext"]
+    things = ("door", "shop", "gate", "book", "box", "lid", "jar")
     for place, kind in enumerate(("open", "close")):
-        rows += [f"{kind}\tplease {kind} the {thing}" for thing in ("door", "shop", "gate", "book", "box", "lid", "jar")[place:]]
+        rows += [f"{kind}\tplease {kind} the {thing}" for thing in things[place:]]
     (folder / "intents.tsv").write_text("\n".join(rows) + "\n")
     (folder / "intents-test.tsv").write_text("label\ttext\nopen\tkindly open it\nclose\tdo close it\n")
     (folder / "nli").mkdir()
