@@ -10,6 +10,7 @@ __all__ = ["LANGUAGES", "Language", "function_words", "grammatical_words", "lang
 class Language:
     """The function words of a language, by what stands beside them."""
 
+    name: str
     before_nouns: frozenset[str]  # articles, possessives, prepositions: what follows them ends in a noun
     before_verbs: frozenset[str]  # pronouns, auxiliaries, negations: a verb or an adjective follows
     objects: frozenset[str]  # a verb stands before them, hardly ever a noun: "activate my card", "ask them"
@@ -17,14 +18,17 @@ class Language:
     all: frozenset[str]
 
 
-def _language(before_nouns: str, before_verbs: str, objects: str, joining: str, others: str) -> Language:
+def _language(
+    name: str, before_nouns: str, before_verbs: str, objects: str, joining: str, others: str
+) -> Language:
     nouns, verbs, after_verbs, inside, more = (
         frozenset(words.split()) for words in (before_nouns, before_verbs, objects, joining, others)
     )
-    return Language(nouns, verbs, after_verbs, inside, nouns | verbs | after_verbs | inside | more)
+    return Language(name, nouns, verbs, after_verbs, inside, nouns | verbs | after_verbs | inside | more)
 
 
 _ENGLISH = _language(
+    "English",
     """
     a an the this these those my your his her its our their some any each every no another both several many
     few more most other such own various of in on at by for with from into onto over under between among
@@ -64,6 +68,7 @@ _ENGLISH = _language(
     """,
 )
 _GERMAN = _language(
+    "German",
     """
     der die das den dem des ein eine einen einem einer eines mein meine meinen meinem meiner dein deine sein
     seine seinen ihr ihre ihren ihrem ihrer unser unsere unseren euer eure kein keine keinen keinem keiner
@@ -86,6 +91,7 @@ _GERMAN = _language(
     """,
 )
 _FRENCH = _language(
+    "French",
     """
     le la les l un une des du au aux de d mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs ce
     cet cette ces quel quelle quels quelles chaque plusieurs tout toute tous toutes à en dans par pour sur
@@ -105,6 +111,7 @@ _FRENCH = _language(
     """,
 )
 _SPANISH = _language(
+    "Spanish",
     """
     el la los las un una unos unas mi mis tu tus su sus nuestro nuestra nuestros nuestras este esta estos
     estas ese esa esos esas aquel aquella cada varios varias todo toda todos todas algún alguna ningún
@@ -125,6 +132,7 @@ _SPANISH = _language(
     """,
 )
 _ITALIAN = _language(
+    "Italian",
     """
     il lo la i gli le l un uno una mio mia miei mie tuo tua suo sua suoi sue nostro nostra vostro loro
     questo questa questi queste quel quella quelli quelle ogni di del dello della dei degli delle da dal
@@ -144,6 +152,7 @@ _ITALIAN = _language(
     """,
 )
 _PORTUGUESE = _language(
+    "Portuguese",
     """
     o a os as um uma uns umas meu minha meus minhas teu tua seu sua seus suas nosso nossa este esta estes
     estas esse essa esses essas aquele aquela cada vários várias todo toda todos todas de do da dos das em
@@ -163,6 +172,7 @@ _PORTUGUESE = _language(
     """,
 )
 _DUTCH = _language(
+    "Dutch",
     """
     de het een mijn jouw je zijn haar ons onze hun uw deze dit die dat elke elk ieder geen alle veel enkele
     welke van in op aan bij met naar uit voor door over onder tussen tegen zonder om te tot sinds tijdens

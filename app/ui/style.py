@@ -27,6 +27,7 @@ STYLE = """<style>
 .ns-card .ns-rest summary { cursor: pointer; font-size: .9rem; opacity: .8; margin-top: .2rem; }
 .ns-card .ns-rest > div { white-space: pre-line; max-width: 75em; }
 .ns-card .ns-passage { border-left: 3px solid rgba(64, 145, 108, .9); padding-left: .5rem; display: block; }
+.ns-liked { overflow-wrap: anywhere; line-height: 1.55; }
 .ns-document { scroll-margin-top: 4.5rem; }
 .ns-document .ns-passage { background: rgba(64, 145, 108, .14); }
 :has(> .st-key-ns_turning) { position: sticky; bottom: 0; z-index: 1; backdrop-filter: blur(12px); }

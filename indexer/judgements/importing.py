@@ -10,7 +10,7 @@ from nearsay.data.formulas import fused
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.row_files import file_lines, file_rows
 
-__all__ = ["ImportedJudgement", "JudgementImport", "read_judgements"]
+__all__ = ["ImportedJudgement", "JudgementImport", "is_table", "read_judgements"]
 
 _TABLES: Final = (".csv", ".tsv", ".jsonl", ".parquet")
 _YES: Final = frozenset({"1", "true", "yes", "relevant"})
@@ -60,7 +60,7 @@ def read_judgements(source: Path, queries: Path | None = None) -> Iterator[Impor
         return
     if not source.is_file():
         raise BadInputError(f"{source} is not there. Name a file or folder of judgements")
-    if source.suffix.lower() in _TABLES:
+    if is_table(source):
         for line, row in file_rows(source):
             yield _of_row(source, line, {name: fused(value) for name, value in row.items()})
         return
@@ -83,6 +83,11 @@ def read_judgements(source: Path, queries: Path | None = None) -> Iterator[Impor
         if not texts.get(cells[0]):
             raise BadInputError(f"{source.name}, line {line}: {queries.name} has no query '{cells[0]}'")
         yield ImportedJudgement(texts[cells[0]], cells[2], None, int(cells[3]) > 0)
+
+
+def is_table(source: Path) -> bool:
+    """Whether a file is read as a table, by its name; any other is TREC's qrels."""
+    return source.suffix.lower() in _TABLES
 
 
 def _of_row(source: Path, line: int, row: Mapping[str, object]) -> ImportedJudgement:

@@ -40,6 +40,7 @@ from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot, StaleSnapshotError
 from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError, UnreadableWordsError
 from nearsay.indexer.vectors.vector_store import Candidates, unit_length
+from nearsay.training.sentence.known_languages import UNNAMED, unknown_language
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = ["Queries", "SearchRequest", "Searcher", "as_queries", "search"]
@@ -206,7 +207,23 @@ class Searcher:
                 if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
                     vectors = snapshot.refinement.adapter(vectors)
         request = replace(request, explained_by=encoder if explain else None)
-        return search(self._store, snapshot, vectors, request, texts)
+        found = search(self._store, snapshot, vectors, request, texts)
+        if encoder is None or request.mode is SearchMode.LEXICAL:
+            return found
+        return [_with_language(hits, text, encoder) for hits, text in zip(found, texts, strict=True)]
+
+
+def _with_language(hits: Hits, query: str, encoder: TextEncoder) -> Hits:
+    """With a note where the encoder hardly knows the language of the question."""
+    language = unknown_language(query, encoder)
+    if language is None:
+        return hits
+    said = f"the question is in {language}" if language != UNNAMED else "the question is in a language"
+    note = (
+        f"{said} that {encoder.name} hardly knows: what is near by meaning is left to chance. Ask in the "
+        "language of the encoder, or embed the collection with one of several languages"
+    )
+    return replace(hits, notes=(*hits.notes, note))
 
 
 def as_queries(query: object) -> tuple[Queries, bool]:

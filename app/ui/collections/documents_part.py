@@ -7,6 +7,7 @@ import streamlit as st
 from nearsay.app.ui.collections.deleting import ask_to_delete
 from nearsay.app.ui.collections.document_panel import show_document, show_new_document
 from nearsay.app.ui.collections.document_text import example_filter, shown_row
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.question_length import LONGEST_FILTER, are_short
@@ -14,6 +15,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.query.browsing import DocumentPage, DocumentRow
 
 __all__ = ["show_documents"]
@@ -166,18 +168,23 @@ def _turning(page: DocumentPage) -> None:
 
 
 def _open_by_name(page: DocumentPage) -> None:
-    titles = {row.id: row.title for row in page.rows}
+    names = distinct_labels({row.id: _called(row) for row in page.rows})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
             "Open a document",
-            list(titles),
+            list(names),
             index=None,
             key="docs-open",
             placeholder="choose one of these",
-            format_func=lambda id_: f"{id_}: {titles[id_]}" if titles.get(id_) else id_,
+            format_func=lambda id_: names.get(id_, id_),
         )
         if chosen is not None:
             _open(chosen)
+
+
+def _called(row: DocumentRow) -> str:
+    """Its id and title; how its text begins where the id is but a hash."""
+    return f"{row.id}: {row.title}" if row.title else headline("", row.id, row.beginning)
 
 
 def _changing(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from nearsay.app.cli.printing import visible
+from nearsay.app.ui.distinct_labels import distinct_labels
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.explore.difference import difference, side_html
 from nearsay.app.ui.explore.merge_dialog import ask_to_merge
@@ -32,11 +33,12 @@ def group_key(ids: Sequence[str]) -> str:
 
 
 def labels_of(documents: Sequence[StoredDocument]) -> dict[str, str]:
-    """How each document of a group is called: its title and id, the representative marked."""
-    called = {
-        each.id: visible(f"{each.title} ({each.id})" if each.title not in ("", each.id) else each.id)
-        for each in documents
-    }
+    """How each document of a group is called: its title and id, or its text; the representative marked."""
+    called = {}
+    for each in documents:
+        name = headline(each.title, each.id, each.text)
+        called[each.id] = visible(f"{name} ({each.id})" if each.title not in ("", each.id) else name)
+    called = distinct_labels(called)
     return {
         id_: f"{name}: the central one" if not at else name for at, (id_, name) in enumerate(called.items())
     }

@@ -18,6 +18,7 @@ from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.explore.state import remembered, state_of
 from nearsay.app.ui.explore.time_line import TimeLine, called, line_chart, time_line, trend_rows
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.exploring.dates import Period
 
 __all__ = ["show_time_view"]
@@ -209,12 +210,14 @@ def _show_news(news: Mapping[str, Any]) -> None:
     for each in news["unlike"]:
         near = each["nearest"]
         below = (
-            "" if near is None else f"nearest before ({near['cosine']:.2f}): {near['title'] or near['id']}"
+            ""
+            if near is None
+            else f"nearest before ({near['cosine']:.2f}): {headline(near['title'], near['id'], near['text'])}"
         )
         with st.container(border=True):
             st.html(
                 passage_html(
-                    title=each["title"] or each["id"],
+                    title=headline(each["title"], each["id"], each["text"]),
                     text=each["text"],
                     rank=each["rank"],
                     metadata=each["metadata"],

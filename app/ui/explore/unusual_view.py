@@ -18,6 +18,7 @@ from nearsay.app.ui.explore.removing import ask_to_remove
 from nearsay.app.ui.explore.rows_file import csv_bytes
 from nearsay.app.ui.search.question_length import short_enough
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.catalogue.passage import headline
 
 __all__ = ["diverse_words", "passages_from_output", "show_unusual_view", "unusual_words"]
 
@@ -97,7 +98,11 @@ def passages_from_output(rows: Iterable[Any]) -> list[dict[str, Any]]:
 def unusual_words(row: Mapping[str, Any]) -> tuple[str, str]:
     """What is said of an outlier: beside its title, and under its text."""
     near = row["nearest"]
-    below = "" if near is None else f"nearest ({near['cosine']:.2f}): {near['title'] or near['id']}"
+    below = (
+        ""
+        if near is None
+        else f"nearest ({near['cosine']:.2f}): {headline(near['title'], near['id'], near['text'])}"
+    )
     return f"cosine to its nearest {row['score']:.2f}", below
 
 
@@ -126,7 +131,7 @@ def _show(
             with st.container(border=True):
                 st.html(
                     passage_html(
-                        title=row["title"] or row["id"],
+                        title=headline(row["title"], row["id"], row["text"]),
                         text=row["text"],
                         rank=row["rank"],
                         metadata=row["metadata"],

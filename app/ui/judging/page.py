@@ -1,11 +1,15 @@
 """The page Judge: one query and one passage at a time, by keyboard alone."""
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
+from nearsay.app.ui.collections.uploads import safe_name
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.compare.side import Ranking, Side, comparable, usual_sides
 from nearsay.app.ui.errors import telling_errors
@@ -14,8 +18,12 @@ from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.judgements.importing import is_table
 from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 from nearsay.indexer.judgements.minimal_test import Difference, Verdict
+
+if TYPE_CHECKING:
+    from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 __all__ = ["show", "way_of"]
 
@@ -48,6 +56,7 @@ def show(visit: Visit) -> None:
     else:
         with telling_errors():
             _judge(visit, first, second, queries)
+    _offer_importing(visit)
     _offer_improving(visit)
 
 
@@ -176,6 +185,48 @@ def _back(visit: Visit) -> None:
     visit.check_writing()
     last: ToJudge = st.session_state.pop(_DONE)
     visit.collection.judgements.remove(last.query, last.hit)
+
+
+def _offer_importing(visit: Visit) -> None:
+    """Judgements from elsewhere: a table, or TREC's qrels with the texts of their queries."""
+    with st.expander("Import judgements", icon=":material/upload_file:"):
+        st.caption(
+            "A table (CSV, TSV, JSON lines, Parquet) with the columns query, document and relevant, and "
+            "perhaps passage, rater and note; or a file of TREC's qrels, with the queries' texts beside it. "
+            "All are taken over or none. What was said before of the same query and passage is replaced."
+        )
+        with st.form("judge-import", border=False, clear_on_submit=True):
+            table = st.file_uploader("Judgements", key="judge-import-table")
+            queries = st.file_uploader(
+                "Queries of qrels: a table with the columns _id and text", key="judge-import-queries"
+            )
+            asked = st.form_submit_button("Import", icon=":material/upload_file:")
+        if not asked:
+            return
+        if table is None:
+            st.warning("Choose a file of judgements.")
+            return
+        if queries is None and not is_table(Path(table.name)):
+            st.warning("This is not a table, and qrels name queries by numbers. Add the file of their texts.")
+            return
+        with telling_errors(), st.spinner("Reading …"), tempfile.TemporaryDirectory() as folder:
+            visit.check_writing()
+            paths = [_kept_file(Path(folder) / str(at), one) for at, one in enumerate((table, queries))]
+            taken = visit.collection.judgements.load(*(path for path in paths if path is not None))
+            of = counted(taken.queries, "query", "queries")
+            st.success(f"{counted(taken.judgements, 'judgement')} of {of} taken over.")
+            for note in taken.notes:
+                st.caption(as_markdown(note[:1].upper() + note[1:]))
+
+
+def _kept_file(folder: Path, file: "UploadedFile | None") -> Path | None:
+    """The upload as a file, which is read by what its name ends with."""
+    if file is None:
+        return None
+    folder.mkdir()
+    path = folder / safe_name(file.name)
+    path.write_bytes(file.getvalue())
+    return path
 
 
 def _offer_improving(visit: Visit) -> None:

@@ -8,6 +8,7 @@ from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
 from nearsay.app.ui.scrolling import bring_into_view
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.catalogue.passage import headline
 
 __all__ = ["document_html", "open_document", "page_at", "page_count", "page_edges", "show_text"]
 
@@ -22,7 +23,7 @@ _PASSAGE, _TOP = ".ns-document .ns-passage", ".ns-document"
 def open_document(visit: Visit, id_: str, start: int, end: int) -> None:
     """Show a document over the page, opened at a passage: characters `start` to `end` of its text."""
     document = visit.collection.document(id_)
-    title = as_markdown(document.title) or as_markdown(document.id) or "Document"
+    title = as_markdown(headline(document.title, document.id, document.text)) or "Document"
     st.session_state.pop(_READING, None)  # at the passage, though it was open at another page before
 
     @st.dialog(title, width="large", icon=":material/description:")

@@ -5,23 +5,34 @@ from collections.abc import Sequence
 import streamlit as st
 
 from nearsay.app.ui.distinct_labels import distinct_labels
+from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.search.asked import Asked, keep_likeness
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import beginning
 from nearsay.data.errors import NearsayError
+from nearsay.indexer.catalogue.documents import StoredDocument
+from nearsay.indexer.catalogue.passage import headline
 
 __all__ = ["like_buttons", "show_likeness"]
 
-_TITLE = 60  # characters
+_TITLE, _TEXT = 60, 300  # characters
+_SHOWN = 3  # documents whose beginnings are shown
 
 
 def show_likeness(visit: Visit, asked: Asked) -> None:
     """What the results are like, and not like; each can be taken away, and ids be added."""
-    names = distinct_labels({id_: _title(visit, id_) for id_ in (*asked.like, *asked.unlike)})
+    documents = {id_: _document(visit, id_) for id_ in (*asked.like, *asked.unlike)}
+    names = distinct_labels({id_: _called(id_, one) for id_, one in documents.items()})
     with st.container(border=True):
         st.markdown("**Passages like these documents**")
-        one, two = st.columns(2)
+        for id_ in asked.like[:_SHOWN]:
+            one = documents[id_]
+            if one is not None:
+                title, text = as_html(_called(id_, one)), as_html(beginning(one.text, _TEXT))
+                st.html(f'<div class="ns-liked"><strong>{title}</strong><div>{text}</div></div>')
+        left, right = st.columns(2)
         sides: tuple[tuple[str, Sequence[str]], ...] = (("Like", asked.like), ("Not like", asked.unlike))
-        for place, (label, there) in zip((one, two), sides, strict=True):
+        for place, (label, there) in zip((left, right), sides, strict=True):
             key = f"{label} chosen"
             st.session_state[key] = list(there)
             with place:
@@ -71,10 +82,14 @@ def _changed() -> None:
     keep_likeness(st.session_state["Like chosen"], st.session_state["Not like chosen"])
 
 
-def _title(visit: Visit, id_: str) -> str:
-    """What a document is called: plain text, since the widget shows it as it is."""
+def _document(visit: Visit, id_: str) -> StoredDocument | None:
     try:
-        title = " ".join(visit.collection.document(id_).title.split())
+        return visit.collection.document(id_)
     except NearsayError:  # the search says what is wrong with it
-        return id_
-    return (title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…") or id_
+        return None
+
+
+def _called(id_: str, document: StoredDocument | None) -> str:
+    """What a document is called: plain text, since the widget shows it as it is."""
+    called = "" if document is None else headline(document.title, id_, document.text)
+    return beginning(called, _TITLE) or id_

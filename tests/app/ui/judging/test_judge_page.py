@@ -223,3 +223,40 @@ class TestFromNothing:
             after = house.search("who shuts the window of the barn?", 1)[0]
             assert after.id == "rota"
             assert "queries refined" in after.lineage.made_by[-1]
+
+
+def test_judgements_are_imported_from_a_table_and_from_qrels(page: Page, library: Library) -> None:
+    samples = library.collection("samples")
+    first, second = (hit.id for hit in samples.search(_QUERY, 2))
+    app = page("judge")
+    rows = f"query,document,relevant,rater\n{_QUERY},{first},1,bo\n{_QUERY},nobody,1,bo\n"
+    app.file_uploader(key="judge-import-table").upload("judged.csv", rows.encode())
+    _import(app)
+    assert any("1 judgement of 1 query taken over" in each.value for each in app.success)
+    assert any("of documents that are not there" in each.value for each in app.caption)
+    app = page("judge")
+    app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())
+    _import(app)
+    assert "Add the file of their texts" in app.warning[0].value
+    app = page("judge")
+    app.file_uploader(key="judge-import-table").upload("qrels", f"7 0 {second} 0\n".encode())
+    app.file_uploader(key="judge-import-queries").upload("q.csv", f"_id,text\n7,{_QUERY}\n".encode())
+    _import(app)
+    assert {one.document: (one.relevant, one.rater) for one in samples.judgements.list()} == {
+        first: (True, "bo"),
+        second: (False, None),
+    }
+
+
+def test_a_file_that_holds_no_judgements_is_refused_in_a_sentence(page: Page, library: Library) -> None:
+    app = page("judge")
+    app.file_uploader(key="judge-import-table").upload("judged.csv", b"a,b\n1,2\n")
+    _import(app)
+    assert "a query and a document are needed" in app.error[0].value
+    assert not library.collection("samples").judgements.list()
+
+
+def _import(app: AppTest) -> None:
+    next(button for button in app.button if button.label == "Import").click()
+    app.run()
+    assert not app.exception

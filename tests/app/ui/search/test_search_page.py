@@ -258,6 +258,22 @@ def test_more_like_this_has_an_address_of_its_own(page: Page, library: Library) 
     assert _titles(app)[0] == first.title
 
 
+def test_what_is_looked_for_by_likeness_is_shown_and_called_by_its_text_where_it_has_no_title(
+    page: Page, library: Library
+) -> None:
+    text = "The barn owl hunts voles by ear."
+    library.collection("samples").add_rows([{"text": text}])
+    (found,) = [each for each in library.collection("samples").documents() if each.text == text]
+    assert found.id.rpartition("#")[2].isalnum()
+    app = page("search", like=json.dumps([found.id]))
+    assert text in _shown_text(next(each.body for each in app.html if text in each.body))
+    assert app.multiselect(key="Like chosen").options == [text]
+
+
+def _shown_text(body: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", body))
+
+
 def test_like_a_document_that_is_not_there_is_a_sentence(page: Page) -> None:
     assert "has no document 'nobody'" in page("search", like="nobody").error[0].value.replace("\\", "")
 

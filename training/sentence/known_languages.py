@@ -1,0 +1,95 @@
+"""Whether an encoder knows the language of a text, told by its vocabulary."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
+
+from nearsay.data.function_words import LANGUAGES, Language
+
+if TYPE_CHECKING:
+    from nearsay.training.sentence.tokens import TokenPiece
+
+__all__ = ["UNNAMED", "unknown_language"]
+
+UNNAMED = "a language without a name"  # one of several that share the words seen
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_UNKNOWN = ("[UNK]", "<unk>")
+_LOST = 0.2  # of the letters stand in tokens that mean "unknown": more than a rare sign here and there
+_SPELT = 1.25  # letters a token: below, words of an alphabet are spelt out, and mean nothing to the encoder
+_SPELT_SIGNS = 0.7  # the same of Chinese and Japanese, of which a sign is a word
+_SIGNS = ("CJK", "HIRAGANA", "KATAKANA")
+_SCRIPTS = {"CJK": "Chinese characters", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
+_OWN = 0.6  # of a language's function words are tokens of their own where the vocabulary was made from it
+_BROKEN = 3.3  # letters a token: above, one function word is no sign of a language ("die casting")
+_SLOPPY = frozenset(("im", "id"))  # English only where an apostrophe is left out
+_BY_NAME = {language.name: language for language in LANGUAGES}
+
+
+@runtime_checkable
+class _Cuts(Protocol):
+    """What cuts a text into tokens: an `Encoder`."""
+
+    def pieces(self, text: str) -> "Sequence[TokenPiece]":
+        """All of the text's tokens."""
+        ...
+
+
+_KNOWN: "WeakKeyDictionary[_Cuts, dict[str, bool]]" = WeakKeyDictionary()  # by encoder and language
+
+
+def unknown_language(text: str, encoder: object) -> str | None:
+    """What language or script a text is in, if the encoder hardly knows it; None if it does, or in doubt.
+
+    encoder: an `Encoder`; of one that does not show its tokens nothing is said
+
+    A script is unknown where the vocabulary has no signs of it, or only single letters. Seven languages of
+    Latin script are told apart by their function words: of those of the language that it was made from, 85 %
+    are tokens of the bundled encoder's vocabulary, of the others at most 41 %. Of further languages in Latin
+    script, and of a few words without a function word, nothing is said. None of 12,542 questions of six
+    English sets is taken for another language.
+    """
+    if not isinstance(encoder, _Cuts):
+        return None
+    letters = [sign for sign in text if sign.isalpha()]
+    scripts = Counter(unicodedata.name(sign, "LATIN").split()[0] for sign in letters)
+    if not scripts:
+        return None
+    script, count = scripts.most_common(1)[0]
+    if script == "LATIN" or 2 * count < len(letters):
+        return _unknown_latin(text, encoder)
+    pieces = [piece for piece in encoder.pieces(text) if not piece.special]
+    lost = sum(piece.end - piece.start for piece in pieces if piece.text in _UNKNOWN)
+    spelt = _SPELT_SIGNS if script in _SIGNS else _SPELT
+    if lost >= _LOST * len(letters) or len(letters) <= spelt * len(pieces):
+        return _SCRIPTS.get(script, f"{script.capitalize()} script")
+    return None
+
+
+def _unknown_latin(text: str, encoder: _Cuts) -> str | None:
+    words = _WORD.findall(text.casefold())
+    distinct = {word for word in words if len(word) > 1}
+    counts = {language.name: len(distinct & language.all) for language in LANGUAGES}
+    counts["English"] -= len(distinct & _SLOPPY)
+    most = max(counts.values())
+    best = [language for language in LANGUAGES if counts[language.name] == most]
+    if not most or len(words) < 3 or any(_knows(encoder, language) for language in best):
+        return None
+    others = max((count for name, count in counts.items() if _knows(encoder, _BY_NAME[name])), default=0)
+    pieces = sum(not piece.special for piece in encoder.pieces(text))
+    if most < others + 2 and sum(map(len, words)) >= _BROKEN * pieces:
+        return None
+    return best[0].name if len(best) == 1 else UNNAMED
+
+
+def _knows(encoder: _Cuts, language: Language) -> bool:
+    """Whether the language's function words are tokens of their own."""
+    known = _KNOWN.setdefault(encoder, {})
+    if language.name not in known:
+        words = sorted(word for word in language.all if len(word) > 1)
+        own = sum(sum(not piece.special for piece in encoder.pieces(word)) == 1 for word in words)
+        known[language.name] = own >= _OWN * len(words)
+    return known[language.name]
