@@ -225,9 +225,12 @@ def test_hits_say_why_they_matched_if_asked(yard: Collection) -> None:
     assert (plain[0].explanation, "explanation" in plain[0].to_json()) == (None, False)
     explanation = told[0].explanation
     assert explanation is not None
-    assert explanation.matched == ("one", "hen")
+    assert explanation.matched == ("hen",)  # "one" is a function word
     assert explanation.score == told[0].scores.dense
-    assert told[0].to_json()["explanation"]["matched"] == ("one", "hen")
+    assert told[0].to_json()["explanation"]["matched"] == ("hen",)
+    both = yard.search("mmmmmmm nnnnnnn", 1, explain=True)[0].explanation
+    assert both is not None
+    assert both.matched == ("mmmmmmm", "nnnnnnn")
 
 
 def test_the_names_of_the_choices_are_their_values() -> None:

@@ -41,10 +41,10 @@ def said(
         "import nearsay.training, torch",
         "import nearsay.indexer, faiss",
         "from nearsay.training.sentence.encoder import Encoder",
-        "from nearsay.app.cli import main; main(['encode', 'texts.txt', '--out', 'vectors.npy'])",
+        "from nearsay.app.cli import main; main(['encoders', 'encode', 'texts.txt', '--out', 'vectors.npy'])",
         "from nearsay.app.cli import main; main(['train', 'sentence', 'texts.txt', '--out', 'out'])",
-        "from nearsay.app.cli import main; main(['index', 'add', 'papers', 'texts.txt'])",
-        "from nearsay.app.runs import child; child._command(['encode', 'texts.txt', '--out', 'vectors.npy'])",
+        "from nearsay.app.cli import main; main(['documents', 'add', 'papers', 'texts.txt'])",
+        "from nearsay.app.runs import child; child._command(['encoders', 'encode', 'texts.txt', '--out', 'vectors.npy'])",
         "import streamlit, nearsay.app.ui.application, torch",
     ],
 )
