@@ -103,8 +103,6 @@ class Collection:
         self._promise = promise
         self._searcher = Searcher(library.store, self._encoder, self._snapshot, record.name)
 
-    # Writing
-
     def add(
         self,
         *sources: str | Path,
@@ -359,8 +357,6 @@ class Collection:
         """
         return self._writing.compact(drop_retired=drop_retired, grace=grace, wait=wait)
 
-    # Reading
-
     @overload
     def search(self, query: str, k: int = ..., **options: Unpack[SearchOptions]) -> Hits: ...
     @overload
@@ -425,6 +421,10 @@ class Collection:
         )
         found = self._searcher.search(queries, request, rerank=rerank, explain=explain, generation=generation)
         return found[0] if one else found
+
+    def get_ready(self) -> None:
+        """Load what the first search would wait for; it is no search that anybody made, so none is kept."""
+        self._searcher.many(["the first search"], k=1, mode=SearchMode.HYBRID)
 
     def explain(self, query: str, hits: Sequence[Hit]) -> list[Explanation]:
         """Why each hit of a search for the query matched: its words' shares of the cosine, its best sentence.
@@ -583,8 +583,6 @@ class Collection:
     def exists(self) -> bool:
         """Whether the collection was made already."""
         return self._record.exists()
-
-    # Inside
 
     @cached_property
     def _writing(self) -> "CollectionWriting":

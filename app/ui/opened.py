@@ -93,6 +93,6 @@ def _search(library: Library, settings: Settings) -> None:
     del settings
     names = library.names()
     if names:
-        library.shared(names[0]).search("the first search", k=1)
+        library.shared(names[0]).get_ready()
     else:
         library.encoder(BUNDLED_NAME).encode(["the first search"], kind=TextKind.QUERY)

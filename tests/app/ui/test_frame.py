@@ -8,7 +8,7 @@ import pytest
 import streamlit as st
 
 from nearsay.app.runs import RunKind, Runs
-from nearsay.app.ui import errors
+from nearsay.app.ui import errors, opened
 from nearsay.app.ui.application import PAGES
 from nearsay.app.ui.collections import adding
 from nearsay.app.ui.encoders.known import EncoderEntry
@@ -17,6 +17,7 @@ from nearsay.app.ui.training import choosing
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.query.search_log import SearchLog
 
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda entry: entry.path)
@@ -179,6 +180,17 @@ def test_a_library_that_is_not_there_is_made_only_when_asked(first_start, tmp_pa
     button.click().run()
     assert not app.exception
     assert (tmp_path / "mistyped" / "library.json").exists()
+
+
+def test_a_start_of_the_page_keeps_no_search_that_nobody_made(settings):
+    with Library.open(settings.library, device="cpu") as library:
+        log = SearchLog(library.store, "samples")
+        log.switch(on=True)
+        opened._search(library, settings)
+        assert [encoder.name for encoder in library.loaded_encoders()] == ["all-MiniLM-L6-v2"]
+        assert log.queries() == []
+        library.collection("samples").search("a question that somebody asked", 1)
+        assert log.queries() == [("a question that somebody asked", 1)]
 
 
 def test_the_collection_stands_in_the_address_whichever_is_the_first(whole_page, settings):
