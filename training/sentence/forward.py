@@ -135,20 +135,24 @@ class ForwardPass:
 
 
 def padded(
-    token_ids: Sequence[list[int]], *, pad_id: int, left: bool = False
+    token_ids: Sequence[Sequence[int] | NDArray[np.int32]],
+    *,
+    pad_id: int,
+    left: bool = False,
+    width: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Bring a batch's texts to one length.
 
-    returns: token numbers and mask, both (texts, longest) int64; in the mask 1 is a real token
+    width:   the length, at least that of the longest text; None: the longest text's
+    returns: token numbers and mask, both (texts, width) int64; in the mask 1 is a real token
     """
-    width = max(*(len(ids) for ids in token_ids), 1)
-    numbers = np.full((len(token_ids), width), pad_id, dtype=np.int64)
-    mask = np.zeros((len(token_ids), width), dtype=np.int64)
-    for row, ids in enumerate(token_ids):
-        place = slice(width - len(ids), None) if left else slice(None, len(ids))
-        numbers[row, place] = ids
-        mask[row, place] = 1
-    return numbers, mask
+    lengths = np.fromiter(map(len, token_ids), dtype=np.int64, count=len(token_ids))
+    wide = max(int(lengths.max()), width or 1)
+    places = np.arange(wide)
+    real = places >= wide - lengths[:, None] if left else places < lengths[:, None]
+    numbers = np.full(real.shape, pad_id, dtype=np.int64)
+    numbers[real] = np.concatenate(token_ids)
+    return numbers, real.astype(np.int64)
 
 
 def joined(token_ids: Sequence[list[int]], *, blank: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -61,6 +61,13 @@ def test_padding_goes_right_or_left() -> None:
     np.testing.assert_array_equal(mask, [[1, 1, 1], [0, 0, 1]])
 
 
+def test_padding_goes_up_to_a_width_that_is_asked_for() -> None:
+    texts = [np.array([5, 6, 7], dtype=np.int32), np.array([8], dtype=np.int32)]
+    numbers, mask = padded(texts, pad_id=9, width=4)
+    np.testing.assert_array_equal(numbers, [[5, 6, 7, 9], [8, 9, 9, 9]])
+    np.testing.assert_array_equal(mask, [[1, 1, 1, 0], [1, 0, 0, 0]])
+
+
 def test_a_batch_of_one_empty_text_still_has_a_column() -> None:
     numbers, mask = padded([[]], pad_id=0)
     assert numbers.shape == (1, 1)

@@ -52,6 +52,39 @@ def test_no_other_split_of_the_sorted_texts_costs_less(lengths: list[int], group
     assert cost(lengths, [group.tolist() for group in found], group_cost) == best
 
 
+@given(LENGTHS, st.integers(0, 50), st.integers(1, 200))
+def test_a_tight_budget_costs_at_most_a_group_more_for_each_length(
+    lengths: list[int], group_cost: int, budget: int
+) -> None:
+    found = length_groups(lengths, group_cost=group_cost, budget=budget)
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    splits = [parts(order, cuts) for cuts in itertools.product([False, True], repeat=len(order) - 1)]
+    best = min(cost(lengths, split, group_cost) for split in splits if fits(lengths, split, budget))
+    allowed = best + group_cost * len(set(lengths))
+    assert cost(lengths, [group.tolist() for group in found], group_cost) <= allowed
+
+
+def fits(lengths: list[int], groups: list[list[int]], budget: int) -> bool:
+    return all(len(group) == 1 or lengths[group[0]] * len(group) <= budget for group in groups)
+
+
+def test_the_split_of_many_texts_is_as_good_as_one_that_may_cut_anywhere() -> None:
+    """Against the dynamic programming over every text that this one replaced, at a CPU's cost and budget."""
+    lengths = np.clip(np.random.default_rng(0).lognormal(3, 0.6, 600), 3, 128).astype(np.int64)
+    found = length_groups(lengths, group_cost=100, budget=1024)
+    sizes = np.sort(lengths)[::-1]
+    best = [0.0]
+    for end in range(1, len(sizes) + 1):
+        starts = range(max(0, end - 1024 // int(sizes[end - 1])), end)
+        costs = [
+            best[at] + int(sizes[at]) * (end - at) + 100
+            for at in starts
+            if int(sizes[at]) * (end - at) <= 1024
+        ]
+        best.append(min(costs))
+    assert sum(int(lengths[group].max()) * len(group) + 100 for group in found) <= best[-1] * 1.01
+
+
 def parts(order: list[int], cuts: tuple[bool, ...]) -> list[list[int]]:
     found = [[order[0]]]
     for index, cut in zip(order[1:], cuts, strict=True):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
@@ -16,6 +17,7 @@ from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.cpu_dropout import cpu_dropout
+from nearsay.training.sentence.fine_tuning import sentence_task
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
@@ -127,6 +129,21 @@ def test_tokens_are_counted_without_padding(tiny_folder: Path) -> None:
     task = task_of(tiny_folder, texts=(("the cat", "dog"), ("the cat sat the mat", "a")))
     (batch,) = task.step_data(0, 0.0).micro_batches
     assert int(batch["tokens"]) == (2 + 1 + 5 + 1) + 4 * 2  # with [CLS] and [SEP] of each
+
+
+def test_a_gpus_groups_are_eights_of_tokens_wide_and_never_wider_than_the_encoder_takes(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = run(task_of(tiny_folder))
+    monkeypatch.setitem(sentence_task._MULTIPLE, "cpu", 8)
+    task = task_of(tiny_folder)
+    (batch,) = task.step_data(0, 0.0).micro_batches
+    widths = {tensor.shape[1] for name, tensor in batch.items() if name.startswith("input_ids")}
+    assert widths
+    assert all(width % 8 == 0 for width in widths)
+    assert run(task) == pytest.approx(wanted, abs=1e-5)
+    task._longest = 60
+    assert task._widths(np.array([3, 8, 41, 57, 60])).tolist() == [8, 8, 48, 60, 60]
 
 
 def test_the_same_step_gives_the_same_data_whatever_came_before(tiny_folder: Path) -> None:
