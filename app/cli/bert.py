@@ -2,13 +2,12 @@
 
 import click
 
-from nearsay.app.cli.options import CommandGroup, json_option
+from nearsay.app.cli.options import CommandGroup, device_option, json_option
 from nearsay.app.cli.printing import print_json, print_table
 
 __all__ = ["bert"]
 
 _BERT = click.option("--bert", required=True, metavar="BERT", help="Folder or hub name of a pretrained BERT.")
-_DEVICE = click.option("--device", metavar="DEVICE", help="cpu, cuda, mps; the best if left out.")
 
 
 @click.group(cls=CommandGroup)
@@ -26,7 +25,7 @@ def bert() -> None:
 @_BERT
 @click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Words for each place.")
 @json_option
-@_DEVICE
+@device_option
 def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> None:
     """Show the likeliest words for every [MASK] in a text.
 
@@ -50,7 +49,7 @@ def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> Non
 @click.argument("second")
 @_BERT
 @json_option
-@_DEVICE
+@device_option
 def next_(first: str, second: str, bert: str, as_json: bool, device: str | None) -> None:
     """Say how likely one sentence follows another.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, library_options, open_library
+from nearsay.app.cli.options import Place, encoding_options, open_library
 from nearsay.app.cli.printing import print_hits, print_table
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted
@@ -26,7 +26,7 @@ _SEARCHES = (
 
 
 @click.command()
-@library_options
+@encoding_options
 def demo(**place: Unpack[Place]) -> None:
     """Index the sample corpus, search it three times, and put it into clusters.
 

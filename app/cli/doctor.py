@@ -5,7 +5,7 @@ from typing import Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.options import Place, encoding_options, json_option, open_library
 from nearsay.app.cli.printing import print_json
 
 __all__ = ["doctor"]
@@ -19,7 +19,7 @@ __all__ = ["doctor"]
     "with its table, and encode a sample again and find it.",
 )
 @json_option
-@library_options
+@encoding_options
 def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
     """Check the machine, and every index against SQL.
 

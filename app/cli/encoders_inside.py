@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from nearsay.app.cli.options import CommandGroup, Place, json_option, library_options, open_library
+from nearsay.app.cli.options import (
+    CommandGroup,
+    Place,
+    device_option,
+    json_option,
+    library_options,
+    open_library,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
@@ -29,7 +36,6 @@ _HEADS = click.option(
     type=click.IntRange(1),
     help="A head, from 1; may be repeated. Attention is averaged over them. [all]",
 )
-_DEVICE = click.option("--device", metavar="DEVICE", help="cpu, cuda, mps; the best if left out.")
 
 
 @click.group(cls=CommandGroup)
@@ -59,7 +65,7 @@ def inside() -> None:
 )
 @click.option("--query", help="Also give each token's share of the cosine to this query.")
 @json_option
-@_DEVICE
+@device_option
 def text(
     *,
     text: str,
@@ -175,6 +181,7 @@ def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told:
 @click.option("--anew", is_flag=True, help="Make it though there is one of the same settings.")
 @json_option
 @library_options
+@device_option
 def sample(
     *,
     collection: str,
@@ -229,6 +236,7 @@ def sample(
 @click.option("--no-special", is_flag=True, help="Leave [CLS] and [SEP] out of what is attended to most.")
 @json_option
 @library_options
+@device_option
 def search(
     *,
     collection: str,
@@ -308,6 +316,7 @@ def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
 @click.option("--seed", default=0, show_default=True, help="Draws the passages.")
 @json_option
 @library_options
+@device_option
 def compare(
     *,
     before: str,

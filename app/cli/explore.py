@@ -10,6 +10,8 @@ from nearsay.app.cli.explore_duplicates import duplicates, pairs
 from nearsay.app.cli.options import (
     CommandGroup,
     Place,
+    device_option,
+    encoding_options,
     json_option,
     library_options,
     open_library,
@@ -31,6 +33,7 @@ __all__ = ["explore"]
 @where_option
 @json_option
 @library_options
+@device_option
 def outliers(collection: str, count: int, where: str | None, as_json: bool, **place: Unpack[Place]) -> None:
     """Show the passages of COLLECTION that are least like any other.
 
@@ -63,7 +66,7 @@ def outliers(collection: str, count: int, where: str | None, as_json: bool, **pl
 )
 @where_option
 @json_option
-@library_options
+@encoding_options
 def diverse(
     collection: str,
     count: int,
@@ -104,6 +107,7 @@ def diverse(
 @where_option
 @json_option
 @library_options
+@device_option
 def new(
     collection: str,
     *,
@@ -186,6 +190,7 @@ def _print(found: "News") -> None:
 @where_option
 @json_option
 @library_options
+@device_option
 def map_(
     collection: str,
     out: Path,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import click
 
-from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.options import (
+    Place,
+    encoding_options,
+    json_option,
+    library_options,
+    open_library,
+    where_option,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
@@ -52,7 +59,7 @@ _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace 
     help="Also write each passage with its cluster: .jsonl or .csv.",
 )
 @json_option
-@library_options
+@encoding_options
 def clusters(
     collection: str,
     *,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, json_option, library_options, open_library, where_option
+from nearsay.app.cli.options import (
+    Place,
+    device_option,
+    json_option,
+    library_options,
+    open_library,
+    where_option,
+)
 from nearsay.app.cli.printing import print_json, print_notes, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
@@ -35,6 +42,7 @@ _WIDTH = 100
 @click.option("--same-document", is_flag=True, help="Passages of one document are pairs, too.")
 @json_option
 @library_options
+@device_option
 def pairs(
     collection: str,
     *,
@@ -121,6 +129,7 @@ _OTHERS_SHOWN = 5  # of a group
 @where_option
 @json_option
 @library_options
+@device_option
 def duplicates(
     collection: str,
     *,

@@ -12,6 +12,7 @@ from nearsay.app.cli.options import (
     cluster_options,
     contract_options,
     dtype_option,
+    encoding_options,
     json_option,
     library_options,
     open_library,
@@ -100,7 +101,7 @@ def rebuild(
     help="Of nDCG@10 that the interval of the difference may reach below 0.",
 )
 @click.option("--force", is_flag=True, help="Promote it though it does not pass; its hits say so.")
-@library_options
+@encoding_options
 def promote(
     collection: str,
     generation: int | None,
@@ -136,7 +137,7 @@ def promote(
 
 @index.command()
 @click.argument("collection")
-@library_options
+@encoding_options
 def rollback(collection: str, **place: Unpack[Place]) -> None:
     """Go back to the generation that was live before.
 
@@ -239,7 +240,7 @@ def tune(
 @index.command()
 @click.argument("collection")
 @json_option
-@library_options
+@encoding_options
 def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
     """Make one index of everything in COLLECTION after many additions.
 
@@ -263,7 +264,7 @@ def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
 @click.option("--apply", "apply_", is_flag=True, help="Make what is recommended live, at once.")
 @click.option("--undo", is_flag=True, help="Take back what was made live last.")
 @json_option
-@library_options
+@encoding_options
 def improve(collection: str, *, apply_: bool, undo: bool, as_json: bool, **place: Unpack[Place]) -> None:
     """Learn from the judgements of COLLECTION how its queries are searched for better.
 

@@ -121,7 +121,7 @@ def start(
     from nearsay.app.runs import RunKind, Runs
 
     with open_library(place, create=True) as library:
-        found = Runs(library, precision=place["precision"])
+        found = Runs(library)
         run = found.start(RunKind.of(command), command, title=title)
         _told(_waited(found, run) if wait else run, as_json=as_json)
 

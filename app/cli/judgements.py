@@ -10,6 +10,7 @@ from nearsay.app.cli.judgements_next import import_, log, next_
 from nearsay.app.cli.options import (
     CommandGroup,
     Place,
+    encoding_options,
     json_option,
     library_options,
     open_library,
@@ -55,7 +56,7 @@ _TEXT = 80  # characters of a passage shown
 )
 @where_option
 @json_option
-@library_options
+@encoding_options
 def add(
     collection: str,
     query: str,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, json_option, library_options, open_library
+from nearsay.app.cli.options import Place, encoding_options, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import counted
 
@@ -59,7 +59,7 @@ _QUERIES: Final = 100  # of those asked, made from documents
 )
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many judgements.")
 @json_option
-@library_options
+@encoding_options
 def next_(
     collection: str,
     *,

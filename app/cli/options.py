@@ -22,9 +22,11 @@ __all__ = [
     "TextFields",
     "cluster_options",
     "contract_options",
+    "device_option",
     "device_options",
     "dtype_option",
     "encoders_kept",
+    "encoding_options",
     "inexact_resume_option",
     "json_option",
     "library_options",
@@ -59,8 +61,8 @@ class Place(TypedDict):
 
     library: str
     database: str | None
-    device: str | None
-    precision: str
+    device: NotRequired[str | None]  # where something is computed
+    precision: NotRequired[str]  # where something is encoded
 
 
 class OnCluster(Place):
@@ -84,18 +86,29 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")(command)
 
 
+def device_option(command: Command) -> Command:
+    """`--device`: of a command that computes."""
+    return click.option(
+        "--device",
+        envvar="NEARSAY_DEVICE",
+        show_envvar=True,
+        metavar="DEVICE",
+        help="Device to compute on: cpu, cuda, cuda:1 or mps. The fastest one available if omitted.",
+    )(command)
+
+
 def device_options(command: Command) -> Command:
-    """`--device` and `--precision`: where and how the encoder runs."""
+    """`--device` and `--precision`: of a command that runs an encoder."""
     command = click.option(
         "--precision",
         type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
         default="auto",
         show_default=True,
-        help="Numbers the encoder computes with; auto is what this processor is quick at.",
+        envvar="NEARSAY_PRECISION",
+        show_envvar=True,
+        help="Number format that the encoder computes with; auto is the fastest that the device supports.",
     )(command)
-    return click.option(
-        "--device", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps; the best there is if left out."
-    )(command)
+    return device_option(command)
 
 
 def inexact_resume_option(command: Command) -> Command:
@@ -108,26 +121,32 @@ def inexact_resume_option(command: Command) -> Command:
 
 
 def library_options(command: Command) -> Command:
-    """`--library`, `--database` and where the encoder runs, given to the command as they are."""
-    command = device_options(command)
+    """`--library` and `--database`, given to the command as they are."""
     command = click.option(
         "--database",
         envvar="NEARSAY_DATABASE",
+        show_envvar=True,
         metavar="URL",
-        help="PostgreSQL catalogue; SQLite inside the library if left out. [env: NEARSAY_DATABASE]",
+        help="URL of the PostgreSQL database that holds the catalogue. SQLite inside the library if omitted.",
     )(command)
     return click.option(
         "--library",
         envvar="NEARSAY_LIBRARY",
+        show_envvar=True,
         default="library",
         show_default=True,
         metavar="DIR",
-        help="The library's folder. [env: NEARSAY_LIBRARY]",
+        help="Folder of the library.",
     )(command)
 
 
+def encoding_options(command: Command) -> Command:
+    """`library_options` and `device_options`."""
+    return library_options(device_options(command))
+
+
 def cluster_options(command: Command) -> Command:
-    """`library_options`, and the Ray cluster whose workers embed."""
+    """`encoding_options`, and the Ray cluster whose workers embed."""
     whom = "HOST:PORT of its head, or auto: RAY_ADDRESS, or what `nearsay cluster up` started."
     most = "The most workers; as many as there is room for if left out."
     parts: dict[str, Any] = {"type": float, "show_default": True}
@@ -138,16 +157,16 @@ def cluster_options(command: Command) -> Command:
         click.option("--cluster", metavar="ADDRESS", help=f"By the workers of a Ray cluster: {whom}"),
     ):
         command = option(command)
-    return library_options(command)
+    return encoding_options(command)
 
 
 def shards_options(command: Command) -> Command:
-    """`library_options`, and the Ray cluster whose shards search."""
+    """`encoding_options`, and the Ray cluster whose shards search."""
     partly = "Answer without the shards that do not, and say so."
     whom = "Search by the shards that `nearsay cluster serve` started on a Ray cluster: HOST:PORT, or auto."
     command = click.option("--partial", is_flag=True, help=partly)(command)
     command = click.option("--cluster", metavar="ADDRESS", help=whom)(command)
-    return library_options(command)
+    return encoding_options(command)
 
 
 def where_option(command: Command) -> Command:
@@ -207,18 +226,19 @@ def open_library(place: Place | OnCluster | Sharded, *, create: bool = False) ->
             searches="partial" in on,
             partial=on.get("partial", False),
         )
+    device, precision = place.get("device"), place.get("precision", "auto")
     library = Library.open(
         place["library"],
         database=place["database"],
-        device=place["device"],
-        precision=place["precision"],
+        device=device,
+        precision=precision,
         create=create,
         wait=0.0,  # who holds a collection is told at once
         cluster=cluster,
     )
     kept = _KEPT.get()
     if kept is not None:
-        kept.lend(library, place["device"], place["precision"])
+        kept.lend(library, device, precision)
     return library
 
 

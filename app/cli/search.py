@@ -11,6 +11,7 @@ import click
 from nearsay.app.cli.options import (
     Place,
     Sharded,
+    device_option,
     json_option,
     library_options,
     open_library,
@@ -219,6 +220,7 @@ class _End:
 @click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
 @json_option
 @library_options
+@device_option
 def similar(
     collection: str,
     ids: tuple[str, ...],

@@ -13,8 +13,8 @@ import click
 from nearsay.app.cli.options import (
     Place,
     TextFields,
+    encoding_options,
     json_option,
-    library_options,
     open_library,
     read_options,
     text_options,
@@ -185,7 +185,7 @@ class _Options(_Sources, MiningChoices, TextFields, Place):
 @mining_options
 @text_options
 @json_option
-@library_options
+@encoding_options
 def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
     """Mine hard negatives: texts near an anchor that do not belong to it.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, device_options, json_option, library_options, open_library
+from nearsay.app.cli.options import Place, device_options, encoding_options, json_option, open_library
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.sentence_options import recipe_of, sentence_options
 from nearsay.data.quantity import counted
@@ -146,7 +146,7 @@ def print_changes(changes: Sequence["Change"]) -> None:
 )
 @click.option("--seed", default=0, show_default=True, help="Of the pseudo-queries that are drawn.")
 @json_option
-@library_options
+@encoding_options
 def adapt(
     collection: str,
     out: Path,

@@ -8,7 +8,7 @@ from typing import Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, library_options
+from nearsay.app.cli.options import Place, encoding_options
 from nearsay.data.quantity import counted
 
 __all__ = ["ui"]
@@ -43,7 +43,7 @@ __all__ = ["ui"]
     "[default: only if nobody but this machine reaches it]",
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-@library_options
+@encoding_options
 def ui(
     address: str,
     port: int | None,

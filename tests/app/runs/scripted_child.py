@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nearsay.app.cli.main import main as nearsay
-from nearsay.app.cli.options import json_option, library_options
+from nearsay.app.cli.options import encoding_options, json_option
 from nearsay.app.cli.printing import print_json
 from nearsay.app.cli.progress import ProgressBar, stoppable
 from nearsay.data.errors import BadInputError
@@ -46,7 +46,7 @@ def step(pipe: Path) -> None:
 @click.argument("words", nargs=-1)
 @click.option("--out")
 @json_option
-@library_options
+@encoding_options
 def say(words: tuple[str, ...], out: str | None, as_json: bool, **place: object) -> None:
     """Print a line a word, and be nearly done."""
     with ProgressBar("saying", unit="words") as bar:

@@ -24,13 +24,14 @@ def test_device_and_precision_are_added_where_they_are_known_taken_and_not_said(
         return checked(arguments, device="cuda", precision="float32").arguments
 
     plain = ("--device", "cuda", "--precision", "float32")
-    assert given("index", "compact", "papers") == ("index", "compact", *plain, "papers")
-    said = ("index", "compact", "papers", "--device", "cpu")
-    assert given(*said) == ("index", "compact", "--precision", "float32", *said[2:])
+    assert given("index", "optimize", "papers") == ("index", "optimize", *plain, "papers")
+    said = ("index", "optimize", "papers", "--device", "cpu")
+    assert given(*said) == ("index", "optimize", "--precision", "float32", *said[2:])
+    assert given("index", "compact", "papers") == ("index", "compact", "papers")
     assert given("train", "vocabulary", "a", "--out", "b") == ("train", "vocabulary", "a", "--out", "b")
-    assert checked(["index", "compact", "papers"], device=None, precision="auto").arguments == (
+    assert checked(["index", "optimize", "papers"], device=None, precision="auto").arguments == (
         "index",
-        "compact",
+        "optimize",
         "papers",
     )
 

@@ -36,7 +36,7 @@ def test_every_state_can_be_asked_for() -> None:
 
 
 def test_a_command_is_started_with_its_own_options(nearsay: Nearsay, runs: Runs) -> None:
-    done = nearsay("start", "--title", "Hello", "--device", "cpu", "scripted", "say", "--out", "x", "--json")
+    done = nearsay("start", "--title", "Hello", "scripted", "say", "--device", "cpu", "--out", "x", "--json")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "run 1 is waiting. See: nearsay jobs show 1\n"
     run = runs.get(1)
