@@ -3,9 +3,10 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from nearsay.data.errors import NearsayError
 from nearsay.data.known_hashes import known_sha256
 from nearsay.training.encoder.folder import EncoderFolder, UnsupportedEncoderError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 __all__ = [
     "StoredTensor",
@@ -22,6 +26,8 @@ __all__ = [
     "stored_tensors",
     "weight_hashes",
 ]
+
+_LANGUAGE_MODEL_HEADS = ("cls.", "lm_head.")  # they come after the last layer, and change none of its numbers
 
 
 def weight_hashes(folder: EncoderFolder) -> dict[str, str]:
@@ -79,13 +85,19 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     return found
 
 
-def require_complete(folder: EncoderFolder, parameters: Iterable[str]) -> None:
+def require_complete(
+    folder: EncoderFolder, model: "PreTrainedModel", *, exactly: bool = False, pooler: bool = False
+) -> None:
     """Raise NearsayError when the transformer has parameters that its weight files do not give.
 
     transformers fills those with random numbers and says so in a log line alone, which gives other vectors on
-    each loading. BERT's pooler may be missing: pooling does not use it.
+    each loading.
 
-    parameters: the transformer's parameter names; files may hold them under a prefix ("bert.") or old names
+    model:   as it was loaded from the folder. Files may hold its parameters under a prefix ("bert."), old
+             names, or, where transformers converts a kind's weights, several in one tensor: where the names
+             do not match, transformers itself is asked what it found, which takes a second loading
+    exactly: the files must hold nothing that the model lacks, either, but for a language model's head
+    pooler:  BERT's pooler is wanted too, which a cross-encoder's score comes out of and pooling does not use
     """
     from safetensors import safe_open
 
@@ -96,14 +108,49 @@ def require_complete(folder: EncoderFolder, parameters: Iterable[str]) -> None:
     endings = {ending for name in stored for ending in _endings(name)}
     missing = [
         name
-        for name in parameters
-        if "pooler." not in name and name not in endings and not any(end in stored for end in _endings(name))
+        for name, _ in model.named_parameters()
+        if name not in endings and not any(end in stored for end in _endings(name))
     ]
+    unexpected: list[str] = []
+    if not pooler:
+        missing = [name for name in missing if "pooler." not in name]
+    if missing or exactly:
+        missing, unexpected = _loading_report(folder, type(model))
+    if not pooler:
+        missing = [name for name in missing if "pooler." not in name]
+    place = folder.transformer_folder()
     if missing:
         raise NearsayError(
-            f"the weights in {folder.transformer_folder()} lack {len(missing)} of the encoder's parameters, "
+            f"the weights in {place} lack {len(missing)} of the encoder's parameters, "
             f"{missing[0]!r} first. Save the encoder again, or copy its folder again"
         )
+    if unexpected and exactly:
+        raise NearsayError(
+            f"the weights in {place} hold {len(unexpected)} tensors, {unexpected[0]!r} first, that "
+            f"transformers' own {type(model).__name__} has no place for, so it would compute other vectors "
+            "than the code that config.json names. Take an encoder that transformers runs by itself"
+        )
+
+
+def _loading_report(folder: EncoderFolder, model: type["PreTrainedModel"]) -> tuple[list[str], list[str]]:
+    """What transformers misses in the weight files, and what it has no place for."""
+    import torch
+
+    # transformers' annotation knows of the model alone
+    loaded: tuple[object, dict[str, Any]] = model.from_pretrained(  # type: ignore[assignment]
+        folder.transformer_folder(),
+        dtype=torch.float32,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    report = loaded[1]
+    unexpected = sorted(map(str, report["unexpected_keys"]))
+    return (
+        sorted(map(str, report["missing_keys"])),
+        [name for name in unexpected if not name.startswith(_LANGUAGE_MODEL_HEADS)],
+    )
 
 
 def modern_name(name: str) -> str:

@@ -12,6 +12,7 @@ from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.refusal import names_code
 
 __all__ = [
     "gives_unit_vectors",
@@ -39,11 +40,6 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
             f"{folder.path} holds a {kind}, which does not give one vector a text. "
             "Name a sentence encoder's folder"
         )
-    if not folder.modules():
-        logger.warning(
-            "%s has no modules.json: its tokens are averaged (mean pooling) and its vectors not normalised",
-            folder.path,
-        )
     try:
         with quiet_libraries():
             model = SentenceTransformer(
@@ -59,9 +55,14 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
             f"the encoder in {folder.path} cannot be loaded ({first_line(error)}). "
             "Save, copy or download it again"
         ) from error
+    if not folder.modules():
+        logger.warning(
+            "%s has no modules.json: %s, and its vectors are not normalised", folder.path, _pooled(model)
+        )
     if not is_static(model):
         transformer = transformer_of(model, folder)
-        require_complete(folder, (name for name, _ in transformer.auto_model.named_parameters()))
+        require_complete(folder, transformer.auto_model, exactly=names_code(folder))
+        _take_plain_text(transformer, folder)
     return model.float().eval()
 
 
@@ -78,12 +79,29 @@ def transformer_of(model: SentenceTransformer, folder: EncoderFolder) -> Transfo
             f"the encoder in {folder.path} begins with a {type(first).__name__} module. "
             "Name one that begins with a Transformer"
         )
-    if "text" not in first.modality_config or "message" in first.modality_config:
+    if "text" not in first.modality_config or not set(first.modality_config) <= {"text", "message"}:
         raise NearsayError(
             f"the encoder in {folder.path} takes {', '.join(first.modality_config)}, not plain text alone. "
             "Name an encoder of plain text"
         )
     return cast("Transformer", first)
+
+
+def _pooled(model: SentenceTransformer) -> str:
+    """What sentence-transformers chose for a plain folder, as a causal language model's or not."""
+    last = getattr(model[-1], "pooling_mode", None) == "lasttoken"
+    return "a text's last token is taken" if last else "its tokens are averaged (mean pooling)"
+
+
+def _take_plain_text(transformer: Transformer, folder: EncoderFolder) -> None:
+    """Leave the chat template out, through which sentence-transformers would put every text."""
+    modalities = folder.length_settings().get("modality_config")
+    if isinstance(modalities, dict) and "message" in modalities:
+        logger.warning(
+            "%s was saved to put texts into its chat template; here they are encoded as they are", folder.path
+        )
+    transformer.modality_config = {"text": transformer.modality_config["text"]}
+    transformer.input_formatter.supported_modalities = ["text"]
 
 
 def length_limit(model: SentenceTransformer, folder: EncoderFolder) -> int:

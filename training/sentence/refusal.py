@@ -1,12 +1,39 @@
 """Encoder folders that are not loaded, because loading them would run somebody's code."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
 
-__all__ = ["EncoderRefusedError", "refuse_unsafe"]
+__all__ = ["EncoderRefusedError", "names_code", "refuse_unsafe"]
+
+# Kinds that transformers once ran by code from the hub and now by its own, which reads the same folders. For
+# another kind its folder's code alone tells what it computes: one that calls itself "bert" may have ALiBi.
+_NATIVE_KINDS = ("eurobert", "gte", "jina_embeddings_v3", "modernbert", "nomic_bert")
+# Settings of nomic_bert's own code, which transformers does not read: its name for each and what it takes
+# where that is not given; without a name, all that it can do.
+_NOMIC_SETTINGS: dict[str, tuple[str | None, JsonValue]] = {
+    "n_embd": ("hidden_size", 768),
+    "n_head": ("num_attention_heads", 12),
+    "n_inner": ("intermediate_size", 3072),
+    "n_layer": ("num_hidden_layers", 12),
+    "layer_norm_epsilon": ("layer_norm_eps", 1e-12),
+    "rotary_emb_base": ("rope_theta", 1000),
+    "activation_function": (None, "swiglu"),
+    "causal": (None, False),
+    "parallel_block": (None, False),
+    "prenorm": (None, False),
+    "rotary_emb_fraction": (None, 1.0),
+    "rotary_emb_interleaved": (None, False),
+    "rotary_emb_scale_base": (None, None),
+    "rotary_scaling_factor": (None, None),
+    "scale_attn_by_inverse_layer_idx": (None, False),
+    "scale_attn_weights": (None, True),
+    "use_rms_norm": (None, False),
+}
+_OTHERS = "Take an encoder that transformers runs by itself"
 
 
 class EncoderRefusedError(NearsayError):
@@ -18,11 +45,17 @@ def refuse_unsafe(folder: EncoderFolder) -> None:
 
     Refused: weights that are only there as pickles (unpickling runs code), Python files, configurations that
     point to code, modules from outside sentence-transformers or the folder, and adapters, which fetch another
-    encoder when they are loaded.
+    encoder when they are loaded. Of folders whose config.json names code those are taken whose kind
+    transformers has itself; their code is not run.
     """
     reason = next(_reasons(folder), None)
     if reason is not None:
         raise EncoderRefusedError(f"the encoder in {folder.path} is refused: {reason}")
+
+
+def names_code(folder: EncoderFolder) -> bool:
+    """Whether the transformer's config.json names code, which is not run: `refuse_unsafe` took its kind."""
+    return "auto_map" in folder.read_settings(folder.transformer_folder() / "config.json")
 
 
 def _reasons(folder: EncoderFolder) -> Iterator[str]:
@@ -49,16 +82,35 @@ def _code_reasons(folder: EncoderFolder) -> Iterator[str]:
             f"it carries Python code, {file.relative_to(folder.path)}. "
             "Take an encoder that transformers runs by itself, or remove the file if nothing needs it"
         )
+    config = folder.transformer_folder() / "config.json"
     for file, content in folder.configurations():
         name = file.relative_to(folder.path)
         if file.name == "adapter_config.json":
             yield f"{name} makes it an adapter on another encoder. Merge the two and save the result"
+        if file == config and isinstance(content, dict) and "auto_map" in content:
+            if (reason := _foreign_reason(content)) is not None:
+                yield f"{name} sets auto_map, which makes transformers load code, and {reason}. {_OTHERS}"
+            del content["auto_map"]  # of what was read just now
         for key, value in _settings(content):
             if _points_to_code(key, value):
-                yield (
-                    f"{name} sets {key}, which makes transformers load code. "
-                    "Take an encoder that transformers runs by itself"
-                )
+                yield f"{name} sets {key}, which makes transformers load code. {_OTHERS}"
+
+
+def _foreign_reason(config: Mapping[str, JsonValue]) -> str | None:
+    """Why transformers' own code would not compute what the code does that a config.json names; else None."""
+    kind = config.get("model_type")
+    if kind not in _NATIVE_KINDS:
+        return f"it reads such a folder without that code only for the kinds {', '.join(_NATIVE_KINDS)}"
+    from transformers import CONFIG_MAPPING
+
+    if kind not in CONFIG_MAPPING:
+        return f"the installed transformers does not have the kind {kind} of its own yet: update it"
+    if kind == "nomic_bert":
+        for name, (native, value) in _NOMIC_SETTINGS.items():
+            wanted = value if native is None else config.get(native, value)
+            if name in config and config[name] != wanted:
+                return f"{name} is {config[name]!r}, where transformers' own nomic_bert has {wanted!r}"
+    return None
 
 
 def _settings(content: object) -> Iterator[tuple[str, object]]:

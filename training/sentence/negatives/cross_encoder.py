@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
+from sentence_transformers.base.modules import Transformer
 
 from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.encoder.device import choose_device
@@ -16,7 +18,7 @@ from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.negatives.judges import EncoderJudge, Judge
 from nearsay.training.sentence.quiet import quiet_libraries
-from nearsay.training.sentence.refusal import refuse_unsafe
+from nearsay.training.sentence.refusal import names_code, refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
 __all__ = ["CrossEncoderJudge", "load_judge"]
@@ -117,23 +119,7 @@ def _model(folder: EncoderFolder, device: str) -> CrossEncoder:
             f"the cross-encoder in {folder.path} gives {model.num_labels} scores a pair, and a judge gives "
             "one. Name one that was trained to score or rerank pairs"
         )
-    names = [name.removeprefix("0.model.") for name, _ in model.named_parameters()]
-    require_complete(folder, names)
-    _require_pooler(folder, names)
+    transformer = cast("Transformer", model[0])
+    require_complete(folder, transformer.auto_model, exactly=names_code(folder), pooler=True)
     model.eval()
     return model
-
-
-def _require_pooler(folder: EncoderFolder, names: Sequence[str]) -> None:
-    """An encoder may lack BERT's pooler, but a cross-encoder's score comes out of it."""
-    from safetensors import safe_open
-
-    wanted = {name for name in names if "pooler." in name}
-    for file in folder.transformer_folder().glob("*.safetensors"):
-        with safe_open(file, framework="numpy") as tensors:
-            wanted -= set(tensors.keys())
-    if wanted:
-        raise NearsayError(
-            f"the weights in {folder.transformer_folder()} lack {min(wanted)!r}, which the cross-encoder's "
-            "scores come from. Save or copy its folder again"
-        )
