@@ -160,7 +160,14 @@ def our_steps(
     processes = Processes(device=device)
     network = PretrainingNetwork(model.to(device), next_sentence=True)
     task = PretrainingTask(
-        network, text, special, ExampleConfig(), processes, batch=batch, seed=SEED, long_length=None
+        network,
+        text,
+        special,
+        ExampleConfig(),
+        processes,
+        batch=batch,
+        seed=SEED,
+        precision=precision,
     )
     seconds: list[float] = []
     losses: list[float] = []

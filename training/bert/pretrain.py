@@ -252,6 +252,7 @@ def _task(
         long_length=wanted.long_length if wanted.goes_long else None,
         long_share=wanted.long_share,
         tokens_at_once=wanted.tokens_at_once,
+        precision=wanted.optimisation.precision,
     )
 
 

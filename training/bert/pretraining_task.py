@@ -15,14 +15,14 @@ from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.pretraining_batch import network_batches
 from nearsay.training.bert.pretraining_network import PretrainingNetwork, PretrainingSums
+from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
 
 __all__ = ["PretrainingTask"]
 
-_TOKENS_AT_ONCE = {"cpu": 4096, "mps": 8192}
-_BYTES_A_TOKEN = 1.2e6  # of a GPU; a large BERT in bfloat16 takes about 0.9 MB
-_MOST_AT_ONCE = 131_072
+_CPU_TOKENS_AT_ONCE = 4096  # it is quickest with few
 
 
 class PretrainingTask:
@@ -44,13 +44,15 @@ class PretrainingTask:
         long_length: int | None = None,
         long_share: float = 0.0,
         tokens_at_once: int | None = None,
+        precision: Precision = Precision.AUTO,
     ) -> None:
         """Set up the rows.
 
         batch:          rows of a step; of the longer rows so many fewer that a step has as many tokens
         long_length:    tokens of a row in the last part of the run
         long_share:     how much of the run that is
-        tokens_at_once: padded tokens that go through the network together; None: by the device
+        tokens_at_once: padded tokens that go through the network together; None: what fits the memory
+        precision:      of the products, which decides what fits
         """
         self.model: nn.Module = network
         self.encoder: nn.Module = network.bert.bert
@@ -59,7 +61,9 @@ class PretrainingTask:
         self._special = special
         self._processes = processes
         self._long_from = 1.0 - long_share if long_length else 2.0
-        self._budget = tokens_at_once or _tokens_at_once(processes.device)
+        if tokens_at_once is None and processes.device.startswith("cpu"):
+            tokens_at_once = _CPU_TOKENS_AT_ONCE
+        self._budget = tokens_at_once or training_tokens(network.bert.bert, processes.device, precision)
         self._lengths = [examples.length] + ([long_length] if long_length else [])
         self._batches = [
             PretrainingBatches(
@@ -139,12 +143,3 @@ def _tokens(part: Batch) -> torch.Tensor:
     """Count a part's real tokens while it is on the CPU: asking a GPU would wait for it."""
     mask = part.get("attention_mask")
     return torch.tensor(part["token_ids"].numel()) if mask is None else mask.sum()
-
-
-def _tokens_at_once(device: str) -> int:
-    """As many as fill a GPU's memory with a large BERT; a CPU is quickest with few."""
-    kind = torch.device(device).type
-    if kind != "cuda":
-        return _TOKENS_AT_ONCE[kind]
-    fitting = torch.cuda.get_device_properties(device).total_memory / _BYTES_A_TOKEN
-    return int(min(fitting, _MOST_AT_ONCE))

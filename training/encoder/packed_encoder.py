@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from nearsay.training.encoder.bert import PackedBert
+from nearsay.training.encoder.memory import inference_tokens
 from nearsay.training.encoder.packed_window import PackedBatch, pack
 from nearsay.training.encoder.plain_encoder import DenseStep, PlainEncoder
 from nearsay.training.encoder.pooling import Pooling, PoolingOfModes, pool
@@ -24,7 +25,6 @@ __all__ = ["PackedEncoder"]
 
 _Step: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
-_GPU_BATCH_TOKENS = 32_768
 _CPU_BATCH_TOKENS = 256, 2048  # fewer: the calls cost more than the products; more: they leave the cache
 _BLOCK_BATCH_TOKENS = 768  # enough where every batch has the same shapes, and the threads end together
 _ONE_CORE_TOKENS = 16  # a query: divided, each of its small products waits for a core that may be taken
@@ -129,7 +129,7 @@ class PackedEncoder:
 
     def _token_budget(self, tokens: int) -> int:
         if self._workers is None:
-            return _GPU_BATCH_TOKENS
+            return inference_tokens(self._device)
         least, most = _CPU_BATCH_TOKENS
         if self._by_blocks:
             most = _BLOCK_BATCH_TOKENS

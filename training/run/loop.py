@@ -208,16 +208,28 @@ class _Loop:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="nearsay-data") as maker:
             if self._done():
                 return
-            ahead: Future[StepData] = maker.submit(self.task.step_data, self.step, self._share_at(self.step))
+            ahead: Future[StepData] = maker.submit(self._made, self.step, self._share_at(self.step))
             try:
                 while not self._done():
                     data = ahead.result()
                     if self.settings.steps is None or self.step + 1 < self.settings.steps:
                         following = self.step + 1
-                        ahead = maker.submit(self.task.step_data, following, self._share_at(following))
+                        ahead = maker.submit(self._made, following, self._share_at(following))
                     yield data
             finally:
                 ahead.cancel()
+
+    def _made(self, step: int, progress: float) -> StepData:
+        """A step's data, in memory that a GPU copies from while it computes."""
+        data = self.task.step_data(step, progress)
+        if self.kind != "cuda":
+            return data
+        with torch.cuda.device(self.processes.device):  # of this thread; memory is pinned by its driver
+            pinned = [
+                {name: tensor.pin_memory() if tensor.dim() else tensor for name, tensor in batch.items()}
+                for batch in data.micro_batches
+            ]
+        return StepData(pinned, data.state)
 
     def _start_clocks(self) -> None:
         """From here on, time counts as training."""

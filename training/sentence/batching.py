@@ -1,14 +1,19 @@
 """Which texts go through the model together."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.training.encoder.memory import inference_tokens
+
+if TYPE_CHECKING:
+    from torch import nn
+
 __all__ = ["distinct", "inference_batches", "token_batches"]
 
 _BATCH_TOKENS = {"cpu": 2048}  # more is slower there: the activations leave the cache
-_GPU_BATCH_TOKENS = 32_768
 _BATCH_TEXTS = 512
 
 
@@ -37,12 +42,15 @@ def token_batches(
     return batches
 
 
-def inference_batches(lengths: Sequence[int], device: str) -> list[NDArray[np.int64]]:
+def inference_batches(
+    lengths: Sequence[int], device: str, model: "nn.Module | None" = None
+) -> list[NDArray[np.int64]]:
     """Group texts as `token_batches` does, in the size that suits a device when nothing is learned.
 
     device: "cpu", "cuda", "cuda:1", "mps"
+    model:  what they go through; None: one as wide as a large BERT
     """
-    budget = _BATCH_TOKENS.get(device.partition(":")[0], _GPU_BATCH_TOKENS)
+    budget = _BATCH_TOKENS.get(device.partition(":")[0]) or inference_tokens(device, model)
     return token_batches(lengths, token_budget=budget, max_texts=_BATCH_TEXTS)
 
 

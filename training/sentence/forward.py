@@ -88,7 +88,7 @@ class ForwardPass:
 
     def _by_modules(self, token_ids: Sequence[list[int]], prompt_length: int) -> NDArray[np.float32]:
         lengths = [len(ids) for ids in token_ids]
-        batches = inference_batches(lengths, self._device)
+        batches = inference_batches(lengths, self._device, self._model)
         with self._turn, computing_in(self._precision, self._device):
             outputs = [self._batch([token_ids[index] for index in batch], prompt_length) for batch in batches]
             in_batch_order = torch.cat(outputs).float().cpu().numpy()

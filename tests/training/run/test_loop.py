@@ -1,5 +1,6 @@
 """The training loop: what a run computes and tells."""
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable
@@ -208,6 +209,33 @@ def test_data_is_asked_for_in_order_on_one_other_thread_and_not_beyond_the_end(f
     train(task, folder, settings(4), ALONE)
     assert task.asked == [(0, 0.0), (1, 0.25), (2, 0.5), (3, 0.75)]
     assert task.threads == {"nearsay-data_0"}
+
+
+def test_a_gpus_data_is_pinned_on_the_thread_that_makes_it_and_single_numbers_are_not(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy from other memory waits for the GPU."""
+    pinned: list[Tensor] = []
+    where: list[str] = []
+    monkeypatch.setattr(torch.cuda, "device", lambda name: contextlib.nullcontext(where.append(name)))
+    monkeypatch.setattr(Tensor, "pin_memory", lambda self: pinned.append(self) or self.clone())
+    task = OneWeight()
+    data = StepData(
+        [{"x": torch.ones(2, 1), "tokens": torch.tensor(2)}, {"x": torch.zeros(1, 1)}], {"step": 1}
+    )
+    monkeypatch.setattr(task, "step_data", lambda *_: data)
+    with contextlib.ExitStack() as stack:
+        made = loop._Loop(task, folder, settings(), ALONE, None, stack)
+        assert made._made(0, 0.0) is data
+        made.kind, made.processes = "cuda", Processes(device="cuda:1")
+        found = made._made(0, 0.0)
+    assert where == ["cuda:1"]
+    assert [tensor.shape for tensor in pinned] == [(2, 1), (1, 1)]
+    assert found.state == data.state
+    assert [{name: tensor.tolist() for name, tensor in batch.items()} for batch in found.micro_batches] == [
+        {"x": [[1.0], [1.0]], "tokens": 2},
+        {"x": [[0.0]]},
+    ]
 
 
 def test_a_step_without_data_for_a_process_is_told_with_its_remedy(folder: RunFolder) -> None:

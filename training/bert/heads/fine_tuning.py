@@ -113,7 +113,15 @@ def fine_tune(
         if not fitted:
             watch.report("a linear fit does not bear this BERT's dropout, so the head begins at random")
     trained = freeze(network, options.freezing)
-    task = HeadTask(kind, network, examples, batch=options.batch, seed=options.seed, pad_id=pad_id)
+    task = HeadTask(
+        kind,
+        network,
+        examples,
+        batch=options.batch,
+        seed=options.seed,
+        pad_id=pad_id,
+        precision=options.precision,
+    )
     steps = options.epochs * task.steps_per_epoch
     watch.report(f"{trained:,} numbers learn from {len(examples):,} rows in {steps:,} steps")
     optimisation = Optimisation(

@@ -52,9 +52,11 @@ class FrozenFeatures:
 
         def take(batch: NDArray[np.int64], states: torch.Tensor, mask: torch.Tensor) -> None:
             del mask
-            for row, place in enumerate(batch):
-                positions = torch.from_numpy(examples[place].positions)
-                vectors[starts[place] : starts[place + 1]] = states[row].cpu()[positions].numpy()
+            positions = [examples[place].positions for place in batch]
+            rows = np.repeat(np.arange(len(batch)), [len(each) for each in positions])
+            words = np.concatenate([np.arange(starts[place], starts[place + 1]) for place in batch])
+            places = torch.from_numpy(np.stack([rows, np.concatenate(positions)])).to(states.device)
+            vectors[words] = states[places[0], places[1]].cpu().numpy()
 
         self._run([example.example for example in examples], take)
         return vectors

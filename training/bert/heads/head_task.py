@@ -1,7 +1,6 @@
 """What a head gives to the training loop: batches and losses."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -10,12 +9,12 @@ from nearsay.data.document import JsonValue
 from nearsay.training.bert.heads.example import NO_TARGET, HeadExample, batch_tensors
 from nearsay.training.bert.heads.example_order import ExampleOrder
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
+from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.batching import token_batches
 
 __all__ = ["HeadTask"]
-
-_MICRO_TOKENS: Final = 16_384  # padded tokens in the model at once; a larger batch goes through in parts
 
 
 class HeadTask:
@@ -34,8 +33,9 @@ class HeadTask:
         batch: int,
         seed: int,
         pad_id: int,
+        precision: Precision = Precision.AUTO,
     ) -> None:
-        """`batch`: examples in a step."""
+        """`batch`: examples in a step; precision: of the products, which decides what fits the memory."""
         self.kind = kind
         self.model: torch.nn.Module = network
         self.encoder: torch.nn.Module = network.transformer.bert
@@ -43,6 +43,8 @@ class HeadTask:
         self._examples = examples
         self._pad_id = pad_id
         self._order = ExampleOrder([len(example) for example in examples], batch=batch, seed=seed)
+        # Padded tokens in the model at once; a larger batch goes through in parts.
+        self._budget = training_tokens(network, str(network.transformer.bert.device), precision)
         self._flops_per_token = _flops_per_token(network)
 
     @property
@@ -55,11 +57,14 @@ class HeadTask:
         del progress
         rows = [self._examples[row] for row in self._order.rows(step)]
         targets = sum(int((example.targets != NO_TARGET).sum()) for example in rows)
-        parts = token_batches([len(row) for row in rows], token_budget=_MICRO_TOKENS, max_texts=len(rows))
+        parts = token_batches([len(row) for row in rows], token_budget=self._budget, max_texts=len(rows))
         return StepData(
             [
                 batch_tensors([rows[place] for place in part], pad_id=self._pad_id)
-                | {"targets_in_step": torch.tensor(targets, dtype=torch.float32)}
+                | {
+                    "targets_in_step": torch.tensor(targets, dtype=torch.float32),
+                    "tokens": torch.tensor(sum(len(rows[place]) for place in part)),
+                }
                 for part in parts
             ],
             {"step": step + 1},
@@ -81,7 +86,7 @@ class HeadTask:
         )
         counted = targets != NO_TARGET
         right = ((logits.detach().argmax(dim=-1) == targets) & counted).sum()
-        tokens = int(mask.sum())
+        tokens = int(batch["tokens"])  # asking the device for its mask would wait for it
         return StepLosses(
             total / batch["targets_in_step"],
             {"accuracy": (right, counted.sum())},

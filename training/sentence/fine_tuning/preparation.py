@@ -152,7 +152,13 @@ def prepare_sets(
     network = SentenceNetwork(encoder, objectives, joined).to(device)
     names = [one.examples.name for one in sets]
     task = SentenceTask(
-        network, texts, mix, names=names, tokens_at_once=options.tokens_at_once, joined=joined
+        network,
+        texts,
+        mix,
+        names=names,
+        tokens_at_once=options.tokens_at_once,
+        precision=options.precision,
+        joined=joined,
     )
     return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 

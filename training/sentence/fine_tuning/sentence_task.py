@@ -9,6 +9,8 @@ from torch import nn
 
 from nearsay.data.document import JsonValue
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.fine_tuning.length_groups import length_groups
@@ -24,9 +26,6 @@ _GPU_GROUP_COST = 4_000
 # https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
 _MULTIPLE = {"cpu": 1}
 _GPU_MULTIPLE = 8
-# Padded tokens whose activations are kept for the backward pass: about 60 kB each in a MiniLM of 6 layers.
-_TOKENS_AT_ONCE = {"cpu": 16_384}
-_GPU_TOKENS_AT_ONCE = 131_072
 
 
 class SentenceTask:
@@ -47,12 +46,14 @@ class SentenceTask:
         *,
         names: Sequence[str],
         tokens_at_once: int | None = None,
+        precision: Precision = Precision.AUTO,
         joined: Processes | None = None,
     ) -> None:
         """Take the sets in the order of the network's objectives.
 
         names:          of the sets, for the metrics
-        tokens_at_once: most padded tokens in the model at once; more are computed twice
+        tokens_at_once: most padded tokens in the model at once; more are computed twice. None: what fits
+        precision:      of the products, which decides what fits
         joined:         the processes that divide each batch's texts; None: one alone
         """
         self.model: nn.Module = network
@@ -63,7 +64,9 @@ class SentenceTask:
         self._joined = joined or Processes()
         device = network.encoder.device.type
         self._group_cost = _GROUP_COST.get(device, _GPU_GROUP_COST)
-        self._budget = tokens_at_once or _TOKENS_AT_ONCE.get(device, _GPU_TOKENS_AT_ONCE)
+        self._budget = tokens_at_once or training_tokens(
+            network.encoder, str(network.encoder.device), precision
+        )
         self._multiple = _MULTIPLE.get(device, _GPU_MULTIPLE)
         self._longest = network.encoder.max_seq_length or np.iinfo(np.int64).max  # it has no more positions
         tokenizer = network.encoder.tokenizer

@@ -70,7 +70,7 @@ class TrainedEncoder:
         left = self._model.tokenizer.padding_side == "left"
         lengths = [len(ids) for ids in token_ids]
         vectors = np.empty((len(token_ids), self.dimension), dtype=np.float32)
-        for rows in inference_batches(lengths, device.type):
+        for rows in inference_batches(lengths, str(device), self._model):
             ids, mask = padded([token_ids[row] for row in rows], pad_id=pad_id, left=left)
             features = {
                 "input_ids": torch.from_numpy(ids).to(device),

@@ -72,7 +72,7 @@ def test_features_are_those_of_transformers_with_segments(learner_folder: Path) 
         assert vector == pytest.approx(states[0].mean(dim=0).numpy(), abs=1e-5)
 
 
-def test_a_words_features_are_its_first_tokens(learner_folder: Path) -> None:
+def test_a_words_features_are_its_first_tokens(learner_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bert = load_bert(learner_folder)
     rows = word_examples(ExampleTokens(bert.tokenizer), [("mats", "sat"), (), ("x",)], length=16)
     features = FrozenFeatures(bert, LayerChoice.parse("last"), device="cpu", precision=Precision.FLOAT32)
@@ -81,6 +81,11 @@ def test_a_words_features_are_its_first_tokens(learner_folder: Path) -> None:
     with torch.inference_mode():
         states = model(torch.tensor(rows[0].example.token_ids[None].astype(np.int64))).last_hidden_state[0]
     assert found.shape == (3, 32)
+    moved: list[torch.Tensor] = []
+    to_cpu = torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda self: moved.append(self) or to_cpu(self))
+    assert features.of_words(rows) == pytest.approx(found, abs=1e-5)
+    assert len(moved) == 1  # of the batch, not of each row: a GPU would be waited for each time
     assert found[:2] == pytest.approx(states[[1, 3]].numpy(), abs=1e-5)  # mat ##s sat
 
 
