@@ -37,9 +37,6 @@ Passages: TypeAlias = NDArray[np.int64] | NDArray[np.bool_]  # rising numbers, o
 
 _SCAN_ALL = 20_000  # passages that pass a filter: so few are scored one by one rather than through the index
 _SCAN_SHARE = 0.05
-# A graph's walk ends among the nearest, and finds nothing where none of these may be found.
-_SCAN_ALL_OF_GRAPHS = 200_000
-_SCAN_SHARE_OF_GRAPHS = 0.3
 _COPIED = 100_000  # passages whose vectors are copied so that several queries are scored with them alone
 _SAMPLED = 256  # passages whose mean cosine stands for all
 _SPREADING = 0.75  # doublings of the reach for every halving of what passes
@@ -156,10 +153,14 @@ class Snapshot:
 
     @property
     def _scanned(self) -> float:
-        """So few passages that pass a filter are scored one by one."""
+        """So few passages that pass a filter are scored one by one.
+
+        Beside a graph however many there are: its walk ends among the nearest, wherever those lie that pass,
+        and nothing that it finds tells what it missed.
+        """
         if self.index is None or engine_of(self.index.kind).keeps_recall_under_filters:
             return max(_SCAN_ALL, _SCAN_SHARE * self.searchable)
-        return max(_SCAN_ALL_OF_GRAPHS, _SCAN_SHARE_OF_GRAPHS * self.searchable)
+        return np.inf
 
     def _settled(
         self, queries: NDArray[np.float32], k: int, chosen: NDArray[np.bool_], passing: int
@@ -233,9 +234,10 @@ class Snapshot:
         return self.vectors.nearest_many(queries, k, alive, after)
 
     def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
-        if len(queries) == 1:
+        few = allowed.size <= len(self.vectors) // 2  # of more, gathering costs more than it leaves out
+        if len(queries) == 1 and few:
             return [self.vectors.nearest_among(queries[0], k, allowed)]
-        if allowed.size <= min(_COPIED, len(self.vectors) // 2):
+        if few and allowed.size <= _COPIED:
             return self.vectors.part(allowed).nearest_many(queries, k)
         chosen = np.zeros_like(self.alive)
         chosen[allowed] = True
