@@ -345,7 +345,7 @@ class _Query:
         notes = search_notes(
             self.connection,
             self.snapshot,
-            request.where,
+            self.selection.expression,
             lexical,
             by_words_alone=request.mode is SearchMode.LEXICAL,
             found=min(len(best), request.last),

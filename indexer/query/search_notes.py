@@ -6,8 +6,7 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.filters.declared import metadata_path
-from nearsay.indexer.filters.expression import fields
-from nearsay.indexer.filters.parse import Where, parse
+from nearsay.indexer.filters.expression import Expression, Path, fields
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 
@@ -20,7 +19,7 @@ _OWN = {"id": "id", "title": "title", "text": "text", "source": "source, the fil
 def search_notes(
     connection: sa.Connection,
     snapshot: Snapshot,
-    where: Where | None,
+    expression: Expression | None,
     lexical: LexicalCandidates | None,
     *,
     by_words_alone: bool,
@@ -30,16 +29,16 @@ def search_notes(
 ) -> tuple[str, ...]:
     """Fewer than asked for and why, words that were not looked for, passages that wait for a vector.
 
-    lexical: what the words found, if words were looked for
+    expression: what the filter says; lexical: what the words found, if words were looked for
     """
     notes = list(snapshot.all_notes)
     if found < asked:
         sought = lexical if by_words_alone else None
-        notes.append(_shortfall(found, asked, by_document, where is not None, sought))
+        notes.append(_shortfall(found, asked, by_document, expression is not None, sought))
     if lexical is not None:
         notes += _about_words(lexical, by_words_alone=by_words_alone)
-    if where is not None:
-        notes += _about_fields(connection, snapshot, where, nothing_found=found == 0)
+    if expression is not None:
+        notes += _about_fields(connection, snapshot, fields(expression), nothing_found=found == 0)
     if snapshot.waiting and snapshot.generation.state is not GenerationState.LIVE:
         one = snapshot.waiting == 1
         notes.append(
@@ -105,10 +104,9 @@ def _about_words(lexical: LexicalCandidates, *, by_words_alone: bool) -> list[st
 
 
 def _about_fields(
-    connection: sa.Connection, snapshot: Snapshot, where: Where, *, nothing_found: bool
+    connection: sa.Connection, snapshot: Snapshot, asked: list[Path], *, nothing_found: bool
 ) -> list[str]:
     """Fields that no document has, where nothing was found, and those that are another than may be meant."""
-    asked = fields(parse(where))
     own = [path[0] for path in asked if metadata_path(path) is None]
     if not nothing_found and not own:
         return []

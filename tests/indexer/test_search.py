@@ -1,5 +1,6 @@
 """From a query to hits."""
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,8 @@ from nearsay.indexer import Collection, Library, Lineage
 from nearsay.indexer.catalogue import documents, passages
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
+from nearsay.indexer.filters import parse as parsing
+from nearsay.indexer.filters.expression import Expression
 from nearsay.indexer.filters.parse import parse
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.query.search import SearchRequest, search
@@ -129,6 +132,23 @@ def test_only_what_a_filter_lets_through_is_found(
     hits = compass.search("a", 4, where=where)
     assert [hit.id for hit in hits] == ids
     assert hits.qualifying == len(ids)
+
+
+def test_a_filter_is_read_once_in_a_search(compass: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+
+    def noted(filter_: parsing.Where) -> Expression:
+        read.append(filter_)
+        return parse(filter_)
+
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("nearsay.") and getattr(module, "parse", None) is parse:
+            monkeypatch.setattr(module, "parse", noted)
+    where = {"year": {">=": 2030}, "yeer": 1}  # nothing passes, so that the notes speak of its fields
+    (first, second) = compass.search(["a", "bb"], where=where)
+    assert read == [where]
+    assert not first
+    assert any("yeer" in note for note in (*first.notes, *second.notes))
 
 
 def test_a_filter_that_cannot_be_read_is_refused(compass: Collection) -> None:
