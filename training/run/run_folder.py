@@ -25,6 +25,7 @@ logger = logging.getLogger("nearsay")
 STUDENT_PREFIX: Final = "start-"  # of the folders in `run` that hold a student's first weights
 _LOCK = ".training.lock"
 _BEST = "best.safetensors"
+_MODEL = ("modules.json", "config.json")  # a static encoder has the first alone, a BERT the second
 # What a run writes that another run must not take over. Prepared texts and a student's first weights may
 # stay: they are named by their content, or compared with it.
 _OF_ONE_RUN = (_BEST, "metrics.jsonl", "plot.png", "result.json", "finished")
@@ -54,6 +55,12 @@ class RunFolder:
         """Whether there is a run to go on with."""
         return any(path.is_dir() for path in self.checkpoints.glob("step-*"))
 
+    @property
+    def _is_finished(self) -> bool:
+        """Whether the model is here, and no part of it is still to be moved."""
+        here = any((self.out / name).is_file() for name in _MODEL)
+        return here and not any(_files(self.run / "finished"))
+
     def check(self) -> None:
         """Raise BadInputError when the folder holds something else, or a run that is finished.
 
@@ -63,7 +70,7 @@ class RunFolder:
             raise BadInputError(f"{self.out} is a file. Name a new folder")
         if not self.out.is_dir():
             return
-        if self.config_file.is_file() and (self.out / "config.json").is_file():
+        if self.config_file.is_file() and self._is_finished:
             self._clear()  # a stop in the end of `finish`
             raise BadInputError(
                 f"{self.out} holds a finished run. Name a new folder, or remove that one; "
@@ -152,14 +159,15 @@ class RunFolder:
     def finish(self, save: Callable[[Path], object]) -> None:
         """Make `OUT` the model: `save` writes files into a new folder, which are then moved to their places.
 
-        config.json, without which no library loads the folder, comes last. Checkpoints and prepared texts go.
+        What no library loads the folder without comes last. Checkpoints and prepared texts go.
         """
         finished = self.run / "finished"
         if finished.is_dir():  # a stop between the two steps below
             _remove(finished)
         with new_folder(finished) as folder:
             _save(save, folder)
-        for file in sorted(_files(finished), key=lambda file: file == finished / "config.json"):
+        last = [finished / name for name in _MODEL]
+        for file in sorted(_files(finished), key=lambda file: last.index(file) if file in last else -1):
             place = self.out / file.relative_to(finished)
             place.parent.mkdir(parents=True, exist_ok=True)
             file.replace(place)

@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -21,8 +21,9 @@ from nearsay.training.sentence.batching import inference_batches
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-__all__ = ["ForwardPass", "joined", "padded"]
+__all__ = ["ForwardPass", "ModelInputs", "joined", "padded"]
 
 
 class ForwardPass:
@@ -48,18 +49,12 @@ class ForwardPass:
         if isinstance(model, PlainEncoder):
             self._packed = PackedEncoder(model, device=device, dtype=product_format(precision))
             return
-        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
         if PackedEncoder.runs(model):
             self._packed = PackedEncoder(model, device=device, dtype=product_format(precision))
         else:
             narrow_linear_weights(model, precision)
-        tokenizer = model.tokenizer
         self._model = model
-        self._pad_id = int(getattr(tokenizer, "pad_token_id", None) or 0)
-        self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
-        first = model[0]
-        self._blank = _first_row(first.embedding.weight) if isinstance(first, StaticEmbedding) else None
+        self._inputs = ModelInputs(model)
 
     def run(self, token_ids: Sequence[list[int]], *, prompt_length: int = 0) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension) float32, in the texts' order.
@@ -105,12 +100,11 @@ class ForwardPass:
             return [self._last_layer(ids).float().cpu().numpy() for ids in token_ids]
 
     def _last_layer(self, token_ids: list[int]) -> torch.Tensor:
-        from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+        from sentence_transformers.sentence_transformer.modules import Pooling
 
-        first = self._model[0]
-        if isinstance(first, StaticEmbedding):
-            rows: torch.Tensor = first.embedding.weight[token_ids or [self._blank or 0]]
-            return rows
+        if self._inputs.blank is not None:
+            table = cast("StaticEmbedding", self._model[0]).embedding.weight
+            return table[token_ids or [self._inputs.blank]]
         features = self._features([token_ids])
         for module in takewhile(lambda module: not isinstance(module, Pooling), self._model):
             features = module(features)
@@ -125,13 +119,34 @@ class ForwardPass:
         return vectors[:, : self._model.truncate_dim]
 
     def _features(self, token_ids: Sequence[list[int]]) -> dict[str, Any]:
-        if self._blank is None:
-            numbers, mask = padded(token_ids, pad_id=self._pad_id, left=self._pad_left)
-            arrays = {"input_ids": numbers, "attention_mask": mask}
+        return {name: tensor.to(self._device) for name, tensor in self._inputs.of(token_ids).items()}
+
+
+class ModelInputs:
+    """Makes of token numbers the tensors that a model's first module takes."""
+
+    def __init__(self, model: "SentenceTransformer") -> None:
+        from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+        first, tokenizer = model[0], model.tokenizer
+        self._pad_id = int(getattr(tokenizer, "pad_token_id", None) or 0)
+        self._pad_left = getattr(tokenizer, "padding_side", "right") == "left"
+        # Of a table of tokens: the one that stands for a text without any. None: a transformer.
+        self.blank = _first_row(first.embedding.weight) if isinstance(first, StaticEmbedding) else None
+
+    def of(
+        self, token_ids: Sequence[Sequence[int] | NDArray[np.int32]], *, width: int | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Give input_ids and attention_mask, (texts, width) int64, or a table's input_ids and offsets.
+
+        width: as `padded` takes it
+        """
+        if self.blank is None:
+            numbers, other = padded(token_ids, pad_id=self._pad_id, left=self._pad_left, width=width)
         else:
-            numbers, offsets = joined(token_ids, blank=self._blank)
-            arrays = {"input_ids": numbers, "offsets": offsets}
-        return {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
+            numbers, other = joined(token_ids, blank=self.blank)
+        name = "attention_mask" if self.blank is None else "offsets"
+        return {"input_ids": torch.from_numpy(numbers), name: torch.from_numpy(other)}
 
 
 def padded(
@@ -155,15 +170,17 @@ def padded(
     return numbers, real.astype(np.int64)
 
 
-def joined(token_ids: Sequence[list[int]], *, blank: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def joined(
+    token_ids: Sequence[Sequence[int] | NDArray[np.int32]], *, blank: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Bring a batch's texts one after another, for a table of tokens.
 
     blank:   the token of a text that has none: the mean of nothing would be no vector
     returns: token numbers (tokens of all texts,) and the place where each text begins (texts,), both int64
     """
-    whole = [ids or [blank] for ids in token_ids]
+    whole = [ids if len(ids) else [blank] for ids in token_ids]
     starts = np.cumsum([0, *(len(ids) for ids in whole[:-1])], dtype=np.int64)
-    return np.fromiter(chain.from_iterable(whole), dtype=np.int64), starts
+    return np.concatenate(whole).astype(np.int64), starts
 
 
 def _with_blanks(

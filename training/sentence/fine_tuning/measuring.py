@@ -13,7 +13,7 @@ from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.run.loop import Evaluation
 from nearsay.training.sentence.fine_tuning.result import Change
 from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
-from nearsay.training.sentence.loading import length_limit
+from nearsay.training.sentence.loading import is_static, length_limit
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.source import EncoderSource
 from nearsay.training.sentence.tokens import TextTokenizer
@@ -27,7 +27,7 @@ class MeasuredModel:
     def __init__(self, source: EncoderSource, model: SentenceTransformer) -> None:
         """`source`: where the model, or what it began with, comes from."""
         self.model = model
-        self.tokenizer = TextTokenizer(model.tokenizer, length_limit(model, source.folder))
+        self.tokenizer = self._cutting_at(length_limit(model, source.folder))
         self.prompts = prompts_of(source.folder)
         self.name = source.name
 
@@ -35,7 +35,10 @@ class MeasuredModel:
         """Give the tokenizer, or one that cuts texts earlier."""
         if length is None or length >= self.tokenizer.limit:
             return self.tokenizer
-        return TextTokenizer(self.model.tokenizer, length)
+        return self._cutting_at(length)
+
+    def _cutting_at(self, length: int) -> TextTokenizer:
+        return TextTokenizer(self.model.tokenizer, length, special_tokens=not is_static(self.model))
 
     def encoder(self) -> TrainedEncoder:
         """Give the model as it stands as an encoder."""

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from nearsay.training.run.cpu_dropout import cpu_dropout_of
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch
+from nearsay.training.sentence.loading import is_static
 from nearsay.training.sentence.objectives.objective import SentenceObjective
 
 __all__ = ["SentenceNetwork"]
@@ -37,6 +38,7 @@ class SentenceNetwork(nn.Module):
         """`objectives`: one for each set; joined: the processes that divide each step's texts."""
         super().__init__()
         self.encoder = encoder
+        self._beside = "offsets" if is_static(encoder) else "attention_mask"
         self.objectives = nn.ModuleList(objectives)
         self._joined = joined or Processes()
         if self._joined.count > 1:
@@ -46,7 +48,8 @@ class SentenceNetwork(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Give the loss of a step, a scalar in float32.
 
-        batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group;
+        batch: input_ids_0, attention_mask_0, input_ids_1 … (texts, tokens) int64, a pair for each group; of a
+               table of tokens input_ids_0 (tokens,) and offsets_0 (texts,), where each text begins;
                order (texts,) int64: where in the groups' texts, one after another, each column's texts are;
                source, columns: single numbers; recompute: present when the groups are to be computed twice;
                labels (rows, …) and guide (texts, guide dimension), if the objective wants them;
@@ -55,7 +58,7 @@ class SentenceNetwork(nn.Module):
         """
         parts: list[Tensor] = []
         while (ids := batch.get(f"input_ids_{len(parts)}")) is not None:
-            mask = batch[f"attention_mask_{len(parts)}"]
+            mask = batch[f"{self._beside}_{len(parts)}"]
             if "recompute" in batch:
                 parts.append(
                     checkpoint(self._embedded, ids, mask, use_reentrant=False, context_fn=self._replaying())
@@ -78,7 +81,7 @@ class SentenceNetwork(nn.Module):
         return gradient / self._joined.count
 
     def _embedded(self, ids: Tensor, mask: Tensor) -> Tensor:
-        vectors: Tensor = self.encoder({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
+        vectors: Tensor = self.encoder({"input_ids": ids, self._beside: mask})["sentence_embedding"]
         return vectors
 
     def _replaying(self) -> Callable[[], tuple[AbstractContextManager[None], AbstractContextManager[None]]]:

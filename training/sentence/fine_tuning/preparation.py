@@ -133,7 +133,7 @@ def prepare_sets(
                 tokens,
                 prompts,
                 guide=guide,
-                pad_id=int(encoder.tokenizer.pad_token_id or 0),
+                pad_id=int(getattr(encoder.tokenizer, "pad_token_id", None) or 0),
                 seed=options.seed,
             )
         )

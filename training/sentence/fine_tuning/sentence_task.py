@@ -1,5 +1,6 @@
 """What the training of a sentence encoder gives to the loop: steps of texts, and their loss."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.fine_tuning.length_groups import length_groups
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
-from nearsay.training.sentence.forward import padded
+from nearsay.training.sentence.forward import ModelInputs
 
 __all__ = ["SentenceTask"]
 
@@ -68,10 +69,9 @@ class SentenceTask:
             network.encoder, str(network.encoder.device), precision
         )
         self._multiple = _MULTIPLE.get(device, _GPU_MULTIPLE)
-        self._longest = network.encoder.max_seq_length or np.iinfo(np.int64).max  # it has no more positions
-        tokenizer = network.encoder.tokenizer
-        self._pad_id = int(tokenizer.pad_token_id or 0)
-        self._pad_left = tokenizer.padding_side == "left"
+        longest = network.encoder.max_seq_length or math.inf  # it has no more positions
+        self._longest = int(min(longest, np.iinfo(np.int64).max // 2))
+        self._inputs = ModelInputs(network.encoder)
         self._flops_per_token = _flops_per_token(network.encoder)
 
     @property
@@ -121,19 +121,16 @@ class SentenceTask:
             own = by_length[rank::count]
             texts, lengths = [texts[at] for at in own], lengths[own]
         widths = self._widths(lengths)
-        groups = length_groups(widths, group_cost=self._group_cost, budget=self._budget)
+        if self._inputs.blank is None:
+            groups = length_groups(widths, group_cost=self._group_cost, budget=self._budget)
+        else:
+            groups = [np.arange(len(texts))]  # a table of tokens pads nothing
         batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
         widest = 0
         for number, group in enumerate(groups):
-            ids, mask = padded(
-                [texts[row] for row in group],
-                pad_id=self._pad_id,
-                left=self._pad_left,
-                width=int(widths[group[0]]),
-            )
-            batch[f"input_ids_{number}"] = torch.from_numpy(ids)
-            batch[f"attention_mask_{number}"] = torch.from_numpy(mask)
-            widest += ids.size
+            inputs = self._inputs.of([texts[row] for row in group], width=int(widths[group[0]]))
+            batch |= {f"{name}_{number}": tensor for name, tensor in inputs.items()}
+            widest += inputs["input_ids"].numel()
         if widest > self._budget:
             batch["recompute"] = torch.tensor(1)
         order = np.empty(len(texts), dtype=np.int64)

@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
-from nearsay.training.sentence.loading import load_model, transformer_of
+from nearsay.training.sentence.loading import is_static, load_model, transformer_of
 
 __all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]
 
@@ -80,6 +80,8 @@ def build_encoder(
     what is gone. Raises NearsayError when it cannot be loaded, BadInputError when the structure does not fit.
     """
     base = load_model(folder, "cpu")
+    if is_static(base):
+        return _static(base, folder, structure, device)
     transformer = transformer_of(base, folder)
     kept = list(base.children())[1:]
     pooling = next((module for module in kept if isinstance(module, Pooling)), None)
@@ -92,10 +94,7 @@ def build_encoder(
             "trained here. Set include_prompt to true in its pooling's config.json"
         )
     if base.truncate_dim is not None:
-        raise BadInputError(
-            f"the encoder in {folder.path} keeps {base.truncate_dim} numbers of a vector, which training "
-            "would undo. Train the encoder that it was cut from, and cut the result (nearsay train reduce)"
-        )
+        raise _cut_base(folder, base.truncate_dim)
     normalised = isinstance(kept[-1], Normalize) if structure.normalise is None else structure.normalise
     kept = [module for module in kept if not isinstance(module, Normalize)]
     if structure.dimension is not None and _dimension(kept) != structure.dimension:
@@ -122,6 +121,36 @@ def build_encoder(
     elif most is not None and (encoder.max_seq_length or 0) > most:
         encoder.max_seq_length = most  # its folder says more than it has positions for
     return encoder
+
+
+def _static(
+    base: SentenceTransformer, folder: EncoderFolder, structure: EncoderStructure, device: str
+) -> SentenceTransformer:
+    """A table of tokens: its vectors are their tokens' mean, and as long as its rows."""
+    for name, asked in asdict(structure).items():
+        if asked is not None and name != "normalise":
+            raise BadInputError(
+                f"the encoder in {folder.path} is static, a vector for each token, and has no {name} to set. "
+                f"Leave --{name} out, or begin with a BERT"
+            )
+    if base.truncate_dim is not None:
+        raise _cut_base(folder, base.truncate_dim)
+    kept = [module for module in base.children() if not isinstance(module, Normalize)]
+    if isinstance(base[-1], Normalize) if structure.normalise is None else structure.normalise:
+        kept.append(Normalize())
+    return SentenceTransformer(
+        modules=kept,
+        device=device,
+        prompts={name: prompt or "" for name, prompt in base.prompts.items()},
+        similarity_fn_name=base.similarity_fn_name,
+    )
+
+
+def _cut_base(folder: EncoderFolder, dimension: int) -> BadInputError:
+    return BadInputError(
+        f"the encoder in {folder.path} keeps {dimension} numbers of a vector, which training would undo. "
+        "Train the encoder that it was cut from, and cut the result (nearsay train reduce)"
+    )
 
 
 def _mode(pooling: Pooling | None) -> str:

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize
 
 from nearsay.training.sentence.batching import inference_batches
-from nearsay.training.sentence.forward import padded
+from nearsay.training.sentence.forward import ModelInputs
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
@@ -66,15 +66,11 @@ class TrainedEncoder:
     @torch.inference_mode()
     def _run(self, token_ids: Sequence[list[int]]) -> NDArray[np.float32]:
         device = self._model.device
-        pad_id = int(self._model.tokenizer.pad_token_id or 0)
-        left = self._model.tokenizer.padding_side == "left"
+        inputs = ModelInputs(self._model)
         lengths = [len(ids) for ids in token_ids]
         vectors = np.empty((len(token_ids), self.dimension), dtype=np.float32)
         for rows in inference_batches(lengths, str(device), self._model):
-            ids, mask = padded([token_ids[row] for row in rows], pad_id=pad_id, left=left)
-            features = {
-                "input_ids": torch.from_numpy(ids).to(device),
-                "attention_mask": torch.from_numpy(mask).to(device),
-            }
+            batch = inputs.of([token_ids[row] for row in rows])
+            features = {name: tensor.to(device) for name, tensor in batch.items()}
             vectors[rows] = self._model(features)["sentence_embedding"].float().cpu().numpy()
         return vectors

@@ -64,7 +64,7 @@ class DenoisingObjective(SentenceObjective):
         if data.base is None or data.tokenizer is None:
             raise BadInputError(
                 f"the objective {config.kind} makes its decoder of the encoder's transformer, and this "
-                f"encoder has none. Begin with a BERT, or take {ObjectiveKind.SIMCSE}"
+                "encoder has none. Begin with a BERT, or give pairs of texts that belong together"
             )
         if data.dimension != data.base.config.hidden_size:
             raise BadInputError(

@@ -59,8 +59,7 @@ def require_dropout(encoder: SentenceTransformer, name: str) -> None:
 
 
 def _vector(encoder: SentenceTransformer) -> Tensor:
-    text = "one text in two passes"
-    tokens = encoder.tokenizer(text, truncation=True, max_length=8, return_tensors="pt").to(encoder.device)
-    features = {name: tokens[name] for name in ("input_ids", "attention_mask")}
+    inputs = encoder.preprocess(["two passes"])
+    features = {name: one.to(encoder.device) for name, one in inputs.items() if isinstance(one, Tensor)}
     vector: Tensor = encoder(features)["sentence_embedding"]
     return vector.float()
