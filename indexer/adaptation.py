@@ -15,9 +15,9 @@ from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.adaptation.adapt import Adaptation, AdaptationResult, adapt_encoder
-from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
+from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus, draw_pseudo_queries
 
-__all__ = ["adapt_to_collection", "drawn_corpus"]
+__all__ = ["adapt_to_collection", "drawn_corpus", "queries_of_documents"]
 
 
 def adapt_to_collection(
@@ -67,6 +67,15 @@ def drawn_corpus(collection: Collection, count: int, seed: int) -> tuple[Sample,
     numbers = [sample.numbers[place] for place in there]
     kept = replace(sample, numbers=numbers, texts=list(corpus.texts), vectors=sample.vectors[there])
     return kept, corpus
+
+
+def queries_of_documents(collection: Collection, count: int) -> tuple[str, ...]:
+    """So many queries, the same each time, made from titles and sentences of a collection's documents.
+
+    Raises as `draw_pseudo_queries` for documents that hold nothing to ask.
+    """
+    _, corpus = drawn_corpus(collection, 20 * count, seed=0)
+    return tuple(query.text for query in draw_pseudo_queries(corpus, count, seed=0))
 
 
 def _judged(collection: Collection) -> JudgedSet | None:

@@ -311,16 +311,17 @@ class Collection:
 
         margin: of nDCG@10 that the interval of the difference may reach below 0; None = 0.05
 
-        By hybrid search for the queries of the judgements' test part, from which nothing learns. The interval
-        is valid however often one looks and however many generations one tries.
+        By hybrid search for the queries of the judgements' test part, from which nothing learns, and on
+        general sets that no encoder may forget. The interval is valid however often one looks and however
+        many generations one tries.
         """
         from nearsay.indexer.judgements.gate import judged_test_queries, measure_gate
         from nearsay.indexer.writing.rollout import promotable
 
         chosen = promotable(self._store, self._record.row(), generation)
         judged = judged_test_queries(self.judgements.list())
-        live, candidate = self._record.live(), self._snapshot.take(chosen.number)
-        return measure_gate(judged, self._searcher.many, live, candidate, margin=margin)
+        live, candidate = self._snapshot.take(), self._snapshot.take(chosen.number)
+        return measure_gate(judged, self._searcher.many, live, candidate, self._encoder.of, margin=margin)
 
     def rollback(self, *, progress: ProgressListener = unheard, wait: float | None = None) -> int:
         """Make the generation live again that was live before; its number."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
@@ -19,6 +20,7 @@ from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -26,6 +28,7 @@ from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
+from nearsay.training.evaluation.judged.replay import Remembering, Replayed, general_search, replay
 from nearsay.training.evaluation.ndcg import ndcg
 from nearsay.training.sentence.query_adapter import (
     STRENGTHS,
@@ -42,9 +45,10 @@ FEWEST: Final = 8  # judged queries of the training part that have a relevant pa
 WEIGHTS: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # of words in the fusion, that are tried
 _LEVEL: Final = 0.95
 _DEPTH: Final = 10
-_TIMED: Final = 50
+_TIMED: Final = 20  # queries
 
 JudgedQueries = Mapping[str, Mapping[tuple[str, int], bool]]
+Way = tuple[QueryAdapter | None, float | None]  # what queries go through, and the weight of words
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,17 @@ class Candidate:
     name: str
     word_weight: float | None  # None: as it is
     strength: float | None  # of the adapter's penalty; None: no adapter of its own
-    learned: float | None  # difference on the training part, each query held out of the adapter's fit
+    learned: float | None  # difference on queries of the training part that were held out of what was fitted
     learned_low: float | None  # of its bootstrap interval at 95 %
     learned_high: float | None
     tested: float | None  # difference on the test part; None where nothing was judged there
     tested_low: float | None  # of its interval at 95 %, valid however often one looks
     tested_high: float | None
     recall: float | None  # of the index for queries that are searched for so; None: searched exactly
-    milliseconds: float  # that a query takes longer, the median
+    milliseconds: (
+        float | None
+    )  # a whole query, encoded and searched for: the median, in turns with the others
+    replay: tuple[Replayed, ...]  # general sets; none where nothing of them can be lost, or it fails anyway
     verdict: str
 
 
@@ -71,7 +78,7 @@ class Improvement:
 
     training_queries: int
     test_queries: int
-    live: float  # nDCG@10 on the training part, as it is
+    live: float | None  # nDCG@10 on the training part, as it is; None where nothing was judged
     live_tested: float | None  # on the test part
     candidates: tuple[Candidate, ...]  # the first is KEEP
     recommended: str  # the name of one of them
@@ -112,49 +119,52 @@ def improve(
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
     adapter moves it that was fitted to the others. Recommended is the candidate that gains most there, if the
-    bootstrap interval of its gain is above 0, if it loses nothing on the test part, and if the index keeps
-    its recall contract. Passages that nobody judged count as not relevant, which favours what is live.
-    BadInputError for fewer than 8 judged queries to learn from.
+    bootstrap interval of its gain is above 0, if it loses nothing on the test part, if a general set's search
+    loses no more than `held` allows, and if the index keeps its recall contract. Passages that nobody judged
+    count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
+    is tried, and what there is is kept.
     """
     began = time.monotonic()
-    train, test = _parts(snapshot, encoder_of(snapshot.generation), judgements)
-    if len(train.judged) < FEWEST:
-        name, there = snapshot.collection.name, len(train.judged)
-        raise BadInputError(
-            f"{counted(there, 'judged query', 'judged queries')} of '{name}' to learn from have a relevant "
-            f"passage; {FEWEST} are needed. Judge more: nearsay judgements next {name}"
-        )
-    targets = _targets(store, snapshot, train)
-    live = _Live(store, snapshot)
-    base = live.figures(train, live.adapted(train.vectors), None)
-    base_test = live.figures(test, live.adapted(test.vectors), None) if test.judged else None
-    nothing = None if base_test is None else 0.0
-    rows = [Candidate(KEEP, None, None, 0.0, 0.0, 0.0, nothing, nothing, nothing, None, 0.0, "")]
+    encoder = encoder_of(snapshot.generation)
+    train, test, notes = _parts(snapshot, encoder, judgements)
+    live = _Live(store, snapshot, encoder)
+    base, base_test = (
+        live.figures(part, live.adapted(part.vectors), None) if part.judged else None
+        for part in (train, test)
+    )
+    rows = [_kept(train, base_test)]
+    ways: list[Way] = [(live.adapter, None)]
     chosen: tuple[float, _Trial, QueryAdapter | None] | None = None
-    for trial in _trials(live, train, targets):
-        adapter = None
-        if trial.strength is not None:
-            adapter = fit_query_adapter(train.vectors, targets, trial.strength)
-        row = _measured(live, trial, adapter, base, test, base_test)
-        rows.append(row)
-        gain = float((trial.each - base).mean())
-        if not row.verdict and (chosen is None or gain > chosen[0]):
-            chosen = gain, trial, adapter
+    if base is not None and len(train.judged) >= FEWEST:
+        targets = _targets(store, snapshot, train)
+        for trial in _trials(live, train, targets):
+            adapter = None
+            if trial.strength is not None:
+                adapter = fit_query_adapter(train.vectors, targets, trial.strength)
+            row = _measured(live, trial, adapter, base, test, base_test)
+            rows.append(row)
+            ways.append((adapter or live.adapter, trial.word_weight))
+            gain = float((trial.each - base).mean())
+            if not row.verdict and (chosen is None or gain > chosen[0]):
+                chosen = gain, trial, adapter
     if chosen is not None and locked is not None:
         with locked() as writing:
             _apply(writing, snapshot, _refinement(snapshot, train, test, *chosen))
     recommended = KEEP if chosen is None else chosen[1].name
-    notes = ["no judged query of the test part has a relevant passage: nothing is measured there"]
+    spent = live.milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
     return Improvement(
         training_queries=len(train.judged),
         test_queries=len(test.judged),
-        live=round(float(base.mean()), 4),
+        live=None if base is None else round(float(base.mean()), 4),
         live_tested=None if base_test is None else round(float(base_test.mean()), 4),
-        candidates=tuple(_with_verdict(row, recommended) for row in rows),
+        candidates=tuple(
+            replace(_with_verdict(row, recommended), milliseconds=each)
+            for row, each in zip(rows, spent, strict=True)
+        ),
         recommended=recommended,
         applied=chosen is not None and locked is not None,
         seconds=round(time.monotonic() - began, 2),
-        notes=() if test.judged else tuple(notes),
+        notes=notes,
     )
 
 
@@ -196,18 +206,18 @@ def undo(store: Store, snapshot: Snapshot) -> str:
 class _Live:
     """Searches as the live search does, but for queries' vectors and the weight of words."""
 
-    def __init__(self, store: Store, snapshot: Snapshot) -> None:
-        self._store, self.snapshot = store, snapshot
+    def __init__(self, store: Store, snapshot: Snapshot, encoder: TextEncoder) -> None:
+        self._store, self.snapshot, self.encoder = store, snapshot, encoder
+        self.adapter = None if snapshot.refinement is None else snapshot.refinement.adapter
+        self.remembering = Remembering(encoder)  # of general sets, which several candidates are measured on
 
     def adapted(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """The queries as they are searched for now."""
-        refined = self.snapshot.refinement
-        return vectors if refined is None or refined.adapter is None else refined.adapter(vectors)
+        return vectors if self.adapter is None else self.adapter(vectors)
 
     def figures(self, part: _Part, vectors: NDArray[np.float32], weight: float | None) -> NDArray[np.float64]:
         """nDCG@10 of each query, (queries,)."""
-        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
-        found = search(self._store, self.snapshot, vectors, request, list(part.judged))
+        found = self._found(list(part.judged), vectors, weight)
         return np.array(
             [
                 ndcg(
@@ -217,6 +227,25 @@ class _Live:
                 for hits, of_it in zip(found, part.judged.values(), strict=True)
             ]
         )
+
+    def milliseconds(self, queries: Sequence[str], ways: Sequence[Way]) -> list[float | None]:
+        """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
+        if not queries:
+            return [None for _ in ways]
+        spent = np.zeros((len(queries), len(ways)))
+        for row, query in enumerate(queries):
+            for turn in range(len(ways)):
+                at = (row + turn) % len(ways)
+                adapter, weight = ways[at]
+                began = time.perf_counter()
+                vector = unit_length(self.encoder.encode([query], kind=TextKind.QUERY))
+                self._found([query], vector if adapter is None else adapter(vector), weight)
+                spent[row, at] = 1000 * (time.perf_counter() - began)
+        return [round(each, 2) for each in np.median(spent, axis=0).tolist()]
+
+    def _found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
+        request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
+        return search(self._store, self.snapshot, vectors, request, texts)
 
     def recall(self, vectors: NDArray[np.float32]) -> float | None:
         """The share of the nearest that the index finds; None without one."""
@@ -234,30 +263,52 @@ class _Live:
         return float(np.mean(shares))
 
 
-def _parts(snapshot: Snapshot, encoder: TextEncoder, judgements: Sequence[Judgement]) -> tuple[_Part, _Part]:
-    """The judged queries to learn from and those to measure on, with a relevant passage each.
+def _parts(
+    snapshot: Snapshot, encoder: TextEncoder, judgements: Sequence[Judgement]
+) -> tuple[_Part, _Part, tuple[str, ...]]:
+    """The judged queries to learn from and those to measure on, with a relevant passage each, and notes.
 
-    A query that the live refinement learned from measures nothing, whichever part its words say.
+    A query that the live refinement or the encoder learned from measures nothing, whichever part its words
+    say.
     """
-    learned = (
-        set() if snapshot.refinement is None else set(snapshot.refinement.report.get("learned_from", ()))
-    )
+    refined = snapshot.refinement
+    learned = set() if refined is None else set(refined.report.get("learned_from", ()))
+    known, left_out = LearnedTexts.of(snapshot.generation.encoder.source), 0
     found = []
     for part in (Part.TRAIN, Part.TEST):
         judged: dict[str, dict[tuple[str, int], bool]] = {}
         for one in in_part(judgements, part):
             if one.state is JudgementState.CURRENT:
                 judged.setdefault(one.query, {})[one.document, one.passage] = one.relevant
-        kept = {
-            query: of_it
-            for query, of_it in judged.items()
-            if any(of_it.values()) and not (part is Part.TEST and query_hash(query) in learned)
-        }
+        kept = {query: of_it for query, of_it in judged.items() if any(of_it.values())}
+        if part is Part.TEST:
+            every = len(kept)
+            kept = {
+                query: of_it
+                for query, of_it in kept.items()
+                if query_hash(query) not in learned and not known.has(query)
+            }
+            left_out = every - len(kept)
         vectors = np.zeros((0, encoder.dimension), dtype=np.float32)
         if kept:
             vectors = unit_length(encoder.encode(list(kept), kind=TextKind.QUERY))
         found.append(_Part(kept, vectors))
-    return found[0], found[1]
+    train, test = found
+    notes = []
+    if len(train.judged) < FEWEST:
+        name, there = snapshot.collection.name, len(train.judged)
+        notes.append(
+            f"{counted(there, 'judged query', 'judged queries')} of '{name}' to learn from have a relevant "
+            f"passage, and from fewer than {FEWEST} nothing is learned. Judge more: nearsay judgements next "
+            f"{name}"
+        )
+    if left_out:
+        notes.append(
+            f"{counted(left_out, 'query', 'queries')} of the test part left out that were learned from"
+        )
+    if not test.judged:
+        notes.append("no judged query of the test part has a relevant passage: nothing is measured there")
+    return train, test, tuple(notes)
 
 
 def _targets(store: Store, snapshot: Snapshot, part: _Part) -> NDArray[np.float32]:
@@ -299,6 +350,25 @@ def _trials(live: _Live, train: _Part, targets: NDArray[np.float32]) -> list[_Tr
     return found
 
 
+class _Refined(Remembering):
+    """An encoder with what its queries go through."""
+
+    def __init__(self, encoder: TextEncoder, adapter: QueryAdapter | None) -> None:
+        super().__init__(encoder)
+        self._adapter = adapter
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        vectors = self._encoder.encode(texts, kind=kind)
+        return vectors if kind is not TextKind.QUERY or self._adapter is None else self._adapter(vectors)
+
+
+def _kept(train: _Part, base_test: NDArray[np.float64] | None) -> Candidate:
+    """The row of what there is."""
+    zero = 0.0 if train.judged else None
+    nothing = None if base_test is None else 0.0
+    return Candidate(KEEP, None, None, zero, zero, zero, nothing, nothing, nothing, None, None, (), "")
+
+
 def _measured(
     live: _Live,
     trial: _Trial,
@@ -316,13 +386,17 @@ def _measured(
         each = live.figures(test, moved, trial.word_weight) - base_test
         tested, interval = float(each.mean()), sequence_of_mean(each, level=_LEVEL)
         recall = live.recall(moved)
-    verdict = ""
+    verdict, general = "", ()
     if learned.low <= 0:
         verdict = "no gain beyond chance on what it learned from"
     elif tested is not None and tested < 0:
         verdict = "loses on the test part"
     elif recall is not None and recall < live.snapshot.plan.contract.recall:
         verdict = f"the index finds {recall:.3f} of the nearest, {live.snapshot.plan.contract} is promised"
+    elif adapter is not None:
+        both = (_Refined(live.remembering, each) for each in (live.adapter, adapter))
+        general = replay(*both, [general_search()])
+        verdict = "; ".join(f"loses: {one}" for one in general if not one.held)
     return Candidate(
         name=trial.name,
         word_weight=trial.word_weight,
@@ -334,19 +408,10 @@ def _measured(
         tested_low=None if tested is None else round(interval.low, 4),
         tested_high=None if tested is None else round(interval.high, 4),
         recall=None if recall is None else round(recall, 4),
-        milliseconds=0.0 if adapter is None else _milliseconds(adapter),
+        milliseconds=None,
+        replay=general,
         verdict=verdict,
     )
-
-
-def _milliseconds(adapter: QueryAdapter) -> float:
-    query = np.ones((1, len(adapter.step)), dtype=np.float32)
-    spent = []
-    for _ in range(_TIMED):
-        began = time.perf_counter()
-        adapter(query)
-        spent.append(1000 * (time.perf_counter() - began))
-    return round(float(np.median(spent)), 3)
 
 
 def _with_verdict(row: Candidate, recommended: str) -> Candidate:

@@ -301,23 +301,23 @@ def _print(found: "Improvement", collection: str) -> None:
             "95 %",
             "test part",
             "95 %",
+            "general sets",
             "recall",
             "ms",
             "verdict",
         ],
         [_row(one) for one in found.candidates],
     )
-    live = (
-        ""
-        if found.live_tested is None
-        else f", {found.live_tested:.3f} on {found.test_queries} to measure on"
-    )
-    print_notes(
-        [
-            f"as it is: nDCG@10 {found.live:.3f} on {found.training_queries} queries to learn from{live}",
-            *found.notes,
-        ]
-    )
+    live = [
+        f"{figure:.3f} on {counted(count, 'query', 'queries')} to {what}"
+        for figure, count, what in (
+            (found.live, found.training_queries, "learn from"),
+            (found.live_tested, found.test_queries, "measure on"),
+        )
+        if figure is not None
+    ]
+    print_notes([f"as it is: nDCG@10 {', '.join(live)}"] if live else [])
+    print_notes(found.notes)
     if found.applied:
         click.echo(f"{found.recommended}: live. Take it back: nearsay index improve {collection} --undo")
     elif found.recommended == found.candidates[0].name:
@@ -336,8 +336,9 @@ def _row(one: "Candidate") -> list[str]:
         _between(one.learned_low, one.learned_high),
         _signed(one.tested),
         _between(one.tested_low, one.tested_high),
+        ", ".join(_signed(general.after - general.before) for general in one.replay),
         "" if one.recall is None else f"{one.recall:.3f}",
-        f"{one.milliseconds:.2f}" if one.milliseconds else "",
+        "" if one.milliseconds is None else f"{one.milliseconds:.1f}",
         one.verdict,
     ]
 

@@ -251,8 +251,9 @@ def _said(counts: "JudgementCounts") -> str:
 )
 @click.option(
     "--part",
-    type=click.Choice(["train", "test"]),
-    help="Only the queries to learn from, or the fifth to measure on; all if left out.",
+    type=click.Choice(["train", "test", "all"]),
+    help="The queries to learn from, the fifth to measure on, or all of them. If left out: train for what is "
+    "trained on, all otherwise.",
 )
 @click.option(
     "--judged-only",
@@ -281,7 +282,7 @@ def export(
 
     \b
     Example:
-        nearsay judgements export notes --as training --part train --out judged.jsonl
+        nearsay judgements export notes --as training --out judged.jsonl
         nearsay train sentence judged.jsonl --out my-encoder
         nearsay judgements export notes --as evaluation --part test --out judged
         nearsay evaluate retrieval judged --encoder my-encoder

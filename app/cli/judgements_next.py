@@ -1,6 +1,5 @@
 """`nearsay judgements next` and `nearsay judgements import`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
@@ -11,7 +10,6 @@ from nearsay.app.cli.printing import print_json, print_notes, print_table, visib
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.indexer import Collection
     from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 
 __all__ = ["import_", "log", "next_"]
@@ -90,7 +88,9 @@ def next_(
         target = library.collection(collection)
         asked = None if queries is None else read_queries(queries)
         if from_documents is not None:
-            asked = [*(asked or []), *_made(target, from_documents)]
+            from nearsay.indexer.adaptation import queries_of_documents
+
+            asked = [*(asked or []), *queries_of_documents(target, from_documents)]
         if from_log is not None:
             asked = [*(asked or []), *(query for query, _ in target.judgements.searches.queries(from_log))]
         compared = target.judgements.compare(*between, asked, margin=margin)
@@ -169,14 +169,6 @@ def import_(
     of = counted(taken.queries, "query", "queries")
     click.echo(f"{counted(taken.judgements, 'judgement')} of {of} taken over", err=True)
     print_notes(taken.notes)
-
-
-def _made(target: "Collection", count: int) -> Sequence[str]:
-    from nearsay.indexer.adaptation import drawn_corpus
-    from nearsay.training.sentence.adaptation.pseudo_queries import draw_pseudo_queries
-
-    _, corpus = drawn_corpus(target, 20 * count, seed=0)
-    return [query.text for query in draw_pseudo_queries(corpus, count, seed=0)]
 
 
 def _as_json(compared: "JudgedComparison") -> dict[str, object]:

@@ -91,8 +91,12 @@ class GenerationRow:
             return self.encoder.lineage
         if gate.get("forced"):
             return (*self.encoder.lineage, f"promoted by force: {gate['figures']}")
-        count = gate["queries"]
-        said = f"promoted on {counted(count, 'judged query', 'judged queries')} that trained neither encoder"
+        if gate.get("identical"):
+            return (*self.encoder.lineage, f"promoted: {gate['figures']}")
+        queries = counted(gate["queries"], "judged query", "judged queries")
+        said = f"promoted on {queries} that trained neither encoder as far as is recorded"
+        if unrecorded := gate.get("unrecorded"):
+            said += f" (not recorded: what trained {', '.join(unrecorded)})"
         return (*self.encoder.lineage, said)
 
 

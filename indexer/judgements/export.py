@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.formulas import defused
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.judgements.evaluation_folder import write_evaluation
@@ -22,6 +23,7 @@ from nearsay.indexer.vectors.progress import ProgressListener
 __all__ = ["ExportForm", "JudgementExport", "export_judgements"]
 
 _COLUMNS: Final = ("query", "document", "passage", "relevant", "title", "text", "rater", "note", "created_at")
+_ALL: Final = "all"  # of both parts
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
@@ -35,6 +37,11 @@ class ExportForm(StrEnum):
     PAIRS = "pairs"  # query, relevant passage
     CSV = "csv"  # a table with a row a judgement, which `load` reads back
     LINES = "lines"  # JSON lines with everything that is known of each judgement
+
+
+_TO_LEARN_FROM: Final = frozenset(
+    {ExportForm.TRAINING, ExportForm.TRIPLETS, ExportForm.LABELLED, ExportForm.PAIRS}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,9 @@ def export_judgements(
 ) -> JudgementExport:
     """Write judgements of a collection; see `Judgements.export`."""
     chosen_form = _chosen(ExportForm, form)
-    chosen_part = None if part is None else _chosen(Part, part)
+    chosen_part = None if part in (None, _ALL) else _chosen(Part, str(part), _ALL)
+    if part is None and chosen_form in _TO_LEARN_FROM:
+        chosen_part = Part.TRAIN
     if judged_only and chosen_form is not ExportForm.EVALUATION:
         raise BadInputError(f"judged_only is for evaluation, not for {chosen_form}. Leave it out")
     _check_place(out, chosen_form)
@@ -85,10 +94,15 @@ def export_judgements(
     rows = training_rows(chosen, kind)
     write_lines(iter(rows.rows), out)
     notes = list(rows.notes)
-    if chosen_part is None:
+    if chosen_part is not Part.TRAIN:
         notes.append(
-            "all judged queries are in it: to measure what is learned on others, take the part train here, "
-            "and test for the evaluation"
+            "queries of the test part are in it: what learns from them cannot be measured on them any more"
+        )
+    elif part is None and len(chosen) < len(judgements):
+        others = len({one.query for one in judgements} - {one.query for one in chosen})
+        notes.append(
+            f"{counted(others, 'query', 'queries')} of the test part left out, to measure on: take the part "
+            "test for the evaluation"
         )
     return JudgementExport(str(out), ExportForm(rows.kind), len(rows.rows), rows.queries, None, tuple(notes))
 
@@ -108,11 +122,13 @@ def _write_table(judgements: Sequence[Judgement], out: Path) -> None:
         stream.write(text.getvalue().encode("utf-8", "surrogatepass"))
 
 
-def _chosen(kind: type[Choice], given: str) -> Choice:
+def _chosen(kind: type[Choice], given: str, *others: str) -> Choice:
     try:
         return kind(given)
     except ValueError:
-        raise BadInputError(f"'{given}' is none of: {', '.join(kind)}. Take one of these") from None
+        raise BadInputError(
+            f"'{given}' is none of: {', '.join([*kind, *others])}. Take one of these"
+        ) from None
 
 
 def _check_place(out: Path, form: ExportForm) -> None:
@@ -132,7 +148,7 @@ def _nothing(name: str, judgements: Sequence[Judgement], part: Part | None) -> B
     if judgements:
         return BadInputError(
             f"none of the {len({one.query for one in judgements})} judged queries of '{name}' falls into the "
-            f"part {part}. Judge more queries, or leave the part out"
+            f"part {part}. Judge more queries, or take the part {_ALL}"
         )
     return BadInputError(
         f"nothing was judged in '{name}'. Judge: nearsay judgements add {name} QUERY --id ID --relevant"

@@ -1,13 +1,15 @@
 """Whether a generation may go live: measured on the judged queries that nothing learns from."""
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
-from nearsay.data.sentence_examples.learned_texts import has_learned, learned_texts
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
 from nearsay.indexer.judgements.part import Part, in_part
@@ -16,7 +18,9 @@ from nearsay.indexer.snapshots.contract_check import checked
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import GateError
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
+from nearsay.training.evaluation.judged.replay import Replayed, replay
 from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
@@ -29,14 +33,16 @@ __all__ = [
     "judged_test_queries",
     "measure_gate",
     "passed",
+    "queries_needed",
     "spent_level",
-    "unlearned",
 ]
 
 MARGIN: Final = 0.05  # of nDCG@10 that the interval may reach below 0
 QUERIES: Final = 10  # judged queries of the test part from which on a promotion is measured unasked
 LEVEL: Final = 0.95  # of all the intervals of a collection's generations together
 _DEPTH: Final = 10
+_MOST: Final = 2048  # judged queries that a decision may need
+_ROWS: Final = 16_384  # vectors that are compared at a time
 
 TestQueries = dict[str, dict[tuple[str, int], bool]]
 
@@ -59,22 +65,36 @@ class GateReport:
     passed: bool
     forced: bool = False  # it went live though it did not pass
     learned: int = 0  # judged test queries left out, since one of the two encoders was trained on them
+    unrecorded: tuple[str, ...] = ()  # encoders and data that trained one of them, whose texts are unknown
+    needed: int | None = None  # queries that show it of generations that answer alike; None: over 2,048
+    identical: bool = False  # the same encoder and the same vectors
+    replay: tuple[Replayed, ...] = ()  # general sets; none where both generations have one encoder
 
     @property
     def figures(self) -> str:
         """What was measured, in a sentence."""
-        left_out = f"; {counted(self.learned, 'query', 'queries')} left out that trained one of them"
-        left_out = left_out if self.learned else ""
-        if not self.queries:
-            return (
-                f"no judged query of the test part has a relevant passage, so nothing is measured{left_out}"
-            )
-        contract = "" if self.contract else "; its index does not keep the recall contract"
-        return (
-            f"nDCG@10 {self.candidate:.3f} against {self.live:.3f} of generation {self.against} on "
-            f"{self.queries} judged test queries: {self.candidate - self.live:+.3f} "
-            f"[{self.low:+.3f}, {self.high:+.3f}], at least {-self.margin:+.3f} is asked{contract}{left_out}"
-        )
+        if self.identical:
+            contract = ", but its index does not keep the recall contract" if not self.contract else ""
+            return f"it has the encoder and the vectors of generation {self.against}{contract}"
+        parts = ["no judged query of the test part has a relevant passage, so nothing is measured"]
+        if self.queries:
+            parts = [
+                (
+                    f"nDCG@10 {self.candidate:.3f} against {self.live:.3f} of generation {self.against} on "
+                    f"{counted(self.queries, 'judged test query', 'judged test queries')}: "
+                    f"{self.candidate - self.live:+.3f} [{self.low:+.3f}, {self.high:+.3f}], at least "
+                    f"{-self.margin:+.3f} is asked"
+                )
+            ]
+        if self.needed is None or self.queries < self.needed:
+            needed = "more than can be counted" if self.needed is None else f"{self.needed:,}"
+            parts.append(f"{needed} are needed before equal generations are told from worse ones")
+        if not self.contract:
+            parts.append("its index does not keep the recall contract")
+        parts += [f"{one}{'' if one.held else ', too much lost'}" for one in self.replay]
+        if self.learned:
+            parts.append(f"{counted(self.learned, 'query', 'queries')} left out that trained one of them")
+        return "; ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """As the catalogue keeps it."""
@@ -99,79 +119,118 @@ def judged_test_queries(judgements: Sequence[Judgement]) -> TestQueries:
     return {query: of_it for query, of_it in found.items() if any(of_it.values())}
 
 
-def unlearned(judged: TestQueries, encoders: Iterable[str]) -> TestQueries:
-    """Those that none of the encoders (their sources) was trained on, as far as their folders tell."""
-    learned = frozenset().union(*map(learned_texts, encoders))
-    return {query: of_it for query, of_it in judged.items() if not has_learned(learned, query)}
+def queries_needed(level: float, margin: float) -> int | None:
+    """So many judged queries show of two generations that answer alike that neither loses the margin.
+
+    None where 2,048 do not. With fewer the gate passes only what is visibly better.
+    """
+
+    def shown(count: int) -> bool:
+        return sequence_of_mean(np.zeros(count), level=level).low >= -margin
+
+    enough = next((2**power for power in range(_MOST.bit_length()) if shown(2**power)), None)
+    if enough is None:
+        return None
+    return bisect_left(range(enough), True, lo=enough // 2, key=shown)
 
 
 def measure_gate(
     judged: TestQueries,
     search: Callable[..., list[Hits]],
-    against: GenerationRow,
+    live: Snapshot,
     candidate: Snapshot,
+    encoder_of: Callable[[GenerationRow], TextEncoder],
     *,
     margin: float | None = None,
 ) -> GateReport:
     """Search for the judged test queries in both generations, as people do, and hold the figures together.
 
-    search:  of several queries, by `generation`
-    against: the live generation
-    margin:  of nDCG@10; None = MARGIN
+    search:     of several queries, by `generation`
+    encoder_of: loads a generation's encoder, to measure it on general sets
+    margin:     of nDCG@10; None = MARGIN
 
-    Queries that one of the two encoders was trained on are left out and counted (`unlearned`).
+    It passes where the lower bound of the difference's interval is at least -margin, no general set loses
+    more than `held` allows, and the index keeps its recall contract. A generation with the live one's encoder
+    and vectors has nothing to show but that contract.
 
-    It passes where the lower bound of the difference's interval is at least -margin and the index keeps its
-    recall contract. Each figure lies between -1 and 1 and nothing else is assumed of them, so that few
-    queries leave much open: of two generations that answer alike, 92 queries are needed to show it.
+    Queries that one of the two encoders is recorded to have been trained on are left out and counted. Each
+    figure lies between -1 and 1 and nothing else is assumed of them, so that few queries leave much open, see
+    `queries_needed`: that a query loses at most what it had does not help, since stakes that depend on what a
+    query had bet on those that have little to lose, and then the interval covers too seldom.
     """
-    live, number = against.number, candidate.generation.number
-    margin = MARGIN if margin is None else margin
-    every = len(judged)
-    judged = unlearned(judged, (against.encoder.source, candidate.generation.encoder.source))
-    learned = every - len(judged)
-    level = spent_level(number)
-    kept = candidate.index is None or checked(candidate, 0.0).kept
-    if not judged:
-        return GateReport(
-            number, live, 0, 0.0, 0.0, -1.0, 1.0, level, margin, 0.0, kept, passed=False, learned=learned
-        )
-    figures = {}
-    unjudged = 0
-    for generation in (live, number):
-        found = search(list(judged), _DEPTH, generation=generation)
-        ranked = [[(hit.id, hit.passage) for hit in hits] for hits in found]
-        figures[generation] = np.array(
-            [
-                ndcg(
-                    [_key(place) for place in ranking],
-                    {_key(place): int(word) for place, word in of_it.items()},
-                )
-                for ranking, of_it in zip(ranked, judged.values(), strict=True)
-            ]
-        )
-        if generation == number:
-            unjudged = sum(
-                place not in of_it
-                for ranking, of_it in zip(ranked, judged.values(), strict=True)
-                for place in ranking
-            )
-    interval = sequence_of_mean(figures[number] - figures[live], level=level)
-    return GateReport(
-        generation=number,
-        against=live,
-        queries=len(judged),
-        live=round(float(figures[live].mean()), 6),
-        candidate=round(float(figures[number].mean()), 6),
-        low=round(interval.low, 6),
-        high=round(interval.high, 6),
+    rows, margin = (live.generation, candidate.generation), MARGIN if margin is None else margin
+    level = spent_level(candidate.generation.number)
+    known = LearnedTexts.of(rows[0].encoder.source) | LearnedTexts.of(rows[1].encoder.source)
+    asked = {query: of_it for query, of_it in judged.items() if not known.has(query)}
+    report = GateReport(
+        generation=rows[1].number,
+        against=rows[0].number,
+        queries=len(asked),
+        live=0.0,
+        candidate=0.0,
+        low=-1.0,
+        high=1.0,
         level=level,
         margin=margin,
-        unjudged=round(unjudged / len(judged), 3),
-        contract=kept,
-        passed=kept and interval.low >= -margin,
-        learned=learned,
+        unjudged=0.0,
+        contract=candidate.index is None or checked(candidate, 0.0).kept,
+        passed=False,
+        learned=len(judged) - len(asked),
+        unrecorded=known.unrecorded,
+        needed=queries_needed(level, margin),
     )
+    if _is_identical(live, candidate):
+        return replace(report, low=0.0, high=0.0, identical=True, passed=report.contract)
+    if not asked:
+        return report
+    (before, _), (after, unjudged) = (_figures(search, asked, row.number) for row in rows)
+    interval = sequence_of_mean(after - before, level=level)
+    general: tuple[Replayed, ...] = ()
+    if rows[0].encoder.fingerprint != rows[1].encoder.fingerprint:
+        general = replay(encoder_of(rows[0]), encoder_of(rows[1]))
+    passed = report.contract and interval.low >= -margin and all(one.held for one in general)
+    return replace(
+        report,
+        live=round(float(before.mean()), 6),
+        candidate=round(float(after.mean()), 6),
+        low=round(interval.low, 6),
+        high=round(interval.high, 6),
+        unjudged=round(unjudged / len(asked), 3),
+        replay=general,
+        passed=passed,
+    )
+
+
+def _figures(
+    search: Callable[..., list[Hits]], judged: TestQueries, generation: int
+) -> tuple[NDArray[np.float64], int]:
+    """nDCG@10 of each query, (queries,), and how many of the passages found nobody judged."""
+    found = search(list(judged), _DEPTH, generation=generation)
+    ranked = [[(hit.id, hit.passage) for hit in hits] for hits in found]
+    pairs = list(zip(ranked, judged.values(), strict=True))
+    figures = [
+        ndcg([_key(place) for place in ranking], {_key(place): int(word) for place, word in of_it.items()})
+        for ranking, of_it in pairs
+    ]
+    return np.array(figures), sum(place not in of_it for ranking, of_it in pairs for place in ranking)
+
+
+def _is_identical(live: Snapshot, candidate: Snapshot) -> bool:
+    """Whether both search with one encoder, unrefined, and the candidate's vectors are the live one's."""
+    one, other = live.generation.encoder, candidate.generation.encoder
+    if (
+        one.fingerprint != other.fingerprint
+        or live.refinement is not None
+        or candidate.refinement is not None
+    ):
+        return False
+    mine, theirs = candidate.vectors, live.vectors
+    for begin in range(0, len(mine), _ROWS):
+        positions = np.arange(begin, min(begin + _ROWS, len(mine)))
+        places = theirs.places(mine.ids[positions])
+        if (places < 0).any() or not np.array_equal(mine.rows(positions), theirs.rows(places)):
+            return False
+    return True
 
 
 class Gated(Protocol):

@@ -214,7 +214,8 @@ class Judgements:
 
         out:         a folder that is not there yet for `evaluation`, a .jsonl file for everything else
         form:        see `ExportForm`
-        part:        `train` or `test`, to learn from some queries and measure on the others; None = all
+        part:        `train` or `test`, to learn from some queries and measure on the others, or `all`; None =
+                     `train` for what is learned from (training, triplets, labelled, pairs), else all
         judged_only: an evaluation searches the judged passages alone instead of the whole collection: quick,
                      and its figures are higher
         progress:    hears of passages written; what it raises ends the work and leaves nothing

@@ -1,16 +1,21 @@
 """Judgements make the live search better, or nothing is changed; and it can be taken back."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection, Library
+from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
+from nearsay.indexer import Collection, Library, improving
 from nearsay.indexer.catalogue.judgements import query_hash
 from nearsay.indexer.improving import KEEP
 from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
+from nearsay.training.evaluation.judged.replay import Replayed, general_search
 
 LETTERS = "bcdfghjklmnpqrstvwxz"
 
@@ -106,10 +111,63 @@ def test_no_judged_test_query_is_learned_from_and_the_lineage_names_those_that_a
     assert not learned & test
 
 
-def test_too_few_judgements_are_refused_with_what_to_do(mistaken: Collection) -> None:
-    judge(mistaken, 5)
-    with pytest.raises(BadInputError, match=r"8 are needed.*judgements next mistaken"):
-        mistaken.improve()
+@pytest.mark.parametrize("count", [0, 5])
+def test_from_too_few_judgements_what_there_is_is_kept_with_the_reason(
+    mistaken: Collection, count: int
+) -> None:
+    judge(mistaken, count)
+    found = mistaken.improve(apply=True)
+    assert (found.recommended, found.applied) == (KEEP, False)
+    assert [one.name for one in found.candidates] == [KEEP]
+    assert (
+        "from fewer than 8 nothing is learned. Judge more: nearsay judgements next mistaken" in found.notes[0]
+    )
+    assert (found.live is None) is (count == 0)
+
+
+def test_a_test_query_that_the_encoder_learned_from_measures_nothing(
+    mistaken: Collection, tmp_path: Path
+) -> None:
+    judge(mistaken, 60)
+    every = mistaken.improve()
+    asked = {one.query for one in in_part(mistaken.judgements.list(), Part.TEST)}
+    learned = LearnedTexts().with_texts([min(asked).upper() + "?"], "texts")
+    (tmp_path / "trained" / "run").mkdir(parents=True)
+    (tmp_path / "trained" / "run" / LEARNED_FILE).write_text(json.dumps(learned.to_json()))
+    mistaken.rebuild(WordsEncoder(name=str(tmp_path / "trained")))
+    mistaken.promote(gate=False)
+    found = mistaken.improve()
+    assert found.test_queries == every.test_queries - 1
+    assert found.training_queries == every.training_queries
+    assert "1 query of the test part left out that were learned from" in found.notes[0]
+
+
+def test_a_whole_query_is_timed_as_it_is_and_each_other_way(mistaken: Collection) -> None:
+    judge(mistaken, 60)
+    spent = [one.milliseconds for one in mistaken.improve().candidates]
+    assert all(each is not None and each > 0 for each in spent)
+
+
+def test_an_adapter_by_which_a_general_set_is_searched_for_worse_is_not_recommended(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 60)
+    lost = Replayed("general search", 0.5, 0.48, -0.04, -0.01, held=False)
+    monkeypatch.setattr(improving, "replay", lambda *_: (lost,))
+    found = mistaken.improve(apply=True)
+    by_name = {one.name: one for one in found.candidates}
+    assert by_name["query adapter"].verdict == "loses: general search 0.480 against 0.500: -0.020"
+    assert by_name["query adapter"].replay == (lost,)
+    assert found.recommended in (KEEP, "weight of words")
+
+
+def test_a_general_set_is_searched_for_with_and_without_the_adapter(mistaken: Collection) -> None:
+    judge(mistaken, 60)
+    found = mistaken.improve()
+    (general,) = next(one for one in found.candidates if one.name == found.recommended).replay
+    plain = evaluate_judged_set(WordsEncoder(), general_search())
+    assert general.before == pytest.approx(plain.figure, abs=5e-4)
+    assert general.held
 
 
 def test_a_refinement_is_of_its_generation_and_goes_with_it(mistaken: Collection) -> None:

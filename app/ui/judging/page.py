@@ -21,6 +21,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.judgements.importing import is_table
 from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 from nearsay.indexer.judgements.minimal_test import Difference, Verdict
+from nearsay.indexer.query.query_file import read_queries
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -29,7 +30,9 @@ __all__ = ["show", "way_of"]
 
 _KEPT = "judging"  # in the session: what is compared, and its rankings
 _DONE = "judged_last"  # in the session: what was judged, to be taken back
+_MADE = "judge_made_queries"  # in the session: questions made from documents
 _LOGGED = 100  # of the commonest searches that are offered
+_OF_DOCUMENTS = 100  # questions made from them
 _KEYS = (
     (True, "Relevant", "y", ":material/thumb_up:"),
     (False, "Not relevant", "n", ":material/thumb_down:"),
@@ -52,7 +55,10 @@ def show(visit: Visit) -> None:
     if first == second:
         st.markdown("Choose two ways that differ.")
     elif not queries:
-        st.markdown("Write some questions above, one a line, or judge results on the page **Search** first.")
+        st.markdown(
+            "Write some questions above, one a line, give a file of them, have them made from documents, or "
+            "judge results on the page **Search** first."
+        )
     else:
         with telling_errors():
             _judge(visit, first, second, queries)
@@ -90,10 +96,41 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
             placeholder="Left empty: those that were judged so far",
             max_chars=100_000,
         )
-        logged = _searches(visit)
+        with telling_errors():
+            given = [*_of_file(), *_made(visit)]
+        given += _searches(visit)
         st.text_input("Your name", key="judge-rater", max_chars=200, help="Kept with each judgement.")
     lines = tuple(line.strip() for line in written.splitlines() if line.strip())
-    return sides[0], sides[1], lines or logged or known
+    return sides[0], sides[1], tuple(dict.fromkeys([*lines, *given])) or known
+
+
+def _of_file() -> list[str]:
+    """The questions of a file that is given."""
+    file = st.file_uploader(
+        "Or a file of them: .txt, one a line, or a table",
+        type=["txt", "jsonl", "csv", "tsv"],
+        key="judge-queries-file",
+    )
+    if file is None:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        path = _kept_file(Path(folder) / "queries", file)
+        return [] if path is None else read_queries(path)
+
+
+def _made(visit: Visit) -> tuple[str, ...]:
+    """Questions made from documents, if they are wanted; made once while the collection stays as it is."""
+    if not st.checkbox(f"Make {_OF_DOCUMENTS} from titles and sentences of the documents", key="judge-made"):
+        return ()
+    asked = (visit.name, visit.collection.snapshot().collection)
+    known: tuple[object, tuple[str, ...]] | None = st.session_state.get(_MADE)
+    if known is None or known[0] != asked:
+        from nearsay.indexer.adaptation import queries_of_documents
+
+        with st.spinner("Reading documents …"):
+            known = asked, queries_of_documents(visit.collection, _OF_DOCUMENTS)
+        st.session_state[_MADE] = known
+    return known[1]
 
 
 def _searches(visit: Visit) -> tuple[str, ...]:

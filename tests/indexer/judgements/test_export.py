@@ -179,8 +179,7 @@ def test_training_takes_what_was_judged_whatever_became_of_it(zoo: Collection, t
     zoo.add_rows([{"id": "dog", "text": "another text"}])
     written = zoo.judgements.export(tmp_path / "rows.jsonl", "training")
     assert (written.form, written.rows, written.queries) == (ExportForm.TRIPLETS, 1, 1)
-    assert len(written.notes) == 1
-    assert written.notes[0].startswith("all judged queries are in it")
+    assert written.notes == ()
     examples = read_sentence_examples(tmp_path / "rows.jsonl")
     assert examples.texts == (("feline", "Cat a cat sat", "the dog dug"),)
 
@@ -213,7 +212,7 @@ def test_the_parts_share_no_query_and_leave_none_out(zoo: Collection, tmp_path: 
     found: dict[Part, set[str]] = {}
     for part in Part:
         written = zoo.judgements.export(tmp_path / f"{part}.jsonl", "pairs", part=part)
-        assert written.notes == ()
+        assert bool(written.notes) is (part is Part.TEST)
         found[part] = {row["query"] for row in lines(tmp_path / f"{part}.jsonl")}
     assert found[Part.TRAIN] | found[Part.TEST] == set(queries)
     assert not found[Part.TRAIN] & found[Part.TEST]
@@ -221,6 +220,23 @@ def test_the_parts_share_no_query_and_leave_none_out(zoo: Collection, tmp_path: 
     assert "query 0" in found[Part.TRAIN]
     assert "query 5" in found[Part.TEST]
     assert len(found[Part.TEST]) == sum(_drawn(query) < 0.2 for query in queries)
+
+
+@pytest.mark.parametrize("form", ["training", "pairs"])
+def test_what_is_trained_on_has_no_query_of_the_test_part_unless_it_is_asked_for(
+    zoo: Collection, tmp_path: Path, form: str
+) -> None:
+    for number in range(40):
+        zoo.judgements.add(f"query {number}", "cat", True)
+    usual = zoo.judgements.export(tmp_path / "usual.jsonl", form)
+    zoo.judgements.export(tmp_path / "train.jsonl", form, part="train")
+    assert (tmp_path / "usual.jsonl").read_bytes() == (tmp_path / "train.jsonl").read_bytes()
+    assert 0 < usual.queries < 40
+    assert f"{40 - usual.queries} queries of the test part left out" in usual.notes[0]
+    every = zoo.judgements.export(tmp_path / "all.jsonl", form, part="all")
+    assert every.queries == 40
+    assert "queries of the test part are in it" in every.notes[0]
+    assert zoo.judgements.export(tmp_path / "kept.csv", "csv").queries == 40
 
 
 def test_a_query_that_is_written_in_another_way_is_in_the_same_part(zoo: Collection, tmp_path: Path) -> None:
@@ -245,7 +261,10 @@ def _drawn(query: str) -> float:
     ("export", "message"),
     [
         (lambda judged, out: judged.export(out / "a.jsonl", "guess"), "'guess' is none of: evaluation, "),
-        (lambda judged, out: judged.export(out / "a.jsonl", part="both"), "'both' is none of: train, test"),
+        (
+            lambda judged, out: judged.export(out / "a.jsonl", part="both"),
+            "'both' is none of: train, test, all",
+        ),
         (lambda judged, out: judged.export(out / "a.tsv", "pairs"), "a.tsv does not end with .jsonl"),
         (lambda judged, out: judged.export(out / "a.jsonl", "triplets"), "no query has both"),
         (lambda judged, out: judged.export(out / "a.jsonl", "pairs", judged_only=True), "judged_only is for"),

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -12,19 +12,18 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from nearsay.data import samples
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
-from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
+from nearsay.data.retrieval_set import RetrievalSet
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder.device import choose_device
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.evaluation.judged.replay import Remembering, general_sets, held
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
@@ -42,12 +41,11 @@ from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, bu
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
 
 HELD_OUT: Final = "held-out pseudo-queries"
-_MOST_LOST: Final = 0.01  # that a set may lose; correlations count in points of 100
 _CANDIDATES: Final = 5  # passages a held-out pseudo-query that it is measured among
 _END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]")  # of a sentence
 
@@ -136,10 +134,10 @@ def adapt_encoder(
     layer = partial_whitening(vectors, options.power)
     asked = unit_rows(encoder.encode([query.text for query in queries], kind=TextKind.QUERY))
     held_out = _held_out_set(corpus, queries, asked @ vectors.T)
-    sets = [held_out, *([judged] if judged else []), *_general_sets(), *tests]
+    sets = [held_out, *([judged] if judged else []), *general_sets(), *tests]
     watch.report("measuring the original and what was made of it")
     known = {TextKind.PASSAGE: dict(zip(corpus.texts, vectors, strict=True))}
-    first = _Remembering(encoder, known)
+    first = Remembering(encoder, known)
     before = [evaluate_judged_set(first, one) for one in sets]
     found = changed(before, [evaluate_judged_set(_Fitted(first, layer), one) for one in sets])
     better, seconds = is_better(found), time.monotonic() - began
@@ -152,6 +150,7 @@ def adapt_encoder(
             learned=f"fitted without labels to {counted(len(corpus.texts), 'passage')} of {corpus.name}",
             base=lineage_of(source),
             settings=settings | environment.settings(),
+            texts=LearnedTexts.of(source.folder.path, source.name),
         )
     else:
         run.discard({"adapted": False, "evaluations": [change.to_json() for change in found]})
@@ -177,39 +176,11 @@ def partial_whitening(vectors: NDArray[np.float32], power: float) -> NDArray[np.
     return found
 
 
-class _Remembering:
-    """An encoder that gives vectors of length 1, and each text's a second time without encoding it."""
-
-    fingerprint = ""  # nothing is stored by it
-    normalised = True
-
-    def __init__(self, encoder: TextEncoder, known: dict[TextKind, dict[str, NDArray[np.float32]]]) -> None:
-        self.name, self.source, self.lineage = encoder.name, encoder.source, encoder.lineage
-        self.dimension, self.max_tokens = encoder.dimension, encoder.max_tokens
-        self._encoder, self._known = encoder, known
-
-    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
-        known = self._known.setdefault(kind, {})
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, unit_rows(self._encoder.encode(new, kind=kind)), strict=True))
-        return np.array([known[text] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
-
-    def stream(
-        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
-    ) -> Iterator[EncodedWindow]:
-        for texts in windows:
-            yield EncodedWindow(self.encode(texts, kind=kind), 0)
-
-    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        return self._encoder.token_offsets(texts)
-
-
-class _Fitted(_Remembering):
+class _Fitted(Remembering):
     """The same encoder with the layer behind it."""
 
-    def __init__(self, first: _Remembering, layer: NDArray[np.float32]) -> None:
-        super().__init__(first, {})
+    def __init__(self, first: Remembering, layer: NDArray[np.float32]) -> None:
+        super().__init__(first)
         self._layer = layer
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
@@ -255,10 +226,7 @@ def is_better(found: Sequence[Change]) -> bool:
     share, so that their gain is a little flattered: judgements, if there are any, are not.
     """
     held_out, *others = found
-    return held_out.verdict == "better" and all(
-        change.gained >= -_MOST_LOST * (100 if change.after.kind is EvaluationKind.STS else 1)
-        for change in others
-    )
+    return held_out.verdict == "better" and all(held(change.after.kind, change.gained) for change in others)
 
 
 def _held_out_set(
@@ -280,10 +248,3 @@ def _held_out_set(
             {f"query {number}": {f"passage {query.passage}": 1} for number, query in enumerate(queries)},
         ),
     )
-
-
-def _general_sets() -> list[JudgedSet]:
-    """What an adapted encoder must not forget: the samples' search and their scored pairs."""
-    pairs = read_judged_set(samples.sample_file("scored-pairs"), name="general pairs")
-    search = RetrievalJudgedSet("general search", read_retrieval_set(samples.folder()))
-    return [pairs, search]

@@ -32,7 +32,7 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
     place = Path(out)
     require_new(place)
     first, model = open_model(encoders[0])
-    names = [first.name]
+    others = []
     total = {name: tensor.double() for name, tensor in model.state_dict().items()}
     for encoder in encoders[1:]:
         source, other = open_model(encoder)
@@ -44,17 +44,19 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
                 f"{source.name} and {first.name} are not built alike, so their weights have no average. "
                 "Name trainings of one base with one structure"
             )
-        names.append(source.name)
+        others.append(source)
         for name, tensor in weights.items():
             total[name] += tensor.double()
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             tensor.copy_((total[name] / len(encoders)).to(tensor.dtype))
+    names = [first.name, *(source.name for source in others)]
     listed = ", ".join(names)
     derivation = Derivation(
         step=f"average of the weights of {len(names)} encoders: {listed}",
         summary=f"The average of the weights of {len(names)} trainings of one base: {listed}.",
         settings={"averaged": [str(encoder) for encoder in encoders]},
         limits=("Its lineage tells the first encoder's training; the others' stand in their folders.",),
+        others=others,
     )
     return save_derived(model, first, place, derivation)

@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import new_folder
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.run.model_card import ModelCard
@@ -42,6 +43,7 @@ class Derivation:
     summary: str  # for the model card: what the encoder is, in a sentence or two
     settings: Mapping[str, JsonValue]  # all that the work depended on
     limits: Sequence[str] = ()  # what it does worse than the encoder that it comes from
+    others: Sequence[EncoderSource] = ()  # encoders that are in it as well, as in an average
 
 
 def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTransformer]:
@@ -65,7 +67,7 @@ def save_derived(
     """Save a model, with its lineage and card, as the new folder `out`; it is there whole or not at all.
 
     model:  its modules, on the CPU in float32
-    source: the encoder that it was made out of
+    source: the encoder that it was made out of, whose record of the texts that trained it goes along
     Raises NearsayError when the saved folder does not give the model's vectors, as happens where an
     architecture's layers know their number, and as `new_folder` does.
     """
@@ -89,6 +91,11 @@ def save_derived(
             model.save(str(place), create_model_card=False, safe_serialization=True)
         (place / LINEAGE_FILE).write_text(json.dumps(lineage, indent=1, ensure_ascii=False), "utf-8")
         (place / "README.md").write_text(card.markdown(), "utf-8")
+        learned = LearnedTexts.of(source.folder.path, source.name)
+        for other in derivation.others:
+            learned |= LearnedTexts.of(other.folder.path, other.name)
+        (place / "run").mkdir()
+        (place / "run" / LEARNED_FILE).write_text(json.dumps(learned.to_json()), "utf-8")
         refuse_unsafe(EncoderFolder(place))  # what we make must be what we take
         _require_equal(model, place, source.name)
     return out

@@ -9,7 +9,7 @@ from pathlib import Path
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
-from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE
+from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
@@ -86,14 +86,14 @@ def finish_encoder(
     learned: str,
     base: Sequence[str],
     settings: dict[str, JsonValue],
-    texts: dict[str, JsonValue] | None = None,
+    texts: LearnedTexts,
 ) -> None:
     """Make `OUT` the encoder: in sentence-transformers' format, with its lineage and card, and a plot.
 
     learned:  what it was trained on and how, in a line
     base:     the lineage of what it began with
     settings: what decided the run's numbers
-    texts:    what `told_learned` tells of the texts that it learned from; None: nothing is kept
+    texts:    what is recorded of the texts that it and its base learned from
     """
     name = run.out.resolve().name
     plot_run(read_metrics(run.metrics), run.plot, title=f"Sentence encoder {name}")
@@ -111,8 +111,7 @@ def finish_encoder(
             "evaluations": [change.to_json() for change in result.changes],
         },
     )
-    if texts is not None:
-        run.write_run_json(LEARNED_FILE, texts)
+    run.write_run_json(LEARNED_FILE, texts.to_json())
     card = ModelCard(
         title=name,
         summary=f"A sentence encoder: a text becomes {encoder.get_embedding_dimension()} numbers, "

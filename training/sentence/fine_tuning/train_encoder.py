@@ -11,7 +11,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
-from nearsay.data.sentence_examples.learned_texts import learned_texts, told_learned
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
@@ -170,7 +170,6 @@ def _train(  # noqa: PLR0917 - one call's parts
         found = changes(before, measured, tests, precision=chosen.precision, device=place)
         result = dataclasses.replace(result, changes=found)
     settings |= environment.settings()
-    texts = (text for one in sets for row in one.examples.texts for text in row)
     finish_encoder(
         run,
         encoder,
@@ -178,9 +177,20 @@ def _train(  # noqa: PLR0917 - one call's parts
         learned=learned_from(sets),
         base=lineage_of(source),
         settings=settings,
-        texts=told_learned(texts, learned_texts(source.folder.path)),
+        texts=_learned_texts(source, sets),
     )
     return result
+
+
+def _learned_texts(source: EncoderSource, sets: Sequence[TrainingSet]) -> LearnedTexts:
+    """The texts of the sets, those that the base learned from, and those of teachers and guides."""
+    found = LearnedTexts.of(source.folder.path, source.name)
+    for guide in dict.fromkeys(one.guide for one in sets if one.guide is not None):
+        teacher = find_encoder(guide)
+        found |= LearnedTexts.of(teacher.folder.path, teacher.name)
+    for one in sets:
+        found = found.with_texts(chain.from_iterable(one.examples.texts), one.examples.name)
+    return found
 
 
 def _without_all_leaks(

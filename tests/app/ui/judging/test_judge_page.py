@@ -12,6 +12,7 @@ from nearsay.app.ui.compare.blind import interleaved
 from nearsay.app.ui.explore.passage_html import passage_html
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Hit, Library
+from nearsay.indexer.adaptation import queries_of_documents
 from nearsay.indexer.judgements.minimal_test import Verdict
 
 Page = Callable[..., AppTest]
@@ -58,6 +59,32 @@ def test_a_passage_is_judged_and_the_next_one_comes(page: Page, library: Library
     assert (len(judged.list()), len(judged.unsure())) == (1, 1)
     press(app, "u")
     assert judged.unsure() == ()
+
+
+def test_questions_come_from_a_file_and_from_documents_too(page: Page, library: Library) -> None:
+    ways = {"judge-first": "generation 1, dense", "judge-second": "generation 1, lexical"}
+    app = page("judge", **ways)
+    assert not app.subheader
+    app.file_uploader(key="judge-queries-file").upload("asked.txt", f"{_QUERY}\n\nhow to bake\n".encode())
+    app.run()
+    assert not app.exception
+    asked = app.session_state["judging"][1].queries
+    assert asked == (_QUERY, "how to bake")
+    assert app.subheader[0].value in asked
+    app.checkbox(key="judge-made").check()
+    app.run()
+    assert not app.exception
+    made = queries_of_documents(library.collection("samples"), 100)
+    assert len(made) == 100
+    assert app.session_state["judging"][1].queries == tuple(dict.fromkeys([*asked, *made]))
+
+
+def test_a_file_without_questions_is_refused_in_a_sentence(page: Page) -> None:
+    app = page("judge")
+    app.file_uploader(key="judge-queries-file").upload("asked.txt", b"\n\n")
+    app.run()
+    assert not app.exception
+    assert "holds no queries" in app.error[0].value
 
 
 def test_nothing_shows_which_way_found_a_passage(page: Page) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.bootstrap import Interval
@@ -69,6 +70,7 @@ def test_what_is_better_becomes_an_encoder_with_a_layer(
     )
     assert fitted.fingerprint != original.fingerprint
     assert "fitted without labels to 40 passages of letters" in fitted.lineage[-2]
+    assert LearnedTexts.of(out) == LearnedTexts.of(tiny_folder)
     vectors = unit_length(original.encode(corpus.texts))
     expected = unit_length(vectors @ partial_whitening(vectors, SHORT.power))
     np.testing.assert_allclose(unit_length(fitted.encode(corpus.texts)), expected, atol=2e-3)

@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.sentence_examples.learned_texts import has_learned, learned_texts
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
@@ -58,9 +58,10 @@ def test_it_learns_and_both_libraries_load_it(
     texts = ["the cat sat", "a dog"]
     theirs = SentenceTransformer(str(out), device="cpu").encode(texts)
     np.testing.assert_allclose(ours.encode(texts), theirs, atol=1e-6)
-    learned = learned_texts(out)
-    assert has_learned(learned, scored.texts[0][1].upper())
-    assert not has_learned(learned, "a text of the dev set")
+    learned = LearnedTexts.of(out)
+    assert learned.has(scored.texts[0][1].upper())
+    assert not learned.has("a text of the dev set")
+    assert learned.unrecorded == (tiny_folder.name,)  # nobody kept what its base learned from
     assert ours.lineage[-2].startswith("sentence encoder: 32 scored of animals by cosent")
     told = json.loads((out / "run" / "result.json").read_text("utf-8"))
     assert told["evaluations"][0]["after"] == change.after.figure

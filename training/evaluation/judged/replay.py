@@ -1,0 +1,111 @@
+"""What an encoder must not forget: general sets that come with nearsay, measured before and after."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data import samples
+from nearsay.data.retrieval_set import read_retrieval_set
+from nearsay.training.evaluation.encoded_texts import unit_rows
+from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
+from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+
+__all__ = ["Remembering", "Replayed", "general_search", "general_sets", "held", "replay"]
+
+_MOST_LOST: Final = 0.01  # that a set may lose; correlations count in points of 100
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A general set, by one encoder and by another."""
+
+    name: str  # the set's
+    before: float  # its figure: nDCG@10, or a correlation times 100
+    after: float
+    low: float  # of the difference's bootstrap interval at 95 %, after less before
+    high: float
+    held: bool  # it lost no more than it may
+
+    def __str__(self) -> str:
+        """The figures, in a few words."""
+        return f"{self.name} {self.after:.3f} against {self.before:.3f}: {self.after - self.before:+.3f}"
+
+
+def general_sets() -> list[JudgedSet]:
+    """The samples' scored pairs and their search."""
+    return [
+        read_judged_set(samples.sample_file("scored-pairs"), name="general pairs"),
+        general_search(),
+    ]
+
+
+def general_search() -> RetrievalJudgedSet:
+    """The samples' search, of which alone an encoder of queries can lose anything."""
+    return RetrievalJudgedSet("general search", read_retrieval_set(samples.folder()))
+
+
+def held(kind: EvaluationKind, gained: float) -> bool:
+    """Whether a set lost no more than .01, or a correlation no more than 1 point."""
+    return gained >= -_MOST_LOST * (100 if kind is EvaluationKind.STS else 1)
+
+
+def replay(
+    before: TextEncoder, after: TextEncoder, sets: Sequence[JudgedSet] | None = None
+) -> tuple[Replayed, ...]:
+    """Measure two encoders on general sets; None = all of `general_sets`."""
+    found = []
+    for judged in general_sets() if sets is None else sets:
+        one, other = (evaluate_judged_set(encoder, judged) for encoder in (before, after))
+        difference, gained = bootstrap_difference(one, other), other.figure - one.figure
+        found.append(
+            Replayed(
+                judged.name,
+                round(one.figure, 4),
+                round(other.figure, 4),
+                round(difference.low, 4),
+                round(difference.high, 4),
+                held(judged.kind, gained),
+            )
+        )
+    return tuple(found)
+
+
+class Remembering:
+    """An encoder that gives vectors of length 1, and each text's a second time without encoding it."""
+
+    fingerprint = ""  # nothing is stored by it
+    normalised = True
+
+    def __init__(
+        self, encoder: TextEncoder, known: dict[TextKind, dict[str, NDArray[np.float32]]] | None = None
+    ) -> None:
+        """`known`: vectors of length 1 of texts that need not be encoded."""
+        self.name, self.source, self.lineage = encoder.name, encoder.source, encoder.lineage
+        self.dimension, self.max_tokens = encoder.dimension, encoder.max_tokens
+        self._encoder, self._known = encoder, {} if known is None else known
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """As `TextEncoder.encode`."""
+        known = self._known.setdefault(kind, {})
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, unit_rows(self._encoder.encode(new, kind=kind)), strict=True))
+        return np.array([known[text] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """As `TextEncoder.stream`; what was cut is not counted."""
+        for texts in windows:
+            yield EncodedWindow(self.encode(texts, kind=kind), 0)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """As `TextEncoder.token_offsets`."""
+        return self._encoder.token_offsets(texts)
