@@ -386,7 +386,8 @@ def _measured(
         each = live.figures(test, moved, trial.word_weight) - base_test
         tested, interval = float(each.mean()), sequence_of_mean(each, level=_LEVEL)
         recall = live.recall(moved)
-    verdict, general = "", ()
+    verdict = ""
+    general: tuple[Replayed, ...] = ()
     if learned.low <= 0:
         verdict = "no gain beyond chance on what it learned from"
     elif tested is not None and tested < 0:
@@ -394,8 +395,8 @@ def _measured(
     elif recall is not None and recall < live.snapshot.plan.contract.recall:
         verdict = f"the index finds {recall:.3f} of the nearest, {live.snapshot.plan.contract} is promised"
     elif adapter is not None:
-        both = (_Refined(live.remembering, each) for each in (live.adapter, adapter))
-        general = replay(*both, [general_search()])
+        before, after = (_Refined(live.remembering, each) for each in (live.adapter, adapter))
+        general = replay(before, after, [general_search()])
         verdict = "; ".join(f"loses: {one}" for one in general if not one.held)
     return Candidate(
         name=trial.name,

@@ -94,7 +94,7 @@ def export_judgements(
     rows = training_rows(chosen, kind)
     write_lines(iter(rows.rows), out)
     notes = list(rows.notes)
-    if chosen_part is not Part.TRAIN:
+    if in_part(chosen, Part.TEST):
         notes.append(
             "queries of the test part are in it: what learns from them cannot be measured on them any more"
         )

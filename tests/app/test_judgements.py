@@ -129,9 +129,11 @@ def test_what_is_wrong_is_one_line(run: Run, arguments: tuple[str, ...], code: i
 def test_an_export_says_what_it_wrote(run: Run) -> None:
     judge(run, "night birds", "owl", relevant=True)
     judge(run, "night birds", "cat", relevant=False)
-    said = run("judgements", "export", "pets", "--as", "training", "--out", "rows.jsonl")
+    training = ("judgements", "export", "pets", "--as", "training", "--out", "rows.jsonl")
+    assert "falls into the part train" in run(*training, code=1).stderr  # the words are of the test part
+    said = run(*training, "--part", "all")
     assert said.stdout == "1 triplet of 1 query written to rows.jsonl\n"
-    assert "all judged queries are in it" in said.stderr
+    assert "queries of the test part are in it" in said.stderr
     said = run("judgements", "export", "pets", "--as", "evaluation", "--out", "judged")
     assert said.stdout == "2 judgements of 1 query among 3 passages written to judged\n"
     row = objects(run("judgements", "export", "pets", "--out", "all.jsonl", "--json"))[0]
@@ -219,7 +221,9 @@ def test_judgements_made_elsewhere_are_imported(run: Run, tmp_path: Path) -> Non
 
 
 def test_improve_shows_what_was_tried_applies_it_and_takes_it_back(run: Run) -> None:
-    run("index", "improve", "pets", code=1)  # nothing was judged
+    said = run("index", "improve", "pets", "--apply")
+    assert said.stdout.endswith("recommended: keep what you have\n")
+    assert "from fewer than 8 nothing is learned" in said.stderr  # nothing was judged
     with Library.open("library") as library:
         for at in range(40):
             library.collection("pets").judgements.add(f"question {'x' * at}", ("owl", "dog")[at % 2], True)
