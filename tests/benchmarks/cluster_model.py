@@ -1,11 +1,12 @@
 """What a passage and a query cost an index of product-quantised lists, and what follows for many.
 
-    python tests/benchmarks/cluster_model.py --vectors FILE.npy [--passages 300000] [--out FILE.json]
+    python tests/benchmarks/cluster_model.py [--vectors FILE.npy] [--passages 300000] [--out FILE.json]
 
 Measured on one thread, in processor time: putting a passage into one of 4,096, 16,384 and 65,536 lists,
-looking at a code, choosing the lists of a query. From these, and from the rates of cluster.py and the probes
-of cluster_search.py (results/cluster.json and cluster_search.json), the model says hours, bytes and queries a
-second of collections that no machine was there for. Its arithmetic stands beside the figures in the result.
+looking at a code, choosing the lists of a query. From these, from the rates of cluster.py and from the build
+and the queries of cluster_search.py (results/cluster.json and cluster_search.json), the model says hours,
+bytes, machines and queries a second of collections that no machine was there for. Without --vectors nothing
+is measured anew, and the rates that the result has are taken again. docs/cluster.md has the arithmetic.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -31,6 +33,10 @@ FILLED = 20_000  # passages that are put into the lists for a rate
 ITERATIONS = 10  # of k-means, as indexes are trained
 MODELLED = (10_000_000, 100_000_000, 1_000_000_000)
 RESULTS = Path(__file__).parent / "results"
+DIMENSION = 384
+CODE_BYTES = (48, 96)  # four numbers a code, and two where the contract asks for it
+MACHINE_CORES, MACHINE_BYTES = 32, 128e9  # of the machines that are counted
+ENTERED = 12_000  # rows a second that one process enters (ten_million.json: 12,677)
 ID_BYTES = 8
 SHOWN_BYTES = 9  # a passage in a searching process, beside its code: its number, and whether it is there
 
@@ -85,35 +91,80 @@ def rates(vectors: np.ndarray, queries: np.ndarray) -> dict[str, object]:
     }
 
 
-def modelled(passages: int, measured: dict[str, object], dimension: int) -> dict[str, object]:
+def piecewise(measured: dict[str, float], lists: int) -> float:
+    """Microseconds at so many lists, on the lines between what was measured at 4,096, 16,384 and 65,536."""
+    return float(np.interp(lists, LISTS, [measured[str(each)] for each in LISTS]))
+
+
+def of_two_million(measured: dict[str, Any]) -> dict[str, Any]:
+    """What the run of two million took beyond what the rates say."""
+    (run,) = (
+        run
+        for run in json.loads((RESULTS / "cluster_search.json").read_text())["runs"]
+        if run["passages"] == 2_000_000
+    )
+    cores, passages, lists = run["machine"]["threads"], run["passages"], run["plan"]["shape"]["lists"]
+    placing = piecewise(measured["microseconds_to_place_a_passage"], lists)
+    training = InvertedLists.training_vectors({"lists": lists}) * ITERATIONS * placing / 1e6
+    build = run["building_seconds"] * cores
+    probes = run["plan"]["parameters"]["probes"]
+    query = 1000 * cores / run["one process: queries a second, all at once"]
+    parts = len(run["held"])
+    index = index_milliseconds(measured, lists, parts, passages * probes / lists, CODE_BYTES[0])
+    return {
+        "probes": probes,
+        "build_core_seconds": build,
+        "other_microseconds_a_passage": (build - training - passages * placing / 1e6) / passages * 1e6,
+        "query_core_milliseconds": query,
+        "index_core_milliseconds": index,
+        "other_core_milliseconds_a_query": query - index,
+    }
+
+
+def index_milliseconds(
+    measured: dict[str, Any], lists: int, shards: int, codes: float, code_bytes: int
+) -> float:
+    """Core-milliseconds of a query within the indexes: every shard chooses the lists for itself."""
+    a_shard = (
+        piecewise(measured["microseconds_to_choose_lists"], lists)
+        + measured["microseconds_a_query_beside_codes"]
+    )
+    a_code = measured["nanoseconds_a_code"] * code_bytes / measured["code_bytes"]
+    return float((shards * a_shard + codes * a_code / 1000) / 1000)
+
+
+def modelled(passages: int, measured: dict[str, Any], dimension: int) -> dict[str, Any]:
     """One row of the table."""
     embedded = json.loads((RESULTS / "cluster.json").read_text())
-    served = json.loads((RESULTS / "cluster_search.json").read_text())
+    known = of_two_million(measured)
     a_second = embedded["ways"]["1 worker"]["passages_a_second"] * embedded["efficiency_of_two"]
     lists = InvertedLists.usual_lists(passages)
-    # A passage is compared with every centre: a line through what was measured.
-    placing = np.poly1d(np.polyfit(LISTS, list(measured["microseconds_to_place_a_passage"].values()), 1))  # type: ignore[attr-defined]
-    choosing = np.poly1d(np.polyfit(LISTS, list(measured["microseconds_to_choose_lists"].values()), 1))  # type: ignore[attr-defined]
+    placing = piecewise(measured["microseconds_to_place_a_passage"], lists)
     trained_on = InvertedLists.training_vectors({"lists": lists})
-    probes = served["plan"]["parameters"]["probes"]
-    codes = passages * probes / lists
-    query_ms = (
-        choosing(lists)
-        + measured["microseconds_a_query_beside_codes"]  # type: ignore[operator]
-        + codes * measured["nanoseconds_a_code"] / 1000  # type: ignore[operator]
-    ) / 1000
+    index_bytes = [passages * (code + ID_BYTES + SHOWN_BYTES) for code in CODE_BYTES]
+    vectors_bytes = {"float32": passages * dimension * 4, "float16": passages * dimension * 2}
+    machines = int(np.ceil((index_bytes[-1] + vectors_bytes["float16"]) / MACHINE_BYTES))
+    codes = passages * known["probes"] / lists
+    query_ms = [
+        known["other_core_milliseconds_a_query"]
+        + index_milliseconds(measured, lists, max(machines, 4), codes, code)
+        for code in CODE_BYTES
+    ]
     return {
         "passages": passages,
         "embedding_core_hours": passages / a_second / 3600,
+        "entering_hours": passages / ENTERED / 3600,
         "lists": lists,
-        "placing_core_hours": passages * placing(lists) / 3.6e9,
-        "training_core_hours": trained_on * ITERATIONS * placing(lists) / 3.6e9,
+        "placing_core_hours": passages * placing / 3.6e9,
+        "other_build_core_hours": passages * known["other_microseconds_a_passage"] / 3.6e9,
+        "training_core_hours": trained_on * ITERATIONS * placing / 3.6e9,
         "training_memory_bytes": trained_on * dimension * 4,
-        "index_bytes": passages * (int(str(measured["code_bytes"])) + ID_BYTES + SHOWN_BYTES),
-        "vectors_bytes": {"float32": passages * dimension * 4, "float16": passages * dimension * 2},
+        "index_bytes": index_bytes,
+        "vectors_bytes": vectors_bytes,
+        "serving_machines": machines,
         "codes_looked_at": codes,
         "query_core_milliseconds": query_ms,
-        "queries_a_second_and_core": 1000 / query_ms,
+        "queries_a_second": [machines * MACHINE_CORES * 1000 / each for each in query_ms],
     }
 
 
@@ -121,34 +172,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--vectors", type=Path, required=True)
+    parser.add_argument("--vectors", type=Path, help="measures anew")
     parser.add_argument("--passages", type=int, default=300_000)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "cluster_model.json")
     given = parser.parse_args()
-    faiss.omp_set_num_threads(1)
-    queries, rest = held_out(real_vectors(given.vectors, None, None), 300, SEED)
-    vectors = grown(rest, given.passages, SEED)
-    measured = rates(vectors, queries)
-    print(json.dumps(measured, indent=1))
-    rows = [modelled(passages, measured, vectors.shape[1]) for passages in MODELLED]
-    result = {
-        "commit": commit(),
-        "machine": machine(),
-        "how_made": HOW_MADE,
-        "measured": measured,
-        "arithmetic": {
-            "embedding_core_hours": "passages / (passages a second of one worker x efficiency of two) / 3600",
-            "placing_core_hours": "passages x microseconds to place one, by a line over the lists",
-            "training_core_hours": "48 vectors a list x 10 iterations x microseconds to place one",
-            "index_bytes": "passages x (code + 8 for its number + 9 in the searching process)",
-            "codes_looked_at": "passages x the probes of the two millions that were measured / lists",
-            "query_core_milliseconds": "choosing the lists + its own + codes x nanoseconds a code",
-        },
-        "model": rows,
-    }
-    print(json.dumps(rows, indent=1))
-    if given.out:
-        given.out.write_text(json.dumps(result, indent=1) + "\n")
+    if given.vectors is None:
+        kept = json.loads(given.out.read_text("utf-8"))
+        result = {name: kept[name] for name in ("commit", "machine", "how_made", "measured")}
+    else:
+        faiss.omp_set_num_threads(1)
+        queries, rest = held_out(real_vectors(given.vectors, None, None), 300, SEED)
+        measured = json.loads(json.dumps(rates(grown(rest, given.passages, SEED), queries)))
+        result = {"commit": commit(), "machine": machine(), "how_made": HOW_MADE, "measured": measured}
+    result["of_two_million"] = of_two_million(result["measured"])
+    result["model"] = [modelled(passages, result["measured"], DIMENSION) for passages in MODELLED]
+    print(json.dumps(result, indent=1))
+    given.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,48 +1,106 @@
 """An index built and searched by the processes of a Ray cluster, beside one process, on one machine's cores.
 
-    python tests/benchmarks/cluster_search.py --vectors FILE.npy [--passages 2000000] [--shards 4]
-        [--queries 300] [--folder DIR] [--out FILE.json]
+    python tests/benchmarks/cluster_search.py --vectors FILE.npy [--passages 2000000] [--dtype float32]
+        [--shards 4] [--queries 300] [--memory 4GB] [--library DIR] [--out FILE.json]
 
-The library is filled once, through the public API with vectors that the rows bring (`made_vectors`). Then
---shards workers build the index by groups and measure it with 1,400 real queries, as many shards serve it,
-and other queries are asked by shards and by one process that opens the same files, in turns of twenty:
-milliseconds of one query at a time, recall at 10 against comparing with everything, memory of every process.
-All processes share the machine's cores.
+The library is the one of ten_million.py: rows whose vectors are made a block at a time (`made_vectors`) enter
+through the public API, and both scripts can use one that --library keeps. Then --shards workers build the
+index by groups and measure it with 500 real queries, as many shards serve it, and other queries are asked by
+shards and by one process that opens the same files, in turns of twenty: milliseconds of one query at a time,
+recall at 10 against comparing float32 vectors with everything, and the memory that is a process's own, of
+every process, at its highest. All processes share the machine's cores.
 """
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from machine import commit, machine
-from made_vectors import HOW_MADE, grown, held_out, real_vectors, sha256
+from made_vectors import HOW_MADE, sha256
+from ten_million import GIVEN, NAME, SEED, K, Nearest, alone, entered, made, parts
 
-from nearsay.indexer import Cluster, Collection, Library, VectorsOnly
+from nearsay.indexer import Cluster, Collection, Library
 from nearsay.indexer.cluster.joining import joined, start_local, stop_local
+from nearsay.indexer.vectors.segment import VectorDtype
 
-SEED = 29
 TURN = 20
-GIVEN = 1_400  # real queries that the plan is chosen with; others are asked afterwards
-ADDED = 50_000  # rows at a time
+LOOKS = 0.2  # seconds between two looks at the memory
 
 
-def filled(folder: Path, vectors: np.ndarray) -> float:
-    """Seconds to enter a row a vector, without an index."""
-    began = time.perf_counter()
-    with Library.open(folder) as library:
-        made = library.collection("made", encoder=VectorsOnly("made", vectors.shape[1]))
-        for begin in range(0, len(vectors), ADDED):
-            some = vectors[begin : begin + ADDED]
-            rows = [{"id": str(at), "text": f"passage {at}"} for at in range(begin, begin + len(some))]
-            made.add_rows(rows, vectors=some, index="later")
-            print(
-                f"{begin + len(some):,} of {len(vectors):,}", round(time.perf_counter() - began), flush=True
+class Watched:
+    """The most memory of its own that each process of the cluster, and this one, had while it was entered."""
+
+    def __init__(self, root: int) -> None:
+        """root: the process that started the others"""
+        self._root = root
+        self._most: dict[tuple[str, int], int] = {}
+        self.together = 0  # bytes, the most of all at one time
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Watched":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._left.set()
+        self._thread.join()
+
+    def bytes(self) -> dict[str, list[int]]:
+        """By the name of the process, the largest first; Ray's own processes are one name."""
+        found: dict[str, list[int]] = {}
+        for (name, _), most in sorted(self._most.items(), key=lambda each: -each[1]):
+            found.setdefault(name, []).append(most)
+        return found
+
+    def _watch(self) -> None:
+        while not self._left.wait(LOOKS):
+            now = {(name, process): held for name, process, held in self._looked()}
+            for key, held in now.items():
+                self._most[key] = max(held, self._most.get(key, 0))
+            self.together = max(self.together, sum(now.values()))
+
+    def _looked(self) -> list[tuple[str, int, int]]:
+        parents, found = {}, []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:  # it has ended
+                continue
+        for process in parents:
+            above = process
+            while above not in (0, self._root):
+                above = parents.get(above, 0)
+            if above != self._root and process != os.getpid():
+                continue
+            try:
+                line = (Path("/proc") / str(process) / "cmdline").read_bytes().decode()
+                held = own_memory(process)
+            except (OSError, IndexError):
+                continue
+            name = (
+                line.split("\0")[0].partition(".")[0]
+                if line.startswith(("ray::Builder", "ray::Shard"))
+                else "Ray"
             )
-    return time.perf_counter() - began
+            found.append(("command" if process == os.getpid() else name, process, held))
+        return found
+
+
+def truth(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The ten nearest of each query by comparing with everything."""
+    nearest, begin = Nearest(parts(chosen)[0][GIVEN : GIVEN + chosen.queries]), 0
+    for block in made(chosen):
+        nearest.add(block, begin)
+        begin += len(block)
+    return {"truth": nearest.ids.tolist()}
 
 
 def answers(collection: Collection, queries: np.ndarray) -> tuple[list[set[str]], list[float]]:
@@ -50,42 +108,32 @@ def answers(collection: Collection, queries: np.ndarray) -> tuple[list[set[str]]
     found, took = [], []
     for query in queries:
         began = time.perf_counter()
-        hits = collection.search(query, 10, mode="dense")
+        hits = collection.search(query, K, mode="dense")
         took.append((time.perf_counter() - began) * 1000)
         found.append({hit.id for hit in hits})
     return found, took
 
 
-def nearest(vectors: np.ndarray, queries: np.ndarray) -> list[set[str]]:
-    """The ten nearest of each query by comparing with everything."""
-    best = np.full((len(queries), 10), -np.inf, np.float32)
-    ids = np.zeros((len(queries), 10), np.int64)
-    for begin in range(0, len(vectors), 100_000):
-        products = queries @ vectors[begin : begin + 100_000].T
-        top = np.argpartition(-products, 10, axis=1)[:, :10]
-        both = np.concatenate([best, np.take_along_axis(products, top, 1)], axis=1)
-        names = np.concatenate([ids, top + begin], axis=1)
-        order = np.argsort(-both, axis=1)[:, :10]
-        best, ids = np.take_along_axis(both, order, 1), np.take_along_axis(names, order, 1)
-    return [{str(one) for one in row} for row in ids]
-
-
-def own_memory() -> int:
-    """Bytes that are this process's own, mapped files not counted."""
-    said = Path("/proc/self/status").read_text()
+def own_memory(process: int | None = None) -> int:
+    """Bytes that are a process's own, mapped files not counted; None for this one."""
+    said = (Path("/proc") / str(process or os.getpid()) / "status").read_text()
     return int(said.partition("RssAnon:")[2].split()[0]) * 1024
 
 
-def measured(
-    folder: Path, vectors: np.ndarray, queries: np.ndarray, given: np.ndarray, shards: int
-) -> dict[str, object]:
+def measured(chosen: argparse.Namespace, nearest: np.ndarray, ray_process: int) -> dict[str, object]:
     """Build, serve and ask."""
+    both = parts(chosen)[0]
+    given, queries = both[:GIVEN], both[GIVEN : GIVEN + chosen.queries]
+    folder, shards = chosen.folder, chosen.shards
     figures: dict[str, object] = {}
     with Library.open(folder, cluster=Cluster(workers=shards, cpus=0.25)) as library:
         began = time.perf_counter()
-        library.collection("made").tune(queries=given, progress=lambda now: print(now, flush=True))
+        with Watched(ray_process) as watched:
+            plan = library.collection(NAME).tune(
+                queries=given, memory=chosen.memory, progress=lambda now: print(now, flush=True)
+            )
         figures["building_seconds"] = time.perf_counter() - began
-        plan = library.collection("made").snapshot().plan
+        figures["building_own_memory_bytes"] = {**watched.bytes(), "together": watched.together}
         figures["plan"] = {"kind": plan.kind, "shape": dict(plan.shape), "parameters": dict(plan.parameters)}
         figures["report"] = [
             {
@@ -98,18 +146,31 @@ def measured(
             for row in plan.report
         ]
         began = time.perf_counter()
-        started = library.serve("made", shards)
+        started = library.serve(NAME, shards)
         figures["serving_starts_in_seconds"] = time.perf_counter() - began
         figures["held"] = [{"passages": one.passages, "own_memory_bytes": one.bytes} for one in started]
+    watched = Watched(ray_process)
+    with watched:
+        figures |= asked(chosen, queries, nearest)
+    figures["asking_own_memory_most_bytes"] = watched.bytes()
+    with Library.open(folder, cluster=Cluster()) as library:
+        library.release(NAME)
+    return figures
+
+
+def asked(chosen: argparse.Namespace, queries: np.ndarray, nearest: np.ndarray) -> dict[str, object]:
+    """What shards and one process answer, and how fast."""
+    figures: dict[str, object] = {}
+    folder = chosen.folder
     before = own_memory()
     with (
         Library.open(folder, cluster=Cluster(searches=True)) as asking,
-        Library.open(folder) as alone,
+        Library.open(folder) as one,
     ):
-        by_shards = asking.collection("made")
+        by_shards = asking.collection(NAME)
         answers(by_shards, queries[:TURN])
         figures["asking_own_memory_bytes"] = own_memory() - before
-        ways = {"shards": by_shards, "one process": alone.collection("made")}
+        ways = {"shards": by_shards, "one process": one.collection(NAME)}
         answers(ways["one process"], queries[:TURN])
         found: dict[str, list[set[str]]] = {name: [] for name in ways}
         took: dict[str, list[float]] = {name: [] for name in ways}
@@ -120,22 +181,20 @@ def measured(
                 took[name] += milliseconds
         for name, collection in ways.items():
             began = time.perf_counter()
-            collection.search(queries, 10, mode="dense")
+            collection.search(queries, K, mode="dense")
             figures[f"{name}: queries a second, all at once"] = len(queries) / (time.perf_counter() - began)
         library_memory = own_memory() - before
     figures["one_process_own_memory_bytes"] = library_memory - int(str(figures["asking_own_memory_bytes"]))
-    truth = nearest(vectors, queries)
+    wanted = [{str(number) for number in row} for row in nearest]
     for name in ways:
         figures[name] = {
             "p50_ms": statistics.median(took[name]),
             "p99_ms": float(np.percentile(took[name], 99)),
             "recall_at_10": float(
-                np.mean([len(one & other) / 10 for one, other in zip(truth, found[name], strict=True)])
+                np.mean([len(one & other) / K for one, other in zip(wanted, found[name], strict=True)])
             ),
         }
     figures["same_answers"] = sum(a == b for a, b in zip(*found.values(), strict=True)) / len(queries)
-    with Library.open(folder, cluster=Cluster()) as library:
-        library.release("made")
     return figures
 
 
@@ -145,38 +204,45 @@ def main() -> None:
     )
     parser.add_argument("--vectors", type=Path, required=True)
     parser.add_argument("--passages", type=int, default=2_000_000)
+    parser.add_argument("--dtype", choices=[str(dtype) for dtype in VectorDtype], default="float32")
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument(
-        "--folder", type=Path, help="where the library is made; removed at the end if left out"
-    )
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    both, rest = held_out(real_vectors(given.vectors, None, None), given.queries + GIVEN, SEED)
-    queries, tuning = both[: given.queries], both[given.queries :]
-    vectors = grown(rest, given.passages, SEED)
+    parser.add_argument("--memory", default="4GB", help="the most that the index may hold")
+    parser.add_argument("--library", type=Path, help="keeps the library, and uses the one that is there")
+    parser.add_argument("--out", type=Path, help="the run is added to what is there")
+    chosen = parser.parse_args()
+    real = parts(chosen)[1]
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or Path(temporary) / "library"
-        entering = None if (folder / "library.json").exists() else filled(folder, vectors)
-        start_local()
+        chosen.folder = chosen.library or Path(temporary) / "library"
+        filled = entered(chosen)
+        nearest = np.array(alone(truth, chosen)["truth"])
+        process = start_local().process
         try:
             with joined(Cluster()):
-                figures = measured(folder, vectors, queries, tuning, given.shards)
+                figures = measured(chosen, nearest, process)
         finally:
             stop_local()
-    parameters = {
-        "passages": len(vectors),
-        "dimension": vectors.shape[1],
-        "queries": len(queries),
+    result = {
+        "commit": commit(),
+        "machine": machine(),
+        "passages": chosen.passages,
+        "dimension": real.shape[1],
+        "dtype": chosen.dtype,
+        "memory": chosen.memory,
+        "shards": chosen.shards,
+        "queries": chosen.queries,
         "seed": SEED,
         "how_made": HOW_MADE,
-        "vectors_sha256": sha256(vectors),
-        "entering_seconds": entering,
+        "real_vectors": len(real),
+        "vectors_sha256": sha256(real),
+        "entering": filled,
+        **figures,
     }
-    result = {"commit": commit(), "machine": machine(), **parameters, **figures}
     print(json.dumps(figures, indent=1))
-    if given.out:
-        given.out.write_text(json.dumps(result, indent=1) + "\n")
+    if chosen.out is not None:
+        runs = json.loads(chosen.out.read_text("utf-8"))["runs"] if chosen.out.exists() else []
+        runs = [run for run in runs if run["passages"] != chosen.passages]
+        chosen.out.write_text(json.dumps({"runs": [*runs, result]}, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
