@@ -148,6 +148,7 @@ def test_help_imports_nothing_heavy() -> None:
         "from nearsay.app.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert end.code == 0\n"
         "heavy = {'torch', 'faiss', 'transformers', 'sentence_transformers', 'streamlit', 'sqlalchemy'}\n"
+        "heavy |= {'ray'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -30,7 +30,7 @@ from nearsay.indexer.catalogue.passage import PassageWindow
 from nearsay.indexer.catalogue.passage_documents import document_ids
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.joining import joined, nodes_of, refuse_far, room_of
+from nearsay.indexer.cluster.joining import free_room, joined, nodes_of, refuse_far
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.errors import ClusterError, EncoderMismatchError, LostLockError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -43,6 +43,8 @@ __all__ = ["Worker", "embed_on_cluster"]
 _WINDOW = 512  # passages read from the catalogue and encoded at a time
 _TRIES = 3  # for a range whose worker died, after the first
 _GONE = 30.0  # seconds within which Ray knows that a machine is gone
+_PARTS = 8  # that a range is cut into whose workers died with all its tries, and so on down to one passage
+_DEADLY = "the process of each worker that it was given to ended; out of memory?"
 _NAMED = 3  # documents that an error names
 
 
@@ -176,8 +178,9 @@ def embed_on_cluster(
     The caller holds the writer lock. What is done is committed range by range: stopped at any moment, the
     same call resumes. ClusterError names what could not be embedded when all else is done.
     """
+    size = segment_writer.ROWS
     with store.database.reading() as connection:
-        wanted = ranges.waiting(connection, generation, segment_writer.ROWS)
+        wanted = ranges.waiting(connection, generation, size)
         total = ranges.unembedded(connection, generation)
     cluster = store.cluster
     if not total or cluster is None or store.load_encoder is None:
@@ -186,9 +189,11 @@ def embed_on_cluster(
     faults: list[tuple[int, str]] = []
     lost: list[str] = []  # why ranges were not embedded that could be
     with joined(cluster):
+        free_room(cluster, 1, "a worker that embeds")
         machines = nodes_of()
         while wanted:
-            for record in _records(store, cluster, generation, wanted, lost):
+            whole = size == segment_writer.ROWS
+            for record in _records(store, cluster, generation, wanted, lost, whole=whole):
                 with store.database.writing() as connection:
                     for at, piece in enumerate(record.pieces):
                         cut = record.truncated if at == 0 else 0
@@ -199,10 +204,18 @@ def embed_on_cluster(
                 faults += record.faults
                 listener(Progress(done, total))
             with store.database.reading() as connection:
-                wanted = ranges.waiting(connection, generation, segment_writer.ROWS)
-            if faults or lost or not (wanted and _one_went(machines)):  # with all tries of what it was doing
+                wanted = ranges.waiting(connection, generation, size)
+            if faults or lost or not wanted:
                 break
-            machines = nodes_of()
+            if (whole or size == 1) and _one_went(machines):  # with all tries of what it was doing
+                machines = nodes_of()
+            elif size == 1:
+                faults = [(each.first, _DEADLY) for each in wanted]
+                break
+            else:  # a text ends each process that it is given to: it is looked for
+                size = max(1, size // _PARTS)
+                with store.database.reading() as connection:
+                    wanted = ranges.waiting(connection, generation, size)
     _refuse_lost(store, generation, sorted(faults), lost)
     return done, truncated
 
@@ -230,11 +243,18 @@ def _enter(connection: Any, store: Store, generation: GenerationRow, piece: _Pie
 
 
 def _records(
-    store: Store, cluster: Cluster, generation: GenerationRow, wanted: list[Range], lost: list[str]
+    store: Store,
+    cluster: Cluster,
+    generation: GenerationRow,
+    wanted: list[Range],
+    lost: list[str],
+    *,
+    whole: bool,
 ) -> Iterator[_Record]:
     """The records of the ranges as they come; those whose workers die again and again do not.
 
-    lost: is told why a worker has no record of a range
+    lost:  is told why a worker has no record of a range
+    whole: False for parts of ranges that were lost: a worker has one at a time, so that none dies for another
     """
     import ray.data
 
@@ -245,18 +265,21 @@ def _records(
     context.max_errored_blocks = -1  # a range that is lost is missed at the end
     for name in ("ray.data", "ray"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    workers = min(room_of(cluster), len(wanted))
+    workers = min(cluster.workers or len(wanted), len(wanted))  # Ray starts as many as there is room for
     url = store.database.engine.url.render_as_string(hide_password=False)
     key = (generation.collection_id, generation.number)
     rows = [{"first": each.first, "last": each.last} for each in wanted]
-    tries = {"max_restarts": _TRIES * len(rows), "max_task_retries": _TRIES}  # for ever otherwise
+    again = _TRIES if whole else 1
+    tries = {"max_restarts": again * len(rows), "max_task_retries": again}  # for ever otherwise
     with warnings.catch_warnings():  # going away in Ray 2.64, and there is no other way to say it yet
         warnings.filterwarnings("ignore", ".*ray_remote_args_fn")
         embedded = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
             Worker,
             fn_constructor_args=(str(store.folder), url, key, store.load_encoder),
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers, max_tasks_in_flight_per_actor=2),
+            compute=ray.data.ActorPoolStrategy(
+                min_size=1, max_size=workers, max_tasks_in_flight_per_actor=2 if whole else 1
+            ),
             num_cpus=cluster.cpus,
             num_gpus=cluster.gpus,
             ray_remote_args_fn=lambda: tries,
@@ -289,9 +312,4 @@ def _refuse_lost(
         raise ClusterError(
             f"{counted(left, 'passage')} wait, since a worker could not go on ({lost[0].rstrip('.')}). What "
             "is done is kept: mend that and run the same command again"
-        )
-    if left:
-        raise ClusterError(
-            f"the workers of {counted(left, 'passage')} ended again and again before they were done (out of "
-            "memory?). What is done is kept: run the same command again, with fewer workers on a machine"
         )

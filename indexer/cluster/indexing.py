@@ -22,14 +22,14 @@ from nearsay.indexer.catalogue import generations, passages
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.joining import answers_of, joined, ray_module, refuse_far, room_of
+from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED
 from nearsay.indexer.plans.engines import ENGINES, engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
 from nearsay.indexer.plans.trial_queries import TrialQueries, recall_at_least, require_enough
-from nearsay.indexer.snapshots.index_part import IndexPart, written_index
+from nearsay.indexer.snapshots.index_part import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import open_vectors
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
@@ -150,6 +150,7 @@ def index_on_cluster(
     folder: Path,
     *,
     measured: bool,
+    indexes: Sequence[SegmentRow] = (),
     queries: NDArray[np.float32] | None = None,
     listener: ProgressListener = unheard,
 ) -> tuple[Plan, tuple[IndexPart, ...]]:
@@ -159,6 +160,7 @@ def index_on_cluster(
     folder:   where the segments are written
     measured: choose the kind and how far a search looks, to keep the plan's contract over the whole; False:
         as the plan has them. The plan is exact, and there are no segments, where no kind keeps it
+    indexes:  its segments of indexes, whose centres are taken where nothing is measured
     queries:  (n, d) unit length, the user's own, to measure with; None: stored vectors
 
     The caller holds the writer lock and enters what comes back.
@@ -167,7 +169,14 @@ def index_on_cluster(
     assert cluster is not None  # noqa: S101 - for the type checker
     with joined(cluster):
         indexing = _Indexing(store, cluster, generation, rows, plan, folder, listener)
-        return indexing.run(measured, queries)
+        try:
+            if measured:
+                return indexing.measured(queries)
+            path = store.segment(generation.collection_id, indexes[0].sha256) if indexes else None
+            kept = None if path is None else emptied(path, indexes[0], generation.encoder, plan)
+            return indexing.as_it_was(kept)
+        finally:
+            indexing.end()
 
 
 class _Indexing:
@@ -186,18 +195,19 @@ class _Indexing:
         refuse_far(store)
         self._plan, self._listener = plan, listener
         self._dimension = generation.encoder.dimension
-        workers = room_of(cluster)
         self._folder = folder
         rows = sorted(rows, key=lambda row: row.first_passage)
         total = sum(row.count for row in rows)
-        groups = _grouped(rows, max(workers, -(-total // _GROUP)))
+        # As many as there are workers when nothing else runs: what is free now does not show in the index.
+        groups = _grouped(rows, max(room_of(cluster), -(-total // _GROUP)))
         self._spans = [(group[0].first_passage, group[-1].last_passage) for group in groups]
         self._spans[-1] = self._spans[-1][0], max(self._spans[-1][1], rows[-1].last_passage)
-        workers = min(workers, len(groups))
+        workers = free_room(cluster, min(room_of(cluster), len(groups)), "a worker that builds an index")
         url = store.database.engine.url.render_as_string(hide_password=False)
         key = (generation.collection_id, generation.number)
+        # A call is tried as long as its worker is started again: while a machine goes, tries fail at once.
         actor = ray.remote(Builder).options(
-            num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=_TRIES, max_task_retries=_TRIES
+            num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_restarts=_TRIES, max_task_retries=-1
         )
         self._builders: list[Any] = [
             actor.remote(str(store.folder), url, key, groups[at::workers]) for at in range(workers)
@@ -206,21 +216,20 @@ class _Indexing:
         self._sizes = [size for sizes in self._each("sizes") for size in sizes]
         self._total = sum(self._sizes)
 
-    def run(self, measured: bool, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
-        """The plan and the written segments."""
-        try:
-            if not measured:
-                recipe = self._trained(self._plan.kind, self._plan.shape)
-                self._build(recipe)
-                return replace(self._plan, check=None), self._written(recipe)
-            return self._measured(queries)
-        finally:
-            ray = ray_module()
+    def as_it_was(self, kept: CandidateIndex | None) -> tuple[Plan, tuple[IndexPart, ...]]:
+        """The plan, and the segments of the kind that it has; kept: trained and empty, None: train one."""
+        kind, shape = self._plan.kind, self._plan.shape
+        recipe = self._trained(kind, shape) if kept is None else _Recipe(kind, shape, kept.serialise())
+        self._build(recipe)
+        return replace(self._plan, check=None), self._written(recipe)
 
-            for builder in self._builders:
-                ray.kill(builder)
+    def end(self) -> None:
+        """End the workers."""
+        for builder in self._builders:
+            ray_module().kill(builder)
 
-    def _measured(self, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
+    def measured(self, queries: NDArray[np.float32] | None) -> tuple[Plan, tuple[IndexPart, ...]]:
+        """The plan that keeps the contract, and the written segments."""
         contract, report = self._plan.contract, list[Measured]()
         trial = self._trial() if queries is None else self._given(queries)
         cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)

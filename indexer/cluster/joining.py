@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,7 @@ __all__ = [
     "ClusterState",
     "LocalCluster",
     "answers_of",
+    "free_room",
     "joined",
     "nodes_of",
     "ray_module",
@@ -42,8 +43,11 @@ __all__ = [
 
 _STARTS = 60.0  # seconds that a local cluster may take to answer
 _ENDS = 30.0
+_FREES = 20.0  # seconds within which processes that were ended give their cores back
+_PROBES = 10.0  # seconds for an answer to who shows no token
 _TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
+_ROUNDING = 1e-6  # Ray counts resources in ten thousandths
 _ONE_MACHINE = "127.0.0.2"  # a loopback address that Ray keeps; it replaces 127.0.0.1 by the machine's own
 
 
@@ -72,8 +76,8 @@ class ClusterState:
 def joined(cluster: Cluster) -> Iterator[str]:
     """Join the cluster as a driver, and leave it at the end; the address.
 
-    ClusterError where none is named, none answers, or no token is at hand. Within another `joined`, or where
-    the program has joined one itself, that one is used and not left.
+    ClusterError where none is named, none answers, no token is at hand, or none is asked for. Within another
+    `joined`, or where the program has joined one itself, that one is used and not left.
     """
     ray = ray_module()
     if ray.is_initialized():
@@ -82,12 +86,11 @@ def joined(cluster: Cluster) -> Iterator[str]:
     address = _address(cluster)
     with _environment(address):
         try:
-            ray.init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
+            with _no_native_words():
+                _refuse_open(address)
+                ray.init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise ClusterError(
-                f"no Ray cluster answers at {address}, or it has another token ({error}). "
-                "See what there is: nearsay cluster status"
-            ) from error
+            raise _unanswered(address, error) from error
         try:
             yield address
         finally:
@@ -95,12 +98,43 @@ def joined(cluster: Cluster) -> Iterator[str]:
 
 
 def room_of(cluster: Cluster) -> int:
-    """How many workers may run at once, at least 1. Within `joined`."""
-    free: dict[str, float] = ray_module().cluster_resources()
-    room = int(free.get("CPU", 1.0) // cluster.cpus)
-    if cluster.gpus:
-        room = min(room, int(free.get("GPU", 0.0) // cluster.gpus))
+    """How many workers the cluster has room for where nothing else runs, at least 1. Within `joined`."""
+    alive = (node["Resources"] for node in ray_module().nodes() if node["Alive"])
+    room = sum(_fitting(cluster, each) for each in alive)
     return max(1, min(cluster.workers or room, room))
+
+
+def free_room(cluster: Cluster, wanted: int, doing: str) -> int:
+    """How many of the wanted workers there is room for now, at least 1. Within `joined`.
+
+    doing: what they are wanted for, as a noun. ClusterError where other processes, shards perhaps, hold all.
+    """
+    ray = ray_module()
+    until = time.monotonic() + _FREES
+    while True:
+        free = ray.state.available_resources_per_node()
+        room = sum(_fitting(cluster, each) for each in free.values())
+        if room >= wanted or time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    if room:
+        return min(room, wanted)
+    state = _counted_state(cluster.address)
+    needs = f"{cluster.cpus:g} {'core' if cluster.cpus == 1 else 'cores'}"
+    needs += f" and {cluster.gpus:g} of a GPU" if cluster.gpus else ""
+    raise ClusterError(
+        f"{doing} needs {needs} on one machine, and the cluster has {state.free_cpus:g} of {state.cpus:g} "
+        f"cores and {state.free_gpus:g} of {state.gpus:g} GPUs free. Give it less (--worker-cpus .5), end "
+        "what holds them (nearsay cluster release COLLECTION ends shards), or add a machine"
+    )
+
+
+def _fitting(cluster: Cluster, resources: Mapping[str, float]) -> int:
+    """How many workers fit into a machine's resources."""
+    room = int(resources.get("CPU", 0.0) / cluster.cpus + _ROUNDING)
+    if cluster.gpus:
+        room = min(room, int(resources.get("GPU", 0.0) / cluster.gpus + _ROUNDING))
+    return room
 
 
 def nodes_of() -> set[str]:
@@ -140,10 +174,14 @@ def answers_of(calls: Sequence[Any]) -> list[Any]:
 
 def state_of(cluster: Cluster) -> ClusterState:
     """What the cluster has; ClusterError if it does not answer."""
-    ray = ray_module()
     with joined(cluster) as address:
-        alive = [node for node in ray.nodes() if node["Alive"]]
-        all_, free = ray.cluster_resources(), ray.available_resources()
+        return _counted_state(address)
+
+
+def _counted_state(address: str) -> ClusterState:
+    ray = ray_module()
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    all_, free = ray.cluster_resources(), ray.available_resources()
     return ClusterState(
         address,
         len(alive),
@@ -230,9 +268,12 @@ def ray_module() -> ModuleType:
 
 
 def _address(cluster: Cluster) -> str:
-    if cluster.address != "auto":
-        return cluster.address
-    named = os.environ.get("RAY_ADDRESS")
+    named = cluster.address if cluster.address != "auto" else os.environ.get("RAY_ADDRESS")
+    if named and named.startswith("ray://"):
+        raise ClusterError(
+            f"{named} is an address of Ray's client server, and nearsay joins a cluster from one of its "
+            "machines. Run the command there and name the head's own port: --cluster HEAD:6379"
+        )
     if named:
         return named
     running = _running()
@@ -257,6 +298,27 @@ def _environment(address: str) -> Iterator[None]:
             "whoever reaches it can run programs there. Set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, and "
             "RAY_AUTH_MODE=token on every machine"
         )
+    with _variables(wanted):
+        yield
+
+
+@contextlib.contextmanager
+def _no_native_words() -> Iterator[None]:
+    """Without what Ray's C++ writes to standard error when it connects, whatever level it is given."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    """The environment with other variables."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -267,6 +329,35 @@ def _environment(address: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _refuse_open(address: str) -> None:
+    """ClusterError where a cluster answers whoever shows no token, or none answers."""
+    from ray._raylet import Config, GcsClient  # type: ignore[attr-defined]
+    from ray.exceptions import AuthenticationError
+
+    with _variables({"RAY_AUTH_MODE": "disabled"}):
+        Config.initialize("")  # Ray has read its variables, and does again
+        try:
+            GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
+        except AuthenticationError:
+            return
+        except Exception as error:  # whatever Ray raises: nothing has shown that a token is asked for
+            raise _unanswered(address, error) from error
+        finally:
+            os.environ["RAY_AUTH_MODE"] = "token"
+            Config.initialize("")
+    raise ClusterError(
+        f"the Ray cluster at {address} answers without a token, so that whoever reaches it can run programs "
+        "there, and is not joined. Start it with RAY_AUTH_MODE=token and the same token on every machine"
+    )
+
+
+def _unanswered(address: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"no Ray cluster answers at {address}, or it has another token ({first_line(error)}). "
+        "See what there is: nearsay cluster status"
+    )
 
 
 def _has_token() -> bool:

@@ -25,7 +25,7 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Cluster, Store
-from nearsay.indexer.cluster.joining import answers_of, joined, ray_module, refuse_far
+from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
 from nearsay.indexer.snapshots.parts import Part, parted
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot, StaleSnapshotError, take
 from nearsay.indexer.vectors.errors import ClusterError, UnknownCollectionError
@@ -294,7 +294,7 @@ class ShardedSnapshot(Snapshot):
 def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 1) -> list[ShardState]:
     """Start the shards of a collection's live generation, in the place of those that run; what each holds.
 
-    ClusterError where its files do not divide into so many.
+    ClusterError where its files do not divide into so many, or the cluster has no room for all.
     """
     cluster = store.cluster
     assert cluster is not None  # noqa: S101 - for the type checker
@@ -319,8 +319,13 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
     url = store.database.engine.url.render_as_string(hide_password=False)
     with joined(cluster):
         refuse_far(store)
-        for replica in (actor for each in _running(store, collection.id) for actor in each):
+        needed, each = len(parts) * replicas, replace(cluster, gpus=0.0, workers=None)
+        if room_of(each) < needed:  # said before those that run are ended
+            raise _too_many(needed, each, room_of(each))
+        for replica in (actor for replicas_of in _running(store, collection.id) for actor in replicas_of):
             ray.kill(replica)
+        if (room := free_room(each, needed, "a shard")) < needed:
+            raise _too_many(needed, each, room)
         moment = _Moment(collection.version, generation.number)
         started = []
         for at, part in enumerate(parts):
@@ -347,6 +352,14 @@ def serve(store: Store, collection: CollectionRow, shards: int, replicas: int = 
         ShardState(at, replica, passages, held)
         for (at, replica, _), (passages, held) in zip(started, opened, strict=True)
     ]
+
+
+def _too_many(needed: int, each: Cluster, room: int) -> ClusterError:
+    return ClusterError(
+        f"{counted(needed, 'shard')}, replicas counted, take {each.cpus:g} of a core each, and the cluster "
+        f"has room for {room}. Serve by fewer, give each less (--worker-cpus .25), end what holds the cores, "
+        "or add a machine"
+    )
 
 
 def release(store: Store, collection: CollectionRow) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
-from nearsay.indexer.plans.lone_query import LoneQuery
+from nearsay.indexer.plans.lone_query import Lists, LoneQuery
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough
 
@@ -133,6 +133,23 @@ class CandidateIndex:
         finally:
             path.unlink(missing_ok=True)
 
+    def chosen_lists(self, queries: NDArray[np.float32]) -> Lists | None:
+        """The lists that `proposed` looks into for each query (n, d); None for a kind without lists."""
+        if self._alone is None:
+            return None
+        with one_thread() if len(queries) == 1 else nullcontext():
+            return self._alone.lists(queries, min(self.parameters["probes"], self.lists))
+
+    def looks_where(self, other: "CandidateIndex") -> bool:
+        """Whether it has the centres of another one and looks into as many lists: into the same ones."""
+        alike = self.centres_hash is not None and self.centres_hash == other.centres_hash
+        return alike and self.parameters == other.parameters
+
+    @property
+    def centres_hash(self) -> bytes | None:
+        """What indexes with the same centres have in common; None for a kind without."""
+        return None if self._alone is None else self._alone.centres_hash
+
     def candidates(
         self, queries: NDArray[np.float32], count: int, alive: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
@@ -141,6 +158,15 @@ class CandidateIndex:
         queries: (n, d) unit length; alive: bool by passage number, True where a passage may be found, None =
         all (an array that cannot be written to is packed once and remembered); returns: (n, count).
         """
+        return self._candidates(queries, count, alive, None)
+
+    def _candidates(
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        alive: NDArray[np.bool_] | None,
+        lists: Lists | None,
+    ) -> NDArray[np.int64]:
         bits = self._bits(alive)
         if bits is None:
             parameters = self._unfiltered.get(count)
@@ -153,6 +179,8 @@ class CandidateIndex:
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         # More threads only wait for each other over a single query: .10 ms instead of .14 at a million.
         with one_thread() if len(queries) == 1 else nullcontext():
+            if lists is not None and self._alone is not None:
+                return self._alone.within(queries, count, parameters, lists)
             if len(queries) == 1 and self._alone is not None:
                 return self._alone.candidates(queries, count, parameters)
             ids: NDArray[np.int64] = self._index.search(queries, count, params=parameters)[1]
@@ -164,6 +192,19 @@ class CandidateIndex:
         """The candidates that are scored to find k: `candidates`, `factor` times as many."""
         return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive)
 
+    def proposed_within(
+        self,
+        lists: Lists | None,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.int64]:
+        """The same, looking into lists that `chosen_lists` gave, of this index or one that looks there."""
+        if lists is None:
+            return self.proposed(queries, k, alive)
+        count = min(k * self.parameters["factor"], max(len(self), 1))
+        return self._candidates(queries, count, alive, lists)
+
     def nearest_many(
         self,
         vectors: VectorStore,
@@ -173,7 +214,13 @@ class CandidateIndex:
     ) -> list[Candidates]:
         """The k nearest as far as the index shows them, scored by the stored vectors; (n, d) gives n."""
         queries = np.ascontiguousarray(queries)
-        ids = self.proposed(queries, k, alive)
+        return self.scored(vectors, queries, k, self.proposed(queries, k, alive))
+
+    @staticmethod
+    def scored(
+        vectors: VectorStore, queries: NDArray[np.float32], k: int, ids: NDArray[np.int64]
+    ) -> list[Candidates]:
+        """The k best of what is proposed for each query (n, count), by the stored vectors."""
         if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS and vectors.is_float32:
             ids = _shortlist(vectors, queries, ids, k)
         return vectors.nearest_among_many(queries, ids, k)

@@ -4,6 +4,7 @@ Of a million vectors in 2,048 lists, finding the lists takes about half of a que
 bound by reading their centres. Many queries at once share each read: for them float32 and BLAS are quicker.
 """
 
+import hashlib
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,9 +13,16 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.plans.engine import faiss_module
 
-__all__ = ["LoneQuery"]
+__all__ = ["Lists", "LoneQuery"]
 
 _MORE = 4  # lists that are looked at beyond the wanted: rounding may have put one behind them
+
+
+class Lists(NamedTuple):
+    """The lists that queries look into, and the products of their centres with the queries: (n, probes)."""
+
+    numbers: NDArray[np.int64]
+    products: NDArray[np.float32]
 
 
 class _Centres(NamedTuple):
@@ -36,6 +44,13 @@ class LoneQuery:
         self._index = index
         self._lists, self._dimension = int(index.nlist), int(index.d)
 
+    @cached_property
+    def centres_hash(self) -> bytes:
+        """The same for indexes filled into copies of one trained index; a second a gigabyte, once."""
+        flat = faiss_module().downcast_index(self._index.quantizer)
+        centres = faiss_module().rev_swig_ptr(flat.get_xb(), self._lists * self._dimension)
+        return hashlib.sha256(centres.data).digest()
+
     def candidates(self, query: NDArray[np.float32], count: int, parameters: Any) -> NDArray[np.int64]:  # noqa: ANN401
         """The numbers (1, count) of what lies nearest in the nearest lists; -1 = no more.
 
@@ -44,20 +59,37 @@ class LoneQuery:
 
         query: (1, d) unit length, contiguous; parameters: SearchParametersIVF
         """
-        faiss = faiss_module()
         lists = self._nearest_lists(query, parameters.nprobe)
         if lists is None:
             found: NDArray[np.int64] = self._index.search(query, count, params=parameters)[1]
             return found
-        numbers, products = lists
-        scores, ids = np.empty(count, dtype=np.float32), np.empty((1, count), dtype=np.int64)
-        pointer = faiss.swig_ptr
+        return self.within(query, count, parameters, lists)
+
+    def lists(self, queries: NDArray[np.float32], probes: int) -> Lists:
+        """The lists that are nearest to each query (n, d), for every index with the same centres."""
+        found = self._nearest_lists(queries, probes)
+        if found is not None:
+            return Lists(found.numbers[:probes], found.products[:probes])
+        products, numbers = self._index.quantizer.search(queries, probes)
+        return Lists(numbers, products)
+
+    def within(
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        parameters: Any,  # noqa: ANN401 - FAISS has no types
+        lists: Lists,
+    ) -> NDArray[np.int64]:
+        """The numbers (n, count) of what lies nearest in lists that are chosen already; -1 = no more."""
+        pointer = faiss_module().swig_ptr
+        scores = np.empty((len(queries), count), dtype=np.float32)
+        ids = np.empty((len(queries), count), dtype=np.int64)
         self._index.search_preassigned_c(  # what search_preassigned wraps: that takes no parameters
-            1,
-            pointer(query),
+            len(queries),
+            pointer(queries),
             count,
-            pointer(numbers),
-            pointer(products),
+            pointer(lists.numbers),
+            pointer(lists.products),
             pointer(scores),
             pointer(ids),
             False,
@@ -66,10 +98,8 @@ class LoneQuery:
         )
         return ids
 
-    def _nearest_lists(
-        self, query: NDArray[np.float32], probes: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
-        """The numbers and products of the nearest lists, or of some more; None: the index has to say."""
+    def _nearest_lists(self, query: NDArray[np.float32], probes: int) -> Lists | None:
+        """The nearest lists of one query, or some more; None: the index has to say."""
         wide = probes + _MORE
         if wide > self._lists or query.shape != (1, self._dimension):
             return None
@@ -80,12 +110,12 @@ class LoneQuery:
         )
         last = products.item(probes - 1)
         if last - products.item(probes) > centres.margin:
-            return numbers, products
+            return Lists(numbers, products)
         if last - products.item(wide - 1) <= centres.margin:
             return None
         again = centres.exact[numbers] @ query[0]
         order = (-again).argsort(kind="stable")
-        return numbers[order], again[order]
+        return Lists(numbers[order], again[order])
 
     @cached_property
     def _centres(self) -> _Centres:

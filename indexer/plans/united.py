@@ -1,6 +1,7 @@
 """Several indexes over ranges of passages that follow each other, searched as one."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,11 @@ class UnitedIndex(CandidateIndex):
         super().__init__(parts[0].engine, None, parts[-1].through, hashes, parts[0].parameters)
         self.parts = tuple(parts)
         self._vectors = vectors
+
+    @cached_property
+    def _alike(self) -> list[bool]:
+        """Which of them look where the first one does: the lists of a query are chosen once for all these."""
+        return [part.looks_where(self.parts[0]) for part in self.parts]
 
     @property
     def lists(self) -> int:
@@ -71,7 +77,14 @@ class UnitedIndex(CandidateIndex):
         alive: NDArray[np.bool_] | None = None,
     ) -> list[Candidates]:
         """The k nearest as far as the indexes show them, scored by the stored vectors; (n, d) gives n."""
-        found = [part.nearest_many(vectors, queries, k, alive) for part in self.parts]
+        queries = np.ascontiguousarray(queries)
+        lists = self.parts[0].chosen_lists(queries) if any(self._alike[1:]) else None
+        found = [
+            self.scored(
+                vectors, queries, k, part.proposed_within(lists if alike else None, queries, k, alive)
+            )
+            for part, alike in zip(self.parts, self._alike, strict=True)
+        ]
         return [merge(of_query, k) for of_query in zip(*found, strict=True)]
 
 

@@ -26,9 +26,10 @@ from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, 
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
+from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL, TAIL_SHARE, Plan, PlanKind
 from nearsay.indexer.plans.tuning import Tuned, tune
-from nearsay.indexer.snapshots.index_part import IndexPart, written_index
+from nearsay.indexer.snapshots.index_part import IndexPart, emptied, written_index
 from nearsay.indexer.snapshots.quarantine import open_all
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.mapped_pages import trim
@@ -185,6 +186,7 @@ def prepare_index(
             plan,
             store.building,
             measured=choose,
+            indexes=state.indexes,
             queries=queries,
             listener=listener,
         )
@@ -247,9 +249,16 @@ def _index_tail(
     if ids.size <= enough:
         return
     plan = state.plan
-    index = build(
-        plan.kind, vectors, ids, last, part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
-    )
+    first = state.indexes[0]
+    index = None
+    if store.cluster is not None:  # the centres that its groups have in common
+        path = store.segment(collection.id, first.sha256)
+        index = emptied(path, first, generation.encoder, plan)
+    if index is not None:
+        InvertedLists.fill(index.faiss_index, vectors, ids)
+    else:
+        shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
+        index = build(plan.kind, vectors, ids, last, shape)
     path = written_index(store.segments(collection.id), generation.encoder, index)
     with store.database.writing() as connection:
         generations.add_segment(
@@ -341,6 +350,7 @@ def _by_workers(
         plan,
         store.segments(collection.id),
         measured=contract is not None,
+        indexes=state.indexes,
         listener=listener,
     )
     _keep(store, collection, generation, state.indexes, Prepared(plan, parts, tuple(state.indexes)))

@@ -1,15 +1,17 @@
 """Embedding by the workers of a Ray cluster: a head and two nodes, each a process of this machine."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 if find_spec("ray") is None:
@@ -20,11 +22,12 @@ from ray import cloudpickle
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
-from nearsay.indexer.cluster import embedding
+from nearsay.indexer.cluster import embedding, joining
 from nearsay.indexer.cluster.joining import joined
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots import segment_writer
 from nearsay.indexer.vectors.progress import Progress
+from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.light_encoder import open_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -32,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 _MEMORY = 80 * 2**20  # bytes of each node's object store: records are small
 _ROWS = 16  # passages in a range
+_SOON = 180.0  # seconds after which something that should have happened has not
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
 
 
@@ -44,6 +48,70 @@ def test_a_cluster_without_a_token_is_not_joined(monkeypatch: pytest.MonkeyPatch
         pass
     with pytest.raises(ClusterError, match="nearsay cluster up"), joined(Cluster()):
         pass
+
+
+def test_an_address_of_the_client_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        pytest.raises(ClusterError, match=r"ray://head:10001.*HEAD:6379"),
+        joined(Cluster("ray://head:10001")),
+    ):
+        pass
+    monkeypatch.setenv("RAY_ADDRESS", "ray://other:10001")
+    with pytest.raises(ClusterError, match="ray://other:10001"), joined(Cluster()):
+        pass
+
+
+_JOINS = """
+import sys
+from nearsay.indexer import Cluster, ClusterError
+from nearsay.indexer.cluster.joining import joined
+try:
+    with joined(Cluster()):
+        print("joined")
+except ClusterError as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("asks", "shown", "said"),
+    [
+        ("token", "0" * 64, "joined"),
+        ("token", "1" * 64, "another token"),
+        ("disabled", "0" * 64, "without a token"),
+    ],
+)
+def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
+    tmp_path: Path, asks: str, shown: str, said: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
+    port = joining._free_port()
+    start = ["start", "--head", "--block", "--node-ip-address=127.0.0.2", f"--port={port}", "--num-cpus=1"]
+    start += ["--include-dashboard=false", f"--object-store-memory={_MEMORY}"]
+    head = subprocess.Popen(
+        [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *start],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment | {"RAY_AUTH_MODE": asks, "RAY_AUTH_TOKEN": "0" * 64},
+        text=True,
+    )
+    assert head.stdout is not None
+    try:
+        with head.stdout:
+            assert any("runtime started" in line for line in head.stdout)
+            joins = subprocess.run(
+                [sys.executable, "-c", _JOINS],
+                env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": f"127.0.0.2:{port}"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert said in joins.stdout
+    finally:
+        head.terminate()
+        head.wait()
 
 
 @pytest.fixture(scope="module")
@@ -83,29 +151,124 @@ def _unsound(library: Library) -> list[str]:
     return [str(finding) for finding in examine(library, prove=True) if not finding.sound]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_any_number_of_workers_writes_the_segments_that_one_process_does(
-    tmp_path: Path, nodes: Any, workers: int
+def _together(workers: int, folder: Path) -> Callable[[str], TextEncoder]:
+    """An encoder that encodes nothing until as many processes as there shall be have loaded it."""
+
+    def load(source: str) -> TextEncoder:
+        encoder: Any = open_encoder(source, device="cpu", precision="float32")
+        stream = encoder.stream
+
+        def waiting(windows: Any, **given: Any) -> Any:
+            (folder / str(os.getpid())).touch()
+            until = time.monotonic() + _SOON
+            while len(list(folder.iterdir())) < workers and time.monotonic() < until:
+                time.sleep(0.05)
+            return stream(windows, **given)
+
+        encoder.stream = waiting
+        return cast("TextEncoder", encoder)
+
+    return load
+
+
+@pytest.mark.long
+def test_one_two_and_four_workers_write_the_same_segments(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Progress] = []
-    with _library(tmp_path / "spread", nodes, workers=workers) as spread:
-        report = spread.collection("notes").add_rows(_TEXTS, progress=told.append)
-        assert (report.added, report.embedded) == (100, 100)
-        assert told[-1] == Progress(100, 100)
-        assert _unsound(spread) == []
-        hits = [(hit.text, hit.score) for hit in spread.collection("notes").search("three birds", 5)]
-        by_workers = _hashes(spread)
-    assert len(by_workers) == -(-100 // _ROWS)
+    monkeypatch.setattr(segment_writer, "ROWS", 4)  # so many ranges that Ray starts all workers it may
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    hashes, vectors = [], []
+    for workers in (1, 2, 4):
+        took_part, told = tmp_path / f"took part {workers}", list[Progress]()
+        took_part.mkdir()
+        cluster = Cluster(nodes.address, workers=workers, cpus=0.5)
+        load = _together(workers, took_part)
+        with Library.open(tmp_path / str(workers), cluster=cluster, load_encoder=load) as library:
+            notes = library.collection("notes")
+            report = notes.add_rows(_TEXTS, progress=told.append)
+            assert (report.added, report.embedded, told[-1]) == (100, 100, Progress(100, 100))
+            assert len(list(took_part.iterdir())) == workers
+            assert _unsound(library) == []
+            hashes.append(_hashes(library))
+            vectors.append(notes.snapshot().vectors.rows(np.arange(100)))
+    assert len(hashes[0]) == 25
+    assert hashes[1:] == [hashes[0]] * 2
     with Library.open(tmp_path / "alone", precision="float32", device="cpu") as alone:
         notes = alone.collection("notes")
-        notes.add_rows(_TEXTS)
-        found = notes.search("three birds", 5)
-        assert [hit.text for hit in found] == [text for text, _ in hits]
-        assert [hit.score for hit in found] == pytest.approx([score for _, score in hits], abs=1e-6)
-    again = tmp_path / "again"
-    with _library(again, nodes, workers=1) as one:
-        one.collection("notes").add_rows(_TEXTS, progress=told.append)
-        assert _hashes(one) == by_workers
+        notes.add_rows(_TEXTS)  # one process encodes other windows, and writes one segment
+        np.testing.assert_allclose(notes.snapshot().vectors.rows(np.arange(100)), vectors[0], atol=1e-6)
+
+
+def _on_new_machines(known: set[str], folder: Path) -> Callable[[str], TextEncoder]:
+    """An encoder that encodes one window, then waits for a worker on a machine that was not known."""
+
+    def load(source: str) -> TextEncoder:
+        import ray
+
+        encoder: Any = open_encoder(source, device="cpu", precision="float32")
+        stream = encoder.stream
+        new = ray.get_runtime_context().get_node_id() not in known
+
+        def waiting(windows: Any, **given: Any) -> Any:
+            if new:
+                (folder / "a new machine").touch()
+            try:
+                (folder / "the first window").touch(exist_ok=False)
+            except FileExistsError:
+                until = time.monotonic() + _SOON
+                while not (folder / "a new machine").exists() and time.monotonic() < until:
+                    time.sleep(0.05)
+            return stream(windows, **given)
+
+        encoder.stream = waiting
+        return cast("TextEncoder", encoder)
+
+    return load
+
+
+@pytest.mark.long
+def test_a_machine_that_joins_meanwhile_gets_work(tmp_path: Path, nodes: Any) -> None:
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    added: list[Any] = []
+
+    def grow(_: Progress) -> None:
+        if not added:
+            added.append(nodes.add_node(num_cpus=1, object_store_memory=_MEMORY))
+
+    took_part = tmp_path / "took part"
+    took_part.mkdir()
+    load = _on_new_machines(joining.nodes_of(), took_part)
+    try:
+        with Library.open(tmp_path / "library", cluster=Cluster(nodes.address), load_encoder=load) as library:
+            texts = [f"{text} Again." for text in _TEXTS]
+            assert library.collection("notes").add_rows([*_TEXTS, *texts], progress=grow).embedded == 200
+            assert (took_part / "a new machine").exists()
+            assert _unsound(library) == []
+    finally:
+        for node in added:
+            nodes.remove_node(node)
+
+
+@pytest.mark.long
+def test_work_that_finds_no_core_free_is_refused_with_the_numbers(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "_FREES", 10.0)
+    with _library(tmp_path, nodes) as library:
+        notes = library.collection("notes")
+        notes.add_rows(_TEXTS, progress=lambda _: None)
+        with pytest.raises(ClusterError, match=r"4 shards.*1 of a core.*room for 3"):
+            library.serve("notes", 4)
+        assert len(library.serve("notes", 3)) == 3
+        try:
+            with pytest.raises(ClusterError, match=r"needs 1 core .*0 of 3 cores.*nearsay cluster release"):
+                notes.add_rows(["a bird"] * 5000, progress=lambda _: None)
+            with _library(tmp_path / "other", nodes) as other:
+                other.collection("notes").add_rows(["a bird"])
+                with pytest.raises(ClusterError, match=r"a shard needs 1 core .*0 of 3 cores"):
+                    other.serve("notes", 1)
+        finally:
+            library.release("notes")
 
 
 def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: Any) -> None:
@@ -170,7 +333,9 @@ library.collection("notes").add_rows(texts, progress=lambda now: print(now.done,
 """
 
 
-def test_a_driver_that_is_killed_is_followed_by_another(tmp_path: Path, nodes: Any) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_driver_that_ends_is_followed_by_another(tmp_path: Path, nodes: Any, how: signal.Signals) -> None:
     texts, folder = tmp_path / "texts.txt", tmp_path / "library"
     texts.write_text("\n".join(_TEXTS))
     command = [sys.executable, "-c", _DRIVER, str(folder), str(texts), nodes.address]
@@ -178,8 +343,8 @@ def test_a_driver_that_is_killed_is_followed_by_another(tmp_path: Path, nodes: A
     assert driver.stdout is not None
     with driver.stdout:
         done = int(driver.stdout.readline())  # its workers are at the next ranges
-        driver.kill()
-        driver.wait()
+        driver.send_signal(how)
+        assert driver.wait(_SOON) == -how
     assert 0 < done < 100
     with _library(folder, nodes) as library:
         notes = library.collection("notes")
@@ -192,6 +357,46 @@ def test_a_driver_that_is_killed_is_followed_by_another(tmp_path: Path, nodes: A
     with _library(tmp_path / "at once", nodes, workers=1) as once:
         once.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
         assert _hashes(once) == hashes
+
+
+@pytest.mark.long
+def test_workers_that_want_a_gpu_run_where_there_is_one(tmp_path: Path, nodes: Any) -> None:
+    refused = pytest.raises(ClusterError, match=r"1 core and 1 of a GPU.*0 of 0 GPUs free")
+    with _library(tmp_path / "none", nodes, gpus=1.0) as library, refused:
+        library.collection("notes").add_rows(_TEXTS, progress=lambda _: None)
+    known, took_part = joining.nodes_of(), tmp_path / "took part"
+    took_part.mkdir()
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    node = nodes.add_node(num_cpus=2, num_gpus=1, object_store_memory=_MEMORY)
+    try:
+        for gpus in (1.0, 0.5):
+            cluster = Cluster(nodes.address, gpus=gpus)
+            load = _on_new_machines(known, took_part)
+            with Library.open(tmp_path / str(gpus), cluster=cluster, load_encoder=load) as library:
+                notes = library.collection("notes")
+                assert notes.add_rows(_TEXTS, progress=lambda _: None).embedded == 100
+                assert _unsound(library) == []
+            (took_part / "a new machine").unlink()
+    finally:
+        nodes.remove_node(node)
+
+
+@pytest.mark.long
+def test_a_second_encoder_rebuilds_by_workers_while_the_first_one_answers(tmp_path: Path, nodes: Any) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(bundled_folder(), mine)
+    (mine / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
+    answered: list[int] = []
+    with _library(tmp_path / "library", nodes) as library:
+        notes = library.collection("notes")
+        notes.add_rows(_TEXTS, progress=lambda _: None)
+        report = notes.rebuild(str(mine), progress=lambda _: answered.append(len(notes.search("birds", 5))))
+        assert report.embedded == 100
+        assert set(answered) == {5}
+        notes.promote()
+        assert notes.snapshot().generation.encoder.source == str(mine)
+        assert len(notes.search("birds", 200, mode="dense")) == 100
+        assert _unsound(library) == []
 
 
 def _kill_a_worker() -> int:
@@ -224,17 +429,22 @@ def _deadly(source: str) -> TextEncoder:
     return cast("TextEncoder", encoder)
 
 
-def test_a_text_that_kills_each_worker_is_given_up_and_the_rest_is_done(
+@pytest.mark.long
+def test_a_text_that_kills_each_worker_is_named_and_the_rest_is_done(
     tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "_GONE", 2.0)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with Library.open(tmp_path, cluster=Cluster(nodes.address), load_encoder=_deadly) as library:
         notes = library.collection("notes")
-        texts = [text for text in _TEXTS[:60] if "3 birds and 0" not in text] + [_TEXTS[10]]
-        with pytest.raises(ClusterError, match=r"11 passages .*ended again and again"):  # of the last range
-            notes.add_rows(texts, progress=lambda _: None)
-        assert (notes.snapshot().waiting, notes.snapshot().searchable) == (11, 3 * _ROWS)
+        rows = [{"id": str(number), "text": text} for number, text in enumerate(_TEXTS)]
+        deadly = [number for number in range(100) if number % 7 == 3 and number % 5 == 0]
+        with pytest.raises(ClusterError, match=r"3 passages cannot.*'10' \(the process .* ended") as raised:
+            notes.add_rows(rows, progress=lambda _: None)
+        assert all(f"'{number}'" in str(raised.value) for number in deadly)
+        assert (notes.snapshot().waiting, notes.snapshot().searchable) == (3, 97)
+        notes.remove([str(number) for number in deadly])
+        assert notes.snapshot().waiting == 0
         assert _unsound(library) == []
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 _MEMORY = 80 * 2**20  # bytes of each node's object store: records are small
 _ROWS = 16  # passages in a range
 _TEXTS = [f"Sentence {number} speaks of {number % 7} birds and {number % 5} boats." for number in range(100)]
-_SOON = 60.0  # seconds after which something that should have happened has not
+_SOON = 180.0  # seconds after which something that should have happened has not
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +174,40 @@ def test_workers_whose_disk_is_full_say_so_and_the_same_command_goes_on(
     _is_whole(library)
 
 
+def _dies_after_writing(flag: Path) -> Callable[[str], TextEncoder]:
+    """An encoder whose process ends when it has written a file, before it says so; once."""
+
+    def load(source: str) -> TextEncoder:
+        write = embedding.write_vectors
+
+        def last_words(*given: Any, **named: Any) -> Path:
+            written = write(*given, **named)
+            if not flag.exists():
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return written
+
+        embedding.write_vectors = last_words
+        return _plain(source)
+
+    return load
+
+
+@pytest.mark.long
+def test_a_range_whose_worker_dies_after_it_wrote_is_entered_once(
+    open_library: Callable[..., Library], tmp_path: Path
+) -> None:
+    flag = tmp_path / "died"
+    library = open_library(_dies_after_writing(flag))
+    assert library.collection("notes").add_rows(_rows(), progress=lambda _: None).embedded == 100
+    assert flag.exists()
+    _is_whole(library)
+    with library.store.database.reading() as connection:
+        entered = [row.sha256 for row in generations.segments_of(connection, 1)]
+    written = sorted(path.stem for path in library.store.segments(1).iterdir())
+    assert written == sorted(entered), "the second file of the range is the first one"
+
+
 def _late(flag: Path, arrived: Path) -> Callable[[str], TextEncoder]:
     """An encoder that waits for a flag with the texts of the last range."""
 
@@ -239,15 +274,44 @@ def _take_the_lock_away(url: str) -> None:
 
 
 def test_a_second_driver_is_refused_or_waits(open_library: Callable[..., Library]) -> None:
-    first, second = open_library(), open_library(wait=0.0)
+    first, second, third = open_library(), open_library(wait=0.0), open_library(wait=_SOON)
     busy: list[BusyError] = []
+    late = [{"id": str(number), "text": text} for number, text in enumerate(_TEXTS[:3])]
+    waiting = threading.Thread(target=lambda: third.collection("notes").add_rows(late))
 
     def meanwhile(_: Progress) -> None:
         if not busy:
             with pytest.raises(BusyError) as raised:
                 second.collection("notes").add_rows(["a bird that came late"])
             busy.append(raised.value)
+            waiting.start()
+        assert waiting.is_alive()
 
     first.collection("notes").add_rows(_rows(), progress=meanwhile)
     assert len(busy) == 1
+    waiting.join(_SOON)
+    assert not waiting.is_alive()
     _is_whole(first)
+
+
+@pytest.mark.long
+def test_shards_over_postgresql_find_what_one_process_finds(
+    open_library: Callable[..., Library], tmp_path: Path, nodes: Any, postgresql_url: str
+) -> None:
+    library = open_library()
+    rows = [{**row, "tenth": number % 10} for number, row in enumerate(_rows())]
+    library.collection("notes").add_rows(rows, progress=lambda _: None)
+    cluster = Cluster(nodes.address, cpus=0.25, searches=True)
+    with Library.open(
+        tmp_path / "library", database=postgresql_url, cluster=cluster, load_encoder=_plain
+    ) as sharded:
+        assert sum(shard.passages for shard in sharded.serve("notes", 2, replicas=2)) == 200
+        try:
+            for mode in ("dense", "lexical", "hybrid"):
+                for where in (None, "tenth = 3", "tenth != 3 and id != '7'"):
+                    alone = library.collection("notes").search("three boats", 7, mode=mode, where=where)
+                    hits = sharded.collection("notes").search("three boats", 7, mode=mode, where=where)
+                    assert [(hit.id, hit.score) for hit in hits] == [(hit.id, hit.score) for hit in alone]
+                    assert len(hits) == 7
+        finally:
+            sharded.release("notes")

@@ -2,7 +2,10 @@
 
 import contextlib
 import os
+import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -19,27 +22,33 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read
 
 import ray
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.generations import SegmentRow
+from nearsay.indexer.cluster import indexing
 from nearsay.indexer.cluster.indexing import Builder, _Recipe
-from nearsay.indexer.cluster.joining import joined
+from nearsay.indexer.cluster.joining import joined, nodes_of
+from nearsay.indexer.cluster.serving import _running
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.filters import selection
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.engines import engine_of
+from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
+from nearsay.indexer.plans.lone_query import Lists, LoneQuery
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.plans.united import UnitedIndex
+from nearsay.indexer.snapshots.index_part import emptied
 from nearsay.indexer.snapshots.parts import Part, part_of, parted
 from nearsay.indexer.vectors.progress import Progress
-from nearsay.indexer.vectors.segment import SegmentKind
+from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
+from nearsay.indexer.vectors.vector_store import VectorStore, merge
 from nearsay.indexer.writing.index_upkeep import refresh_index
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
 _MEMORY = 80 * 2**20
+_SOON = 180.0  # seconds after which something that should have happened has not
 _COUNT, _WIDTH = 4000, 32
 _BATCH = 500  # passages in a segment
 
@@ -178,6 +187,83 @@ def test_groups_with_the_same_centres_find_what_one_index_finds_or_better(
             np.testing.assert_array_equal(united.scores, alone.scores)
 
 
+@pytest.mark.parametrize("kind", [PlanKind.IVF_PQ, PlanKind.IVF_SQ8, PlanKind.IVF])
+@pytest.mark.parametrize("queries", [1, 50])
+def test_the_lists_of_a_query_are_chosen_once_for_all_groups(
+    monkeypatch: pytest.MonkeyPatch, kind: PlanKind, queries: int
+) -> None:
+    engine = engine_of(kind)
+    assert isinstance(engine, InvertedLists)
+    shape = {**engine.shapes(_COUNT, _WIDTH)[0], "lists": 64}
+    trained = CandidateIndex(engine, engine.trained(_VECTORS, shape), 0).serialise()
+    parts = []
+    for begin in range(0, _COUNT, _COUNT // 4):
+        part = open_index(kind, trained, begin + _COUNT // 4, parameters={"probes": 5, "factor": 3})
+        ids = np.arange(begin, begin + _COUNT // 4)
+        part.faiss_index.add_with_ids(_VECTORS[ids], ids)
+        parts.append(part)
+    vectors = VectorStore([VectorSegment("made", np.arange(_COUNT), _VECTORS)], _WIDTH)
+    asked, together = _near(queries, seed=21), UnitedIndex(parts, vectors)
+    alive = np.arange(_COUNT) % 3 != 0
+    chosen, choose = list[int](), LoneQuery.lists
+
+    def counted(self: LoneQuery, rows: NDArray[np.float32], probes: int) -> Lists:
+        chosen.append(len(rows))
+        return choose(self, rows, probes)
+
+    for some in (None, alive):
+        each = [part.nearest_many(vectors, asked, 10, some) for part in parts]
+        wanted = [merge(list(of_query), 10) for of_query in zip(*each, strict=True)]
+        chosen.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(LoneQuery, "lists", counted)
+            patch.setattr(LoneQuery, "candidates", None)  # a part would choose for itself
+            found = together.nearest_many(vectors, asked, 10, some)
+        assert chosen == [queries]
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one.ids, other.ids)
+            np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@pytest.mark.long
+def test_what_comes_later_shares_the_centres_of_the_groups(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(refresh_index.__kwdefaults__, "tail", 100)
+    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+        made = _unindexed(library)
+        made.tune()
+        made.add_rows(_ROWS[2000:2450], vectors=_VECTORS[2000:2450])
+        snapshot = made.snapshot()
+        index = snapshot.index
+        assert isinstance(index, UnitedIndex)
+        assert [len(part) for part in index.parts] == [1000, 1000, 450]
+        assert len({part.centres_hash for part in index.parts}) == 1
+        (path, row) = next(
+            (library.store.segment(1, row.sha256), row)
+            for row in _segments(library)
+            if row.kind is SegmentKind.INDEX
+        )
+        whole = emptied(path, row, snapshot.generation.encoder, snapshot.plan)
+        assert whole is not None
+        assert len(whole) == 0
+        InvertedLists.fill(whole.faiss_index, snapshot.vectors, snapshot.vectors.ids)
+        wide = {"probes": 4, "factor": _COUNT}
+        for one, other in zip(
+            whole.looking(wide).nearest_many(snapshot.vectors, _near(50, seed=25), 10),
+            index.looking(wide).nearest_many(snapshot.vectors, _near(50, seed=25), 10),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(one.ids, other.ids)
+            np.testing.assert_array_equal(one.scores, other.scores)
+        before = {part.centres_hash for part in index.parts}
+        made.rebuild()
+        again = made.snapshot().index
+        assert isinstance(again, UnitedIndex)
+        assert {part.centres_hash for part in again.parts} == before, "and so do groups that are built again"
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
 def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path, nodes: Any) -> None:
     killed: list[int] = []
 
@@ -191,6 +277,97 @@ def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path
         made.rebuild(progress=kill)
         assert killed
         assert made.snapshot().plan.kind is not PlanKind.EXACT
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+def _unindexed(library: Library) -> Collection:
+    made = library.collection("made", encoder=VectorsOnly("made", _WIDTH))
+    for begin in range(0, 2000, _BATCH):
+        some = slice(begin, begin + _BATCH)
+        made.add_rows(_ROWS[some], vectors=_VECTORS[some], index="later")
+    return made
+
+
+@pytest.mark.long
+def test_a_machine_that_goes_away_while_it_builds_costs_nothing_but_time(tmp_path: Path, nodes: Any) -> None:
+    machines = [nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)]
+    built: list[int] = []
+
+    def replace(progress: Progress) -> None:
+        if progress.doing == "building the index" and not built:
+            built.append(progress.done)
+            nodes.remove_node(machines.pop(), allow_graceful=False)
+            machines.append(nodes.add_node(num_cpus=2, object_store_memory=_MEMORY))
+
+    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=4)) as library:
+        made = _unindexed(library)
+        made.tune(progress=replace)  # four workers of four cores, two of which are the machine's
+        assert built
+        assert made.snapshot().plan.kind is not PlanKind.EXACT
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+    nodes.remove_node(machines.pop())
+
+
+_INDEXES = """
+import sys
+from nearsay.indexer import Cluster, Library
+library = Library.open(sys.argv[1], cluster=Cluster(sys.argv[2], workers=2, cpus=.25))
+library.collection("made").tune(progress=lambda now: print(now.doing, flush=True))
+"""
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_while_workers_build_leaves_what_was_there(
+    tmp_path: Path, nodes: Any
+) -> None:
+    folder = tmp_path / "library"
+    with Library.open(folder) as library:
+        _unindexed(library)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", _INDEXES, str(folder), nodes.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert driver.stdout is not None
+    with driver.stdout:
+        assert "building the index\n" in driver.stdout
+        driver.kill()
+        driver.wait()
+    with Library.open(folder, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+        made = library.collection("made")
+        assert made.snapshot().plan.kind is PlanKind.EXACT
+        assert len(_ids(made, _near(1, seed=31))[0]) == 10
+        assert made.tune().kind is not PlanKind.EXACT
+        assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
+
+
+class _WithoutRoom(Builder):
+    """A worker whose process may not write files; the kernel refuses them."""
+
+    def written(self, recipe: _Recipe, folder: str) -> list[tuple[str, int]]:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            return super().written(recipe, folder)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.long
+def test_workers_whose_disk_is_full_leave_the_index_that_was_there(
+    tmp_path: Path, nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.5)) as library:
+        made = _unindexed(library)
+        with monkeypatch.context() as patch:
+            patch.setattr(indexing, "Builder", _WithoutRoom)
+            with pytest.raises(NearsayError, match="no room left"):
+                made.tune()
+        assert made.snapshot().plan.kind is PlanKind.EXACT
+        assert not list((tmp_path / "library" / "segments").rglob(".*")), "nothing half-written is left"
+        assert made.tune().kind is not PlanKind.EXACT
         assert [str(finding) for finding in examine(library, prove=True) if not finding.sound] == []
 
 
@@ -289,6 +466,37 @@ def test_a_shard_that_was_killed_is_started_again(served: Any) -> None:
             found = _ids(sharded, query)
             break
     assert found == _ids(made, query)
+
+
+@pytest.mark.long
+def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, nodes: Any) -> None:
+    query, before = _near(1, seed=15), nodes_of()
+    machines = [nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)]
+    (added,) = nodes_of() - before
+    with (
+        Library.open(folder, cluster=Cluster(nodes.address)) as library,
+        Library.open(folder, cluster=Cluster(nodes.address, searches=True)) as searching,
+    ):
+        made, sharded = library.collection("made"), searching.collection("made")
+        assert len(library.serve("made", 3)) == 3  # of four cores, two of which are the new machine's
+        wanted = _ids(made, query)
+        assert _ids(sharded, query) == wanted
+        shards = [actor for (actor,) in _running(library.store, 1)]
+        assert added in ray.get([actor.__ray_call__.remote(_node_of) for actor in shards])
+        nodes.remove_node(machines.pop(), allow_graceful=False)
+        machines.append(nodes.add_node(num_cpus=2, object_store_memory=_MEMORY))
+        until, found = time.monotonic() + _SOON, [["nothing"]]
+        while found != wanted and time.monotonic() < until:
+            with contextlib.suppress(ClusterError):  # while they are being started
+                found = _ids(sharded, query)
+        assert found == wanted
+        assert library.release("made") == 3
+    nodes.remove_node(machines.pop())
+
+
+def _node_of(_: Any) -> str:
+    node: str = ray.get_runtime_context().get_node_id()
+    return node
 
 
 def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) -> None:

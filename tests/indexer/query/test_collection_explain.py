@@ -62,7 +62,7 @@ def test_a_search_with_explanations_imports_no_torch(tmp_path: Path) -> None:
         "with Library.open(sys.argv[1]) as library:\n"
         "    hits = library.collection('trees').search('old oak', explain=True)\n"
         "assert hits[0].explanation.sentence.text == 'An oak is tall.', hits[0].explanation\n"
-        "heavy = {'torch', 'transformers', 'sentence_transformers'}\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers', 'ray'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "library")]
