@@ -99,10 +99,19 @@ _STRUCTURE = (
     click.option(
         "--base", metavar="ENCODER", help="Name or folder of a BERT or encoder.  [default: bundled]"
     ),
+    click.option("--revision", metavar="NAME", help="The base's branch, tag or commit on the hub."),
     click.option("--pooling", type=click.Choice(_POOLINGS), help="The base's own if left out, else mean."),
     click.option("--dimension", type=int, help="Of the vectors, by a new dense projection."),
     click.option("--normalise/--no-normalise", default=None, help="Vectors of length 1; as the base has it."),
     click.option("--length", type=int, help="Most tokens of a text; as the base has it."),
+    click.option(
+        "--query-prompt",
+        metavar="TEXT",
+        help="Put before each query, in training and ever after, as in 'query: '; as the base has it.",
+    ),
+    click.option(
+        "--passage-prompt", metavar="TEXT", help="Put before each passage, likewise; as the base has it."
+    ),
 )
 _TRAINING = (
     click.option("--epochs", type=float, help="Times each row is learned from.  [default: by the rows]"),
@@ -169,6 +178,10 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
         training["sampling"] = Sampling(training["sampling"])
     changes = {name: given[name] for name in ("base", "dev", "seeds") if name in given}
+    if "revision" in given:
+        from nearsay.training.sentence.source import at_revision
+
+        changes["base"] = at_revision(changes.get("base", recipe.base), given["revision"])
     return replace(
         recipe,
         sets=(*recipe.sets, *_sets(files, given)),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 from click.testing import CliRunner, Result
 
@@ -134,6 +135,40 @@ def test_a_recipe_runs_and_options_go_before_it(pairs: Path, bert: Path, tmp_pat
     config = json.loads((tmp_path / "mine" / "run" / "config.json").read_text("utf-8"))
     assert (config["steps"], config["batch"]) == (1, 4)
     assert config["sets"][0]["objective"]["kind"] == "cosine"
+
+
+def test_prompts_of_the_recipe_and_the_command_are_the_trained_folders(
+    pairs: Path, bert: Path, tmp_path: Path, run: Run
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'base = "{bert}"\nsteps = 1\n[structure]\nquery_prompt = "query: "\npassage_prompt = "text: "\n'
+        f'[[set]]\nfile = "{pairs.name}"\n',
+        "utf-8",
+    )
+    out = tmp_path / "mine"
+    run("--recipe", recipe, "--passage-prompt", "passage: ", "--device", "cpu", "--out", out)
+    structure = json.loads((out / "run" / "config.json").read_text("utf-8"))["structure"]
+    assert (structure["query_prompt"], structure["passage_prompt"]) == ("query: ", "passage: ")
+    settings = json.loads((out / "config_sentence_transformers.json").read_text("utf-8"))
+    assert settings["prompts"] == {"query": "query: ", "document": "passage: "}
+
+
+def test_a_revision_of_the_base_is_fetched_and_stands_in_the_run(
+    pairs: Path, bert: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def snapshot(repository: str, *, revision: str | None, **_: object) -> str:
+        assert (repository, revision) == ("owner/name", "v1.2")
+        return str(bert)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'base = "owner/name"\nsteps = 1\n[[set]]\nfile = "{pairs.name}"\n', "utf-8")
+    out = tmp_path / "mine"
+    run("--recipe", recipe, "--revision", "v1.2", "--device", "cpu", "--out", out)
+    assert json.loads((out / "run" / "config.json").read_text("utf-8"))["base"] == "owner/name@v1.2"
+    result = run(pairs, "--revision", "v1.2", "--steps", 1, "--out", tmp_path / "folder", code=1)
+    assert "is a folder" in result.stderr
 
 
 @pytest.mark.parametrize("length", ["steps = 500", "minutes = 90.0"])

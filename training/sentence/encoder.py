@@ -29,7 +29,7 @@ from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_plain
-from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.prompts import prompt_note, prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
@@ -126,6 +126,8 @@ class Encoder:
         weights = weight_hashes(source.folder)
         if source.bundled:
             check_bundled_weights(combined_sha256(weights))
+        if plain is None and (note := prompt_note(source)) is not None:
+            logger.warning("%s", note)
         plain = plain or _read(source)
         if plain is None or not PackedEncoder.runs(plain):
             from nearsay.training.sentence.loading import load_model

@@ -9,6 +9,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.durable import file_sha256
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import weight_hashes
+from nearsay.training.sentence.prompts import other_prompt_names
 
 __all__ = ["FINGERPRINT_REVISION", "encoder_fingerprint"]
 
@@ -60,6 +61,8 @@ def encoder_fingerprint(folder: EncoderFolder, weights: Mapping[str, str] | None
         "length": _quiet(folder.length_settings()),
         "settings": {key: settings[key] for key in _ENCODER_SETTINGS if settings.get(key)},
     }
+    if names := other_prompt_names(folder):  # found by rules that sentence-transformers does not have
+        content["prompt_names"] = names
     canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -22,7 +22,7 @@ from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import shares_of_plain
-from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.prompts import prompt_note, prompts_of
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
@@ -94,6 +94,8 @@ class LightEncoder:
         if source.bundled:
             check_bundled_weights(combined_sha256(weights))
         plain = read_plain_encoder(folder)
+        if (note := prompt_note(source)) is not None:
+            logger.warning("%s", note)
         self._model = LightModel(plain)
         self._plain = plain
         self.name = source.name

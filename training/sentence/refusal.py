@@ -1,7 +1,11 @@
 """Encoder folders that are not loaded, because loading them would run somebody's code."""
 
+import glob
+import json
+import re
+import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import NearsayError
@@ -142,11 +146,24 @@ def _weight_reasons(folder: EncoderFolder) -> Iterator[str]:
         if file.parent not in safe:
             yield (
                 f"its weights {file.relative_to(folder.path)} are a pickle, which can run code when read. "
-                "Convert them to safetensors where you trust them: "
-                "model.save_pretrained(folder, safe_serialization=True)"
+                f"torch reads the tensors alone and converts them: {_conversion(file)}"
             )
     if not safe:
         if (folder.path / "run" / "config.json").is_file():
             yield "it is a training that has not ended. Run the command that began it again"
         else:
             yield "it holds no weights (*.safetensors). Name the folder that sentence-transformers saved"
+
+
+def _conversion(pickled: Path) -> str:
+    """A command that puts safetensors beside a pickle or its parts, and runs none of the code in them."""
+    parts = re.fullmatch(r"(.+)-\d+-of-\d+(\.\w+)", pickled.name)
+    files = glob.escape(str(pickled))
+    if parts:
+        files = glob.escape(str(pickled.parent / parts[1])) + f"-*-of-*{parts[2]}"
+    return "python -c " + shlex.quote(
+        "import glob, torch, safetensors.torch as s; "
+        f'parts = [torch.load(f, "cpu", weights_only=True) for f in glob.glob({json.dumps(files)})]; '
+        "tensors = {n: t.clone() for p in parts for n, t in p.items()}; "
+        f's.save_file(tensors, {json.dumps(str(pickled.parent / "model.safetensors"))}, dict(format="pt"))'
+    )

@@ -4,11 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearsay.data.errors import NearsayError, first_line
+from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
 
-__all__ = ["EncoderSource", "find_encoder"]
+__all__ = ["EncoderSource", "at_revision", "find_encoder"]
 
 # Weights as pickles and Python files are never fetched; nor are the copies for other runtimes.
 _FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
@@ -24,13 +24,15 @@ class EncoderSource:
     """An encoder that was found."""
 
     name: str  # what people call it
-    source: str  # what finds it again: the bundled name, an absolute folder or a hub name
+    source: str  # what finds it again: the bundled name, an absolute folder or a hub name (with @)
     folder: EncoderFolder
     bundled: bool = False
 
 
 def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> EncoderSource:
     """Find an encoder by name or folder; the bundled name comes first, then a folder, then the hub.
+
+    A hub name may name a branch, tag or commit: "owner/name@revision".
 
     cross_encoder: one is wanted, which the bundled one is not: errors name what else there can be
     Raises NearsayError, naming what there can be, when it is none of them.
@@ -44,16 +46,36 @@ def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> 
         return EncoderSource(absolute.name, str(absolute), EncoderFolder(absolute))
     if path.is_file():
         raise NearsayError(f"{asked} is a file, and an encoder is a folder. Name the folder it is in")
-    if isinstance(name_or_folder, Path) or _looks_like_a_path(asked):
+    name, at, revision = asked.partition("@")
+    if isinstance(name_or_folder, Path) or _looks_like_a_path(name):
         raise _not_there(path.absolute(), cross_encoder=cross_encoder)
     from huggingface_hub import snapshot_download
 
-    repository = asked if "/" in asked else f"sentence-transformers/{asked}"
+    if at and not revision:
+        raise BadInputError(f"{asked!r} names no revision. Put a branch, tag or commit behind the @")
+    repository = name if "/" in name else f"sentence-transformers/{name}"
     try:
-        fetched = snapshot_download(repository, allow_patterns=_FETCHED, ignore_patterns=_NOT_FETCHED)
+        fetched = snapshot_download(
+            repository,
+            revision=revision or None,
+            allow_patterns=_FETCHED,
+            ignore_patterns=_NOT_FETCHED,
+        )
         return EncoderSource(asked, asked, EncoderFolder(Path(fetched)))
     except Exception as error:
         raise _not_given(asked, first_line(error), cross_encoder=cross_encoder) from error
+
+
+def at_revision(name: str, revision: str) -> str:
+    """Name an encoder of a hub at a branch, tag or commit, as `find_encoder` takes it.
+
+    Raises BadInputError for a folder, and for a name that says a revision already.
+    """
+    if Path(name).expanduser().is_dir():
+        raise BadInputError(f"{name} is a folder, which has no revisions. Leave the revision {revision} out")
+    if "@" in name:
+        raise BadInputError(f"{name} names its revision already. Leave {revision} out, or write it there")
+    return f"{name}@{revision}"
 
 
 def _looks_like_a_path(name: str) -> bool:

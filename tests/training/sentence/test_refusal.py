@@ -1,10 +1,13 @@
 import json
 import pickle
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.sentence.encoder import Encoder
@@ -41,6 +44,51 @@ def test_weights_that_are_only_a_pickle_are_refused_unread(name: str, make_folde
     with pytest.raises(EncoderRefusedError, match=rf"{name} are a pickle.*safetensors"):
         load(folder)
     assert not mark.exists()
+
+
+def remedy(folder: Path) -> str:
+    """The code of the command that the refusal of pickled weights ends with."""
+    with pytest.raises(EncoderRefusedError) as refused:
+        load(folder)
+    command = shlex.split(str(refused.value).partition("converts them: ")[2])
+    assert command[:2] == ["python", "-c"]
+    assert len(command) == 3
+    return command[2]
+
+
+@pytest.mark.parametrize("name", ["mine", "it's [my] model"])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_command_that_the_refusal_names_converts_the_weights(
+    name: str, parts: int, make_folder: MakeFolder
+) -> None:
+    folder = make_folder(name)
+    expected = load(folder).encode(["the cat sat"])
+    weights = list(load_file(folder / "model.safetensors").items())
+    (folder / "model.safetensors").unlink()
+    for part in range(parts):
+        file = "pytorch_model.bin" if parts == 1 else f"pytorch_model-0000{part + 1}-of-00002.bin"
+        torch.save(dict(weights[part::parts]), folder / file)
+    (folder / "training_args.bin").write_bytes(pickle.dumps(Bomb(folder / "exploded")))
+    exec(remedy(folder))  # noqa: S102 - what a user is told to run
+    np.testing.assert_array_equal(load(folder).encode(["the cat sat"]), expected)
+    assert not (folder / "exploded").exists()
+
+
+def test_the_command_converts_a_modules_weights_too(make_folder: MakeFolder) -> None:
+    folder = make_folder()
+    torch.save({"linear.weight": torch.eye(32)}, folder / "1_Pooling" / "pytorch_model.bin")
+    exec(remedy(folder))  # noqa: S102 - what a user is told to run
+    assert (folder / "1_Pooling" / "model.safetensors").is_file()
+    assert load(folder).dimension == 32
+
+
+def test_the_command_runs_no_code_of_the_pickle(make_folder: MakeFolder) -> None:
+    folder = make_folder()
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb(folder / "exploded"), protocol=2))
+    with pytest.raises(pickle.UnpicklingError):
+        exec(remedy(folder))  # noqa: S102 - what a user is told to run
+    assert not (folder / "exploded").exists()
 
 
 def test_a_modules_pickled_weights_are_refused_beside_safe_transformer_weights(

@@ -6,11 +6,11 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 
-from nearsay.data.errors import NearsayError
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence import bundled as bundled_module
 from nearsay.training.sentence.bundled import BUNDLED_NAME, BUNDLED_WEIGHTS_SHA256, check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.source import at_revision, find_encoder
 
 MakeFolder = Callable[..., Path]
 
@@ -106,6 +106,47 @@ def test_a_hub_name_fetches_no_pickles_and_no_code(monkeypatch: pytest.MonkeyPat
     assert asked["allow_patterns"] == ["*.safetensors", "*.json", "*.txt", "*.model"]
     find_encoder("all-mpnet-base-v2")
     assert asked["repository"] == "sentence-transformers/all-mpnet-base-v2"
+
+
+@pytest.mark.parametrize(
+    ("name", "repository", "revision"),
+    [
+        ("owner/name", "owner/name", None),
+        ("owner/name@v1.2", "owner/name", "v1.2"),
+        ("owner/name@refs/pr/3", "owner/name", "refs/pr/3"),
+        ("all-MiniLM-L6-v2@0123abc", "sentence-transformers/all-MiniLM-L6-v2", "0123abc"),
+    ],
+)
+def test_a_hub_name_may_name_a_revision(
+    name: str, repository: str, revision: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def snapshot(repository: str, **options: object) -> str:
+        asked.update(options, repository=repository)
+        return os.fspath(tmp_path)
+
+    asked: dict[str, object] = {}
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    found = find_encoder(name)
+    assert (asked["repository"], asked["revision"]) == (repository, revision)
+    assert (found.name, found.source) == (name, name)  # so that the same one is found again
+
+
+def test_a_folder_with_an_at_sign_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_hub: None
+) -> None:
+    (tmp_path / "mine@2").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_encoder("mine@2").folder.path == tmp_path.resolve() / "mine@2"
+    with pytest.raises(BadInputError, match="names no revision"):
+        find_encoder("owner/name@")
+
+
+def test_a_revision_is_for_a_hub_name_without_one(tmp_path: Path) -> None:
+    assert at_revision("owner/name", "v1") == "owner/name@v1"
+    with pytest.raises(BadInputError, match="is a folder"):
+        at_revision(str(tmp_path), "v1")
+    with pytest.raises(BadInputError, match="its revision already"):
+        at_revision("owner/name@v2", "v1")
 
 
 def test_changed_bundled_weights_are_refused() -> None:

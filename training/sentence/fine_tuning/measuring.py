@@ -14,7 +14,7 @@ from nearsay.training.run.loop import Evaluation
 from nearsay.training.sentence.fine_tuning.result import Change
 from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
 from nearsay.training.sentence.loading import is_static, length_limit
-from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.source import EncoderSource
 from nearsay.training.sentence.tokens import TextTokenizer
 
@@ -28,7 +28,7 @@ class MeasuredModel:
         """`source`: where the model, or what it began with, comes from."""
         self.model = model
         self.tokenizer = self._cutting_at(length_limit(model, source.folder))
-        self.prompts = prompts_of(source.folder)
+        self.prompts = prompts_of_model(model)
         self.name = source.name
 
     def cutting_at(self, length: int | None) -> TextTokenizer:

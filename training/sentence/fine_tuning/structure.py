@@ -12,6 +12,8 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.loading import is_static, load_model, transformer_of
+from nearsay.training.sentence.prompts import SAVED_NAMES, prompts_of_model, without_prompts
+from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]
 
@@ -52,6 +54,8 @@ class EncoderStructure:
     dimension: int | None = None  # numbers of a vector, by a dense projection; a new one starts at random
     normalise: bool | None = None  # vectors of length 1
     length: int | None = None  # most tokens of a text, special tokens included
+    query_prompt: str | None = None  # put before each query; "" for none
+    passage_prompt: str | None = None  # put before each passage; "" for none
 
     def __post_init__(self) -> None:
         if self.dimension is not None and self.dimension < 1:
@@ -61,6 +65,10 @@ class EncoderStructure:
                 f"the length is {self.length} tokens, which leaves no room beside the special ones. "
                 "Give 3 or more"
             )
+
+        for name in ("query_prompt", "passage_prompt"):
+            if not isinstance(prompt := getattr(self, name), str | None):
+                raise BadInputError(f"{name} is {prompt!r}; give a text in quotes, such as 'query: '")
 
     def to_json(self) -> dict[str, JsonValue]:
         """Give it for a run's config.json."""
@@ -88,7 +96,8 @@ def build_encoder(
     if structure.pooling is not None and _mode(pooling) != _SAVED_AS[structure.pooling]:
         mode = _SAVED_AS[structure.pooling]
         kept = [Pooling(transformer.get_embedding_dimension(), pooling_mode=mode)]
-    if pooling is not None and not pooling.include_prompt and any(base.prompts.values()):
+    prompts = _prompts(base, structure)
+    if pooling is not None and not pooling.include_prompt and any(map(prompts.get, SAVED_NAMES.values())):
         raise BadInputError(
             f"the encoder in {folder.path} leaves its prompt out of the pooling, which is not "
             "trained here. Set include_prompt to true in its pooling's config.json"
@@ -107,7 +116,7 @@ def build_encoder(
     encoder = SentenceTransformer(
         modules=[transformer, *kept],
         device=device,
-        prompts={name: prompt or "" for name, prompt in base.prompts.items()},
+        prompts=prompts,
         similarity_fn_name=base.similarity_fn_name,
     )
     most = position_limit(transformer.auto_model.config)
@@ -128,7 +137,7 @@ def _static(
 ) -> SentenceTransformer:
     """A table of tokens: its vectors are their tokens' mean, and as long as its rows."""
     for name, asked in asdict(structure).items():
-        if asked is not None and name != "normalise":
+        if asked is not None and name not in {"normalise", "query_prompt", "passage_prompt"}:
             raise BadInputError(
                 f"the encoder in {folder.path} is static, a vector for each token, and has no {name} to set. "
                 f"Leave --{name} out, or begin with a BERT"
@@ -141,9 +150,16 @@ def _static(
     return SentenceTransformer(
         modules=kept,
         device=device,
-        prompts={name: prompt or "" for name, prompt in base.prompts.items()},
+        prompts=_prompts(base, structure),
         similarity_fn_name=base.similarity_fn_name,
     )
+
+
+def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> dict[str, str]:
+    """The base's prompts, with those that the structure gives, under sentence-transformers' own names."""
+    given = {TextKind.QUERY: structure.query_prompt, TextKind.PASSAGE: structure.passage_prompt}
+    used = prompts_of_model(base) | {kind: text for kind, text in given.items() if text is not None}
+    return without_prompts(base.prompts) | {SAVED_NAMES[kind]: text for kind, text in used.items()}
 
 
 def _cut_base(folder: EncoderFolder, dimension: int) -> BadInputError:

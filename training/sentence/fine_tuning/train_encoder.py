@@ -36,6 +36,7 @@ from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, bu
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.objectives.simcse import require_dropout
+from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.tokens import shortened
@@ -128,6 +129,9 @@ def _train(  # noqa: PLR0917 - one call's parts
         watch.report(f"going on with the run in {run.out}")
     joined.wait()
     measured = MeasuredModel(source, encoder)
+    own = structure.query_prompt, structure.passage_prompt
+    if own == (None, None) and (note := prompt_note(source)) is not None:
+        watch.report(note)
     tokenizer = measured.cutting_at(chosen.training_length)
     prepared = prepare_sets(
         sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report, joined=joined

@@ -145,3 +145,10 @@ def test_vectors_are_normalised_or_not_as_asked(table: Path) -> None:
 
     assert length(normalise=True) == pytest.approx(1.0)
     assert length(normalise=False) != pytest.approx(1.0)
+
+
+def test_a_table_takes_prompts(table: Path) -> None:
+    structure = EncoderStructure(query_prompt="query ")
+    encoder = build_encoder(EncoderFolder(table), structure, device="cpu", seed=0)
+    np.testing.assert_allclose(encoder.encode_query("cat"), encoder.encode("query cat"), atol=1e-6)
+    assert np.abs(encoder.encode_query("cat") - encoder.encode("cat")).max() > 1e-3

@@ -128,3 +128,31 @@ def test_a_prompt_that_pooling_leaves_out_is_refused(make_folder: Callable[..., 
     folder = make_folder(prompts={"query": "query: "}, include_prompt=False)
     with pytest.raises(BadInputError, match="Set include_prompt to true"):
         built(folder, EncoderStructure())
+
+
+def test_prompts_of_the_base_stay_and_given_ones_take_their_place(make_folder: Callable[..., Path]) -> None:
+    named = {"search_query": "q: ", "search_document": "d: ", "clustering": "c: "}
+    folder = make_folder(prompts=named)
+    assert built(folder, EncoderStructure()).prompts == {
+        "clustering": "c: ",
+        "query": "q: ",
+        "document": "d: ",
+    }
+    given = built(folder, EncoderStructure(query_prompt="", passage_prompt="passage: "))
+    assert given.prompts == {"clustering": "c: ", "query": "", "document": "passage: "}
+    # sentence-transformers would put the default before every text that it is given.
+    settings = {"prompts": {"any": "a: "}, "default_prompt_name": "any"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings), "utf-8")
+    assert built(folder, EncoderStructure()).prompts == {"any": "a: ", "query": "a: ", "document": "a: "}
+    none = built(folder, EncoderStructure(query_prompt="", passage_prompt=""))
+    assert (none.prompts["query"], none.prompts["document"], none.default_prompt_name) == ("", "", None)
+
+
+def test_a_given_prompt_that_pooling_leaves_out_is_refused(make_folder: Callable[..., Path]) -> None:
+    with pytest.raises(BadInputError, match="Set include_prompt to true"):
+        built(make_folder(include_prompt=False), EncoderStructure(query_prompt="query: "))
+
+
+def test_a_prompt_that_is_no_text_is_refused() -> None:
+    with pytest.raises(BadInputError, match="passage_prompt is 3"):
+        EncoderStructure(passage_prompt=3)  # type: ignore[arg-type]  # as a recipe may say

@@ -16,17 +16,21 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.encoder import Encoder
+from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
-from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
+from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling, build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind
+from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.text_encoder import TextKind
 
 EXACT = SentenceTraining(epochs=4, batch=8, learning_rate=3e-3, precision=Precision.FLOAT32)
 
@@ -337,6 +341,56 @@ def test_simcse_on_an_encoder_without_dropout_is_refused(
     config = json.loads((folder / "config.json").read_text("utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {rate: 0.1}), "utf-8")
     assert train_sentence_encoder([one], out, base=folder, options=options, device="cpu").finished
+
+
+def test_prompts_are_put_before_texts_in_training_in_measuring_and_by_the_trained_folder(
+    examples_of: Callable[..., SentenceExamples], tiny_folder: Path, tmp_path: Path
+) -> None:
+    def trained(name: str, structure: EncoderStructure, rows: Sequence[tuple[str, ...]]) -> Encoder:
+        one = TrainingSet(examples_of(ExampleKind.PAIRS, rows), ObjectiveConfig(ObjectiveKind.RANKING))
+        out, options = tmp_path / name, dataclasses.replace(EXACT, batch=4)
+        train_sentence_encoder(
+            [one], out, base=tiny_folder, structure=structure, options=options, device="cpu"
+        )
+        return Encoder.load(out, device="cpu", precision=Precision.FLOAT32)
+
+    prompts = EncoderStructure(query_prompt="query: ", passage_prompt="passage: ")
+    prompted = trained("prompted", prompts, PAIR_ROWS)
+    written = trained("written", EncoderStructure(), [(f"query: {a}", f"passage: {b}") for a, b in PAIR_ROWS])
+    assert losses(tmp_path / "prompted") == losses(tmp_path / "written")
+    for kind in TextKind:
+        expected = written.encode([f"{kind}: the cat"])
+        np.testing.assert_array_equal(prompted.encode(["the cat"], kind=kind), expected)
+        model = build_encoder(EncoderFolder(tiny_folder), prompts, device="cpu", seed=0).eval()
+        measured = MeasuredModel(find_encoder(tiny_folder), model).encoder()
+        plain = Encoder.load(tiny_folder, device="cpu", precision=Precision.FLOAT32)
+        np.testing.assert_allclose(
+            measured.encode(["the cat"], kind=kind), plain.encode([f"{kind}: the cat"]), atol=1e-6
+        )
+    theirs = SentenceTransformer(str(tmp_path / "prompted"), device="cpu")
+    np.testing.assert_allclose(
+        theirs.encode_query(["the cat"]), prompted.encode(["the cat"], kind=TextKind.QUERY), atol=1e-6
+    )
+    np.testing.assert_allclose(theirs.encode_document(["the cat"]), prompted.encode(["the cat"]), atol=1e-6)
+
+
+def test_a_family_that_wants_prompts_and_has_none_is_named_unless_they_are_given(
+    scored: SentenceExamples, make_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = make_folder("e5-small")
+    told: list[str] = []
+    for number, structure in enumerate([EncoderStructure(), EncoderStructure(query_prompt="query: ")]):
+        told.clear()
+        train_sentence_encoder(
+            [cosent(scored)],
+            tmp_path / str(number),
+            base=folder,
+            structure=structure,
+            options=dataclasses.replace(EXACT, epochs=None, steps=1),
+            device="cpu",
+            watch=Watch(report=told.append),
+        )
+        assert any("--query-prompt 'query: '" in line for line in told) == (number == 0)
 
 
 def test_several_sets_take_turns_each_with_its_objective(
