@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.collection_writing import CollectionWriting
     from nearsay.indexer.exploring.explorer import Explorer
     from nearsay.indexer.filters.facets import Facets
-    from nearsay.indexer.improving import Improvement
+    from nearsay.indexer.improving import Improvement, Training
     from nearsay.indexer.judgements.gate import GateReport
     from nearsay.indexer.judgements.judgements import Judgements
     from nearsay.indexer.library import Library
@@ -311,9 +311,8 @@ class Collection:
 
         margin: of nDCG@10 that the interval of the difference may reach below 0; None = 0.05
 
-        By hybrid search for the queries of the judgements' test part, from which nothing learns, and on
-        general sets that no encoder may forget. The interval is valid however often one looks and however
-        many generations one tries.
+        By hybrid search for the judgements' test queries, from which nothing learns, and on general sets. The
+        interval is valid however often one looks and however many generations one tries.
         """
         from nearsay.indexer.judgements.gate import judged_test_queries, measure_gate
         from nearsay.indexer.writing.rollout import promotable
@@ -327,19 +326,21 @@ class Collection:
         """Make the generation live again that was live before; its number."""
         return self._writing.rollback(progress, wait)
 
-    def improve(self, *, apply: bool = False, wait: float | None = None) -> "Improvement":
+    def improve(
+        self, *, apply: bool = False, trained: "Training | None" = None, wait: float | None = None
+    ) -> "Improvement":
         """Learn from the judgements how queries are searched for better; what was tried and is recommended.
 
-        apply: make what is recommended live, at once and for every reader; nothing is embedded again, and
-            `undo_improvement` takes it back
+        apply: make what is recommended live at once, for every reader; `undo_improvement` takes it back
+        trained: an encoder to try, too: see `nearsay.indexer.encoder_candidate.improve_with_encoder`
 
         See `nearsay.indexer.improving.improve`.
         """
         from nearsay.indexer.improving import improve
 
         locked = partial(self._writing.locked, self._record.row(), "improve", wait)
-        judged, writing = self.judgements.list(), locked if apply else None
-        return improve(self._store, self.snapshot(), self._encoder.of, judged, writing)
+        judged, encoder_of = self.judgements.list(), self._encoder.of
+        return improve(self._store, self.snapshot(), encoder_of, judged, locked, apply=apply, trained=trained)
 
     def undo_improvement(self, *, wait: float | None = None) -> str:
         """Take back what `improve` made live last, and say what is live then; BadInputError without any."""
@@ -549,9 +550,9 @@ class Collection:
         )
         return write_lines(found, Path(out) if isinstance(out, str | Path) else out)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, generation: int | None = None) -> Snapshot:
         """What a search sees at this moment: the live generation's vectors, its index, what is removed."""
-        return self._snapshot.take()
+        return self._snapshot.take(generation)
 
     @property
     def explore(self) -> "Explorer":

@@ -19,7 +19,7 @@ from nearsay.indexer.catalogue.judgements import query_hash
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.indexer.judgements.part import Part, drawn_share, in_part
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.indexer.query.search import SearchRequest, search
@@ -38,17 +38,30 @@ from nearsay.training.sentence.query_adapter import (
 )
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["FEWEST", "KEEP", "WEIGHTS", "Candidate", "Improvement", "JudgedQueries", "improve", "undo"]
+__all__ = [
+    "ENCODER",
+    "FEWEST",
+    "KEEP",
+    "WEIGHTS",
+    "Candidate",
+    "Improvement",
+    "JudgedQueries",
+    "TrainedEncoder",
+    "Training",
+    "improve",
+    "undo",
+]
 
 KEEP: Final = "keep what you have"
+ENCODER: Final = "encoder"
 FEWEST: Final = 8  # judged queries of the training part that have a relevant passage
 WEIGHTS: Final = (0.0, 0.1, 0.2, 0.4, 0.8)  # of words in the fusion, that are tried
 _LEVEL: Final = 0.95
 _DEPTH: Final = 10
 _TIMED: Final = 20  # queries
+_HELD_OUT: Final = 0.25  # of the queries to learn from, that an encoder is not trained on
 
 JudgedQueries = Mapping[str, Mapping[tuple[str, int], bool]]
-Way = tuple[QueryAdapter | None, float | None]  # what queries go through, and the weight of words
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,18 @@ class Improvement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TrainedEncoder:
+    """A generation by an encoder that was trained for it, which is ready to be promoted."""
+
+    snapshot: Snapshot
+    encoder: TextEncoder
+
+
+# Trains on judgements, and on nothing of the queries that it is measured on.
+Training = Callable[[Sequence[Judgement], Sequence[str]], TrainedEncoder]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """The judged queries of a part, encoded."""
 
@@ -110,11 +135,15 @@ def improve(
     snapshot: Snapshot,
     encoder_of: Callable[[GenerationRow], TextEncoder],
     judgements: Sequence[Judgement],
-    locked: Callable[[], AbstractContextManager[Store]] | None = None,
+    locked: Callable[[], AbstractContextManager[Store]],
+    *,
+    apply: bool = False,
+    trained: Training | None = None,
 ) -> Improvement:
     """Try an adapter of queries, a weight of words, and both, and say which is recommended.
 
-    locked: gives the writer lock, to make what is recommended live; None = nothing is changed
+    locked:  gives the writer lock; apply: make what is recommended live
+    trained: trains an encoder and embeds the collection by it; None = no encoder is tried
 
     An adapter is fitted to the queries of the judgements' training part and the vectors of what answers them.
     Its strength, and the weight of words, are chosen there, too, where each query is searched for as an
@@ -123,6 +152,9 @@ def improve(
     loses no more than `held` allows, and if the index keeps its recall contract. Passages that nobody judged
     count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from nothing
     is tried, and what there is is kept.
+
+    An encoder is trained on three quarters of the training part and measured on the fourth. Where it is
+    recommended, its generation waits for `promote`; otherwise it is dropped.
     """
     began = time.monotonic()
     encoder = encoder_of(snapshot.generation)
@@ -133,8 +165,8 @@ def improve(
         for part in (train, test)
     )
     rows = [_kept(train, base_test)]
-    ways: list[Way] = [(live.adapter, None)]
-    chosen: tuple[float, _Trial, QueryAdapter | None] | None = None
+    ways: list[_Way] = [(live, live.adapter, None)]
+    chosen: tuple[float, _Trial | None, QueryAdapter | None] | None = None  # no trial: the encoder
     if base is not None and len(train.judged) >= FEWEST:
         targets = _targets(store, snapshot, train)
         for trial in _trials(live, train, targets):
@@ -143,15 +175,30 @@ def improve(
                 adapter = fit_query_adapter(train.vectors, targets, trial.strength)
             row = _measured(live, trial, adapter, base, test, base_test)
             rows.append(row)
-            ways.append((adapter or live.adapter, trial.word_weight))
+            ways.append((live, adapter or live.adapter, trial.word_weight))
             gain = float((trial.each - base).mean())
             if not row.verdict and (chosen is None or gain > chosen[0]):
                 chosen = gain, trial, adapter
-    if chosen is not None and locked is not None:
+        if trained is not None:
+            held_out = _held_out(train)
+            learn = [one for one in in_part(judgements, Part.TRAIN) if one.query not in held_out.judged]
+            made = trained(learn, [*held_out.judged, *test.judged])
+            other = _Live(store, made.snapshot, made.encoder)
+            row, gain = _measured_encoder(live, other, held_out, test, base_test)
+            rows.append(row)
+            ways.append((other, other.adapter, None))
+            if not row.verdict and (chosen is None or gain > chosen[0]):
+                chosen = gain, None, None
+                notes += (_promotion(made.snapshot),)
+            else:
+                with locked() as writing:
+                    _discard(writing, made.snapshot)
+    if apply and chosen is not None and chosen[1] is not None:
         with locked() as writing:
-            _apply(writing, snapshot, _refinement(snapshot, train, test, *chosen))
-    recommended = KEEP if chosen is None else chosen[1].name
-    spent = live.milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
+            gain, trial, adapter = chosen[0], chosen[1], chosen[2]
+            _apply(writing, snapshot, _refinement(snapshot, train, test, gain, trial, adapter))
+    recommended = KEEP if chosen is None else ENCODER if chosen[1] is None else chosen[1].name
+    spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
     return Improvement(
         training_queries=len(train.judged),
         test_queries=len(test.judged),
@@ -162,7 +209,7 @@ def improve(
             for row, each in zip(rows, spent, strict=True)
         ),
         recommended=recommended,
-        applied=chosen is not None and locked is not None,
+        applied=apply and chosen is not None and chosen[1] is not None,
         seconds=round(time.monotonic() - began, 2),
         notes=notes,
     )
@@ -184,6 +231,13 @@ def _apply(store: Store, snapshot: Snapshot, refinement: Refinement) -> None:
             refinement.report,
         )
         collections.changed(connection, collection.id)
+
+
+def _discard(store: Store, snapshot: Snapshot) -> None:
+    """Forget a generation that is not recommended; its files go with the next compaction."""
+    with store.database.writing() as connection:
+        generations.drop(connection, snapshot.generation)
+        collections.changed(connection, snapshot.collection.id)
 
 
 def undo(store: Store, snapshot: Snapshot) -> str:
@@ -217,7 +271,7 @@ class _Live:
 
     def figures(self, part: _Part, vectors: NDArray[np.float32], weight: float | None) -> NDArray[np.float64]:
         """nDCG@10 of each query, (queries,)."""
-        found = self._found(list(part.judged), vectors, weight)
+        found = self.found(list(part.judged), vectors, weight)
         return np.array(
             [
                 ndcg(
@@ -228,22 +282,8 @@ class _Live:
             ]
         )
 
-    def milliseconds(self, queries: Sequence[str], ways: Sequence[Way]) -> list[float | None]:
-        """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
-        if not queries:
-            return [None for _ in ways]
-        spent = np.zeros((len(queries), len(ways)))
-        for row, query in enumerate(queries):
-            for turn in range(len(ways)):
-                at = (row + turn) % len(ways)
-                adapter, weight = ways[at]
-                began = time.perf_counter()
-                vector = unit_length(self.encoder.encode([query], kind=TextKind.QUERY))
-                self._found([query], vector if adapter is None else adapter(vector), weight)
-                spent[row, at] = 1000 * (time.perf_counter() - began)
-        return [round(each, 2) for each in np.median(spent, axis=0).tolist()]
-
-    def _found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
+    def found(self, texts: list[str], vectors: NDArray[np.float32], weight: float | None) -> list[Hits]:
+        """The hits of queries that are searched for so."""
         request = SearchRequest(k=_DEPTH, mode=SearchMode.HYBRID, word_weight=weight, fields=("title",))
         return search(self._store, self.snapshot, vectors, request, texts)
 
@@ -261,6 +301,25 @@ class _Live:
             if true.ids.size
         ]
         return float(np.mean(shares))
+
+
+_Way = tuple[_Live, QueryAdapter | None, float | None]  # what queries go through, and the weight of words
+
+
+def _milliseconds(queries: Sequence[str], ways: Sequence[_Way]) -> list[float | None]:
+    """What a whole query takes each way, encoded and searched for: the medians, measured in turns."""
+    if not queries:
+        return [None for _ in ways]
+    spent = np.zeros((len(queries), len(ways)))
+    for row, query in enumerate(queries):
+        for turn in range(len(ways)):
+            at = (row + turn) % len(ways)
+            live, adapter, weight = ways[at]
+            began = time.perf_counter()
+            vector = unit_length(live.encoder.encode([query], kind=TextKind.QUERY))
+            live.found([query], vector if adapter is None else adapter(vector), weight)
+            spent[row, at] = 1000 * (time.perf_counter() - began)
+    return [round(each, 2) for each in np.median(spent, axis=0).tolist()]
 
 
 def _parts(
@@ -377,31 +436,74 @@ def _measured(
     test: _Part,
     base_test: NDArray[np.float64] | None,
 ) -> Candidate:
-    """The candidate's row; its verdict is why it is not to be taken, "" where nothing stands against it."""
-    gains = trial.each - base
-    learned = interval_of_mean(gains, level=_LEVEL)
-    tested, interval, recall = None, Interval(-1.0, 1.0), None
+    """The row of an adapter or a weight; its verdict is why it is not to be taken, "" where nothing is."""
+    each: NDArray[np.float64] | None = None
+    recall: float | None = None
     if base_test is not None:
         moved = live.adapted(test.vectors) if adapter is None else adapter(test.vectors)
-        each = live.figures(test, moved, trial.word_weight) - base_test
-        tested, interval = float(each.mean()), sequence_of_mean(each, level=_LEVEL)
-        recall = live.recall(moved)
+        each, recall = live.figures(test, moved, trial.word_weight) - base_test, live.recall(moved)
+
+    def general() -> tuple[Replayed, ...]:
+        if adapter is None:
+            return ()
+        before, after = (_Refined(live.remembering, one) for one in (live.adapter, adapter))
+        return replay(before, after, [general_search()])
+
+    row = _row(trial.name, trial.each - base, each, recall, live.snapshot, general)
+    return replace(row, word_weight=trial.word_weight, strength=trial.strength)
+
+
+def _measured_encoder(
+    live: _Live, other: _Live, held_out: _Part, test: _Part, base_test: NDArray[np.float64] | None
+) -> tuple[Candidate, float]:
+    """The row of an encoder, as `_measured`, and its gain on the queries that it was not trained on."""
+
+    def figures(part: _Part) -> NDArray[np.float64]:
+        vectors = unit_length(other.encoder.encode(list(part.judged), kind=TextKind.QUERY))
+        return other.figures(part, other.adapted(vectors), None)
+
+    gains = figures(held_out) - live.figures(held_out, live.adapted(held_out.vectors), None)
+    each: NDArray[np.float64] | None = None
+    recall: float | None = None
+    if base_test is not None:
+        each = figures(test) - base_test
+        recall = other.recall(unit_length(other.encoder.encode(list(test.judged), kind=TextKind.QUERY)))
+    row = _row(ENCODER, gains, each, recall, other.snapshot, lambda: replay(live.remembering, other.encoder))
+    return row, float(gains.mean())
+
+
+def _row(
+    name: str,
+    gains: NDArray[np.float64],
+    each: NDArray[np.float64] | None,
+    recall: float | None,
+    snapshot: Snapshot,
+    general: Callable[[], tuple[Replayed, ...]],
+) -> Candidate:
+    """A candidate's row.
+
+    gains:   nDCG@10 of queries that were held out, less the live one's, (queries,); each: of the test part's
+    general: measures it on general sets, which is done where nothing else stands against it
+    """
+    learned = interval_of_mean(gains, level=_LEVEL)
+    tested = None if each is None else float(each.mean())
+    interval = Interval(-1.0, 1.0) if each is None else sequence_of_mean(each, level=_LEVEL)
+    contract = snapshot.plan.contract
     verdict = ""
-    general: tuple[Replayed, ...] = ()
+    replayed: tuple[Replayed, ...] = ()
     if learned.low <= 0:
         verdict = "no gain beyond chance on what it learned from"
     elif tested is not None and tested < 0:
         verdict = "loses on the test part"
-    elif recall is not None and recall < live.snapshot.plan.contract.recall:
-        verdict = f"the index finds {recall:.3f} of the nearest, {live.snapshot.plan.contract} is promised"
-    elif adapter is not None:
-        before, after = (_Refined(live.remembering, each) for each in (live.adapter, adapter))
-        general = replay(before, after, [general_search()])
-        verdict = "; ".join(f"loses: {one}" for one in general if not one.held)
+    elif recall is not None and recall < contract.recall:
+        verdict = f"the index finds {recall:.3f} of the nearest, {contract} is promised"
+    else:
+        replayed = general()
+        verdict = "; ".join(f"loses: {one}" for one in replayed if not one.held)
     return Candidate(
-        name=trial.name,
-        word_weight=trial.word_weight,
-        strength=trial.strength,
+        name=name,
+        word_weight=None,
+        strength=None,
         learned=round(float(gains.mean()), 4),
         learned_low=round(learned.low, 4),
         learned_high=round(learned.high, 4),
@@ -410,8 +512,24 @@ def _measured(
         tested_high=None if tested is None else round(interval.high, 4),
         recall=None if recall is None else round(recall, 4),
         milliseconds=None,
-        replay=general,
+        replay=replayed,
         verdict=verdict,
+    )
+
+
+def _held_out(train: _Part) -> _Part:
+    """A quarter of the queries to learn from, which their words choose: no encoder is trained on them."""
+    kept = [query for query in train.judged if drawn_share(f"held out {query}") < _HELD_OUT]
+    kept = kept or [min(train.judged)]
+    rows = [place for place, query in enumerate(train.judged) if query in kept]
+    return _Part({query: train.judged[query] for query in train.judged if query in kept}, train.vectors[rows])
+
+
+def _promotion(snapshot: Snapshot) -> str:
+    name, number = snapshot.collection.name, snapshot.generation.number
+    return (
+        f"the encoder's generation {number} is ready. Let it go through the gate: nearsay index promote "
+        f"{name} --generation {number}"
     )
 
 

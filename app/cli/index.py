@@ -263,9 +263,23 @@ def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
 @click.argument("collection")
 @click.option("--apply", "apply_", is_flag=True, help="Make what is recommended live, at once.")
 @click.option("--undo", is_flag=True, help="Take back what was made live last.")
+@click.option(
+    "--encoder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Also train the encoder further into this new folder and embed the collection by it; takes minutes.",
+)
 @json_option
 @encoding_options
-def improve(collection: str, *, apply_: bool, undo: bool, as_json: bool, **place: Unpack[Place]) -> None:
+def improve(
+    collection: str,
+    *,
+    apply_: bool,
+    undo: bool,
+    encoder: Path | None,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
     """Learn from the judgements of COLLECTION how its queries are searched for better.
 
     An adapter of the queries' vectors and a weight of words are fitted to the judgements' training part, and
@@ -273,10 +287,15 @@ def improve(collection: str, *, apply_: bool, undo: bool, as_json: bool, **place
     embedded again, so that what is applied is live within seconds. What gains nothing beyond chance is not
     recommended: to keep what you have is among the candidates.
 
+    With --encoder, the encoder is trained on three quarters of the training part, on titles and sentences of
+    the collection, and on general examples. Where it is recommended, its generation waits for `nearsay index
+    promote`, which measures it once more.
+
     \b
     Example:
         nearsay index improve notes
         nearsay index improve notes --apply
+        nearsay index improve notes --encoder ./tuned
     """
     if apply_ and undo:
         raise click.UsageError("--apply and --undo are opposites. Leave one out.")
@@ -285,7 +304,15 @@ def improve(collection: str, *, apply_: bool, undo: bool, as_json: bool, **place
         if undo:
             click.echo(f"taken back: {target.undo_improvement()}", err=True)
             return
-        found = target.improve(apply=apply_)
+        if encoder is None:
+            found = target.improve(apply=apply_)
+        else:
+            from nearsay.indexer.encoder_candidate import improve_with_encoder
+            from nearsay.training.run.watch import Watch
+
+            watch = Watch(report=lambda note: print_notes([note]))
+            with ProgressBar("embedding") as bar:
+                found = improve_with_encoder(target, encoder, apply=apply_, watch=watch, progress=bar)
     if as_json:
         print_json(found)
     else:

@@ -7,7 +7,7 @@ from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.catalogue.judgements import query_hash
 
-__all__ = ["TEST_SHARE", "Part", "in_part"]
+__all__ = ["TEST_SHARE", "Part", "drawn_share", "in_part"]
 
 TEST_SHARE = 0.2  # of the queries
 
@@ -28,6 +28,10 @@ def in_part(judgements: Iterable[Judgement], part: Part | None) -> list[Judgemen
     return [one for one in judgements if part is None or _part_of(one.query) is part]
 
 
+def drawn_share(query: str) -> float:
+    """A number from 0 to 1 that a query's words decide, evenly spread."""
+    return int(query_hash(normalised_text(query))[:8], 16) / 16**8
+
+
 def _part_of(query: str) -> Part:
-    drawn = int(query_hash(normalised_text(query))[:8], 16) / 16**8  # evenly from 0 to 1
-    return Part.TEST if drawn < TEST_SHARE else Part.TRAIN
+    return Part.TEST if drawn_share(query) < TEST_SHARE else Part.TRAIN

@@ -1,21 +1,25 @@
 """Judgements make the live search better, or nothing is changed; and it can be taken back."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.indexer import Collection, Library, improving
+from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.catalogue.judgements import query_hash
-from nearsay.indexer.improving import KEEP
+from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder
 from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Replayed, general_search
+from nearsay.training.sentence.text_encoder import TextKind
 
 LETTERS = "bcdfghjklmnpqrstvwxz"
 
@@ -201,3 +205,65 @@ def test_a_weight_of_words_is_that_of_the_fusion(mistaken: Collection) -> None:
     assert heavier.dense is not None
     assert heavier.fused - heavier.dense == pytest.approx(4 * words)  # .2 became .8
     assert np.isclose(heavier.dense, scores.dense)
+
+
+class Translating(WordsEncoder):
+    """Knows that questions' words of 3 letters stand for words of 7, or of so many."""
+
+    letters = 7
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        if kind is TextKind.QUERY:
+            texts = [re.sub(r"\b\w{3}\b", "x" * self.letters, text) for text in texts]
+        return super().encode(texts, kind=kind)
+
+
+def tried_with(
+    collection: Collection, encoder: WordsEncoder, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Improvement, list[str], list[str]]:
+    """What is recommended where the encoder was trained; the queries to learn from and to measure on."""
+    monkeypatch.setattr(improving, "replay", lambda *_: ())
+    asked: list[list[str]] = []
+
+    def trained(learn: Sequence[Judgement], measured: Sequence[str]) -> TrainedEncoder:
+        asked.extend([[one.query for one in learn], list(measured)])
+        number = collection.rebuild(encoder).generation
+        return TrainedEncoder(collection.snapshot(number), encoder)
+
+    found = collection.improve(apply=True, trained=trained)
+    return found, asked[0], asked[1]
+
+
+def test_an_encoder_that_answers_better_waits_for_the_gate(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(improving, "_trials", lambda *_: [])
+    judge(mistaken, 60)
+    found, learned, measured = tried_with(mistaken, Translating(name="tuned"), monkeypatch)
+    assert (found.recommended, found.applied) == (ENCODER, False)
+    assert "generation 2 is ready" in found.notes[-1]
+    row = found.candidates[-1]
+    assert (row.name, row.verdict) == (ENCODER, "recommended")
+    assert row.milliseconds is not None
+    judged = mistaken.judgements.list()
+    train, test = ({one.query for one in in_part(judged, part)} for part in Part)
+    assert test < set(measured)
+    assert not set(measured) & set(learned)
+    assert set(measured) | set(learned) == train | test
+    assert 0.1 < len(set(measured) - test) / len(train) < 0.4
+    assert mistaken.search(judged[0].query, 1)[0].lineage.generation == 1
+    assert mistaken.promote(margin=0.9) == 2
+
+
+def test_an_encoder_that_answers_no_better_is_dropped(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 60)
+    encoder = Translating(name="tuned")
+    encoder.letters = 3
+    found, _, _ = tried_with(mistaken, encoder, monkeypatch)
+    by_name = {one.name: one for one in found.candidates}
+    assert by_name[ENCODER].verdict == "no gain beyond chance on what it learned from"
+    assert found.recommended in ("query adapter", "adapter and weight")
+    assert found.applied
+    assert [row.number for row in mistaken.generations()] == [1]

@@ -1,0 +1,145 @@
+"""An encoder that learns from the judgements' training part, as a candidate of `improve`."""
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from nearsay.data import samples
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.leaks import without_leaks
+from nearsay.data.sentence_examples.reading import read_sentence_examples
+from nearsay.indexer.adaptation import drawn_corpus
+from nearsay.indexer.catalogue.judgement import Judgement
+from nearsay.indexer.collection import Collection
+from nearsay.indexer.improving import Improvement, TrainedEncoder
+from nearsay.indexer.judgements.training_rows import TrainingKind, training_rows
+from nearsay.indexer.query.sample import Sample
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.training.evaluation.judged.replay import general_sets
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus, draw_pseudo_queries
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
+from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
+from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.negatives.mining import mine_negatives
+from nearsay.training.sentence.negatives.mining_config import Incomplete, MiningConfig
+from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+from nearsay.training.sentence.objectives.config import default_objective
+
+__all__ = ["improve_with_encoder"]
+
+_POOL: Final = 20_000  # passages, of a larger collection drawn at random
+_MOST_ROWS: Final = 1_000  # of judgements, and of the collection's own pairs: minutes on two cores
+_LEAST_ROWS: Final = 64  # of the collection's own pairs
+_NEGATIVES: Final = 3  # mined for each judged query
+_TOKENS: Final = 128  # of a text in training; the encoder's own limit stays as it is
+_SEED: Final = 0
+
+
+def improve_with_encoder(
+    collection: Collection,
+    out: str | Path,
+    *,
+    apply: bool = False,
+    watch: Watch | None = None,
+    progress: ProgressListener = unheard,
+    wait: float | None = None,
+) -> Improvement:
+    """As `Collection.improve`, with the live encoder trained further, into the folder `out`, as a candidate.
+
+    watch: told of the training; progress: of the embedding by it. Both take minutes
+
+    Three sets are learned from in turns: each judged query with a passage that answers it and one that does
+    not, judged so or mined among the nearest; titles, sentences and salient words with the passage that they
+    come from; and the samples' triplets, so that what the encoder knew is not forgotten. The fewer rows there
+    are, the more often they are learned from (`usual_epochs`). Rows with a query that is measured on and rows
+    of the general sets are left out.
+    """
+    folder = Path(out).resolve()
+
+    def trained(learn: Sequence[Judgement], measured: Sequence[str]) -> TrainedEncoder:
+        _train(collection, folder, learn, measured, watch)
+        number = collection.rebuild(str(folder), progress=progress, wait=wait).generation
+        return TrainedEncoder(collection.snapshot(number), collection.library.encoder(str(folder)))
+
+    return collection.improve(apply=apply, trained=trained, wait=wait)
+
+
+def _train(
+    collection: Collection,
+    out: Path,
+    learn: Sequence[Judgement],
+    measured: Sequence[str],
+    watch: Watch | None,
+) -> None:
+    sample, corpus = drawn_corpus(collection, _POOL, _SEED)
+    judged = _judged_rows(collection.name, learn, sample, corpus)
+    pairs = draw_pseudo_queries(corpus, min(max(len(judged), _LEAST_ROWS), _MOST_ROWS), _SEED)
+    own = SentenceExamples(
+        f"passages of {collection.name}",
+        ExampleKind.PAIRS,
+        ("query", "passage"),
+        tuple((pair.text, corpus.texts[pair.passage]) for pair in pairs),
+        None,
+    )
+    general = read_sentence_examples(samples.sample_file("triplets"))
+    held_out = [(query,) for query in measured]
+    sets = [without_leaks(one, held_out)[0] for one in (judged, own)]
+    sets.append(without_leaks(general, chain.from_iterable(one.held_out() for one in general_sets()))[0])
+    options = SentenceTraining(
+        epochs=float(usual_epochs(len(judged))), training_length=_TOKENS, seed=_SEED, exact_resume=False
+    )
+    result = train_sentence_encoder(
+        [TrainingSet(one, default_objective(one.kind)) for one in sets if len(one)],
+        out,
+        base=sample.encoder.source,
+        options=options,
+        device=collection.library.store.device,
+        watch=watch,
+    )
+    if not result.finished:
+        raise BadInputError(f"the training in {out} was stopped. The same call resumes it")
+
+
+def _judged_rows(
+    name: str, learn: Sequence[Judgement], sample: Sample, corpus: UnlabelledCorpus
+) -> SentenceExamples:
+    """Triplets of query, passage that answers it, and one that does not: judged so, or mined."""
+    chosen = sorted(learn, key=lambda one: (one.query, one.document, one.passage))
+    pairs = [
+        (str(row["query"]), str(row["positive"])) for row in training_rows(chosen, TrainingKind.PAIRS).rows
+    ]
+    rows: list[tuple[str, ...]] = []
+    if any(not one.relevant for one in chosen):
+        with contextlib.suppress(BadInputError):  # no query has both
+            rows += [_texts(row) for row in training_rows(chosen, TrainingKind.TRIPLETS).rows]
+    known = {(one.query, one.encoded) for one in chosen if one.relevant}
+    mined = mine_negatives(
+        pairs,
+        MiningCorpus.of(corpus.name, corpus.texts, sample.vectors),
+        sample.encoder,
+        MiningConfig(per_anchor=_NEGATIVES, triplets=True, incomplete=Incomplete.KEEP, seed=_SEED),
+    )
+    rows += [row for row in mined.rows if (row[0], row[2]) not in known]
+    kept = tuple(dict.fromkeys(_interleaved(rows)))[:_MOST_ROWS]
+    columns = ("query", "positive", "negative")
+    if kept:
+        return SentenceExamples(f"judgements of {name}", ExampleKind.TUPLES, columns, kept, None)
+    return SentenceExamples(f"judgements of {name}", ExampleKind.PAIRS, columns[:2], tuple(pairs), None)
+
+
+def _texts(row: dict[str, object]) -> tuple[str, ...]:
+    return tuple(map(str, row.values()))
+
+
+def _interleaved(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The first row of each query, then the second of each, so that a cut leaves out no query first."""
+    by_query: dict[str, list[tuple[str, ...]]] = {}
+    for row in rows:
+        by_query.setdefault(row[0], []).append(row)
+    ranked = [(place, row) for of_it in by_query.values() for place, row in enumerate(of_it)]
+    return [row for _, row in sorted(ranked, key=lambda pair: pair[0])]
