@@ -347,6 +347,13 @@ class Visitor:
         """What an expression of JavaScript gives once that is something."""
         return self.until(lambda at: at.execute_script(f"return {expression}"), f"{expression} gives nothing")
 
+    def unfolds(self, text: str) -> None:
+        """What is folded away under a line with this text."""
+        opens = "const all = [...document.querySelectorAll('summary')]\n"
+        opens += "const own = all.find(each => each.innerText.includes(arguments[0]))\n"
+        opens += "own?.click()\nreturn Boolean(own)"
+        self.until(lambda at: at.execute_script(opens, text), f"'{text}' cannot be unfolded")
+
     def presses(self, text: str) -> None:
         """The button, link or choice of this name."""
         self.until(lambda at: at.execute_script(_PRESS, text), f"there is no button '{text}'")
@@ -367,14 +374,19 @@ class Visitor:
 
         self.until(typed, f"there is no field '{label}'")
 
-    def gives(self, *files: Path) -> None:
-        from selenium.webdriver.common.by import By
+    def gives(self, *files: Path, into: str = "") -> None:
+        """Files to the first place for some, or to that with this label."""
+        place = "return [...document.querySelectorAll('[data-testid=stFileUploader]')].find("
+        place += "each => each.innerText.trim().startsWith(arguments[0]))?.querySelector('input[type=file]')"
 
         def given(at: Any) -> bool:
             # Streamlit forgets a file that is given in the moment in which it begins to run the page again.
             if not at.execute_script(_IDLE):
                 return False
-            at.find_element(By.CSS_SELECTOR, "input[type=file]").send_keys("\n".join(map(str, files)))
+            found = at.execute_script(place, into)
+            if found is None:
+                return False
+            found.send_keys("\n".join(map(str, files)))
             return True
 
         self.until(given, "there is no place for files")

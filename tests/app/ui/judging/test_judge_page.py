@@ -223,27 +223,41 @@ class TestFromNothing:
         visitor.presses("Add house.jsonl to house")
         visitor.sees("house can be searched")
 
+        # Whoever asks about windows wants to know whose duty it is.
+        asked = [f"who shuts the window of the {places[at % len(places)]} on day {at}?" for at in range(40)]
+        lines = ["query,document,relevant", *(f"{query},rota,1" for query in asked)]
+        (tmp_path / "judged.csv").write_text("\n".join(lines), "utf-8")
+        judging = (
+            "judge?collection=house&judge-first=generation+1%2C+dense&judge-second=generation+1%2C+lexical"
+        )
+        visitor.goes_to(judging)
+        visitor.unfolds("Import judgements")
+        visitor.gives(tmp_path / "judged.csv", into="Judgements")
+        visitor.sees("judged.csv")
+        visitor.presses("Import")
+        visitor.sees("40 judgements of 40 queries taken over")
+
         with Library.open(settings.library, device="cpu") as library:
             house = library.collection("house")
-            for at in range(40):  # whoever asks about windows wants to know whose duty it is
-                place = places[at % len(places)]
-                house.judgements.add(f"who shuts the window of the {place}, day {at}?", "rota", True)
             before = house.search("who shuts the window of the barn?", 1)[0]
             assert before.id != "rota"
             judged = len(house.judgements.list())
+            assert judged == len(asked)
 
-            visitor.goes_to(
-                "judge?collection=house&judge-first=generation+1%2C+dense&judge-second=generation+1%2C+lexical"
-            )
+            visitor.goes_to(judging)
             visitor.sees_element(".ns-card", 1)
             visitor.is_still()
             ActionChains(visitor.browser).send_keys("n").perform()
             visitor.until(lambda _: len(house.judgements.list()) == judged + 1, "'n' was not kept")
             visitor.is_still()
-            opens = "const all = [...document.querySelectorAll('summary')]\n"
-            opens += "const own = all.find(each => each.innerText.includes('Improve the search'))\n"
-            opens += "own?.click()\nreturn Boolean(own)"
-            visitor.until(lambda at: at.execute_script(opens), "there is nothing to unfold")
+            visitor.unfolds("Improve the search")
+            visitor.presses("Improve")
+            visitor.is_at("run=")
+            visitor.sees("Done in")
+            assert house.snapshot().refinement is None  # recommended so far
+
+            visitor.goes_to(judging)
+            visitor.unfolds("Improve the search")
             visitor.presses("Improve and apply")
             visitor.is_at("run=")
             visitor.until(lambda _: house.snapshot().refinement is not None, "nothing was applied")
