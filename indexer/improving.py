@@ -487,7 +487,7 @@ def _row(
     """
     learned = interval_of_mean(gains, level=_LEVEL)
     tested = None if each is None else float(each.mean())
-    interval = Interval(-1.0, 1.0) if each is None else sequence_of_mean(each, level=_LEVEL)
+    interval = Interval(-1.0, 1.0) if each is None else sequence_of_mean(each, level=_LEVEL, sparse=True)
     contract = snapshot.plan.contract
     verdict = ""
     replayed: tuple[Replayed, ...] = ()

@@ -126,7 +126,7 @@ def queries_needed(level: float, margin: float) -> int | None:
     """
 
     def shown(count: int) -> bool:
-        return sequence_of_mean(np.zeros(count), level=level).low >= -margin
+        return sequence_of_mean(np.zeros(count), level=level, sparse=True).low >= -margin
 
     enough = next((2**power for power in range(_MOST.bit_length()) if shown(2**power)), None)
     if enough is None:
@@ -184,7 +184,7 @@ def measure_gate(
     if not asked:
         return report
     (before, _), (after, unjudged) = (_figures(search, asked, row.number) for row in rows)
-    interval = sequence_of_mean(after - before, level=level)
+    interval = sequence_of_mean(after - before, level=level, sparse=True)
     general: tuple[Replayed, ...] = ()
     if rows[0].encoder.fingerprint != rows[1].encoder.fingerprint:
         general = replay(encoder_of(rows[0]), encoder_of(rows[1]))

@@ -206,7 +206,7 @@ def test_the_generations_that_are_tried_share_the_errors() -> None:
 
 
 def test_of_two_generations_that_answer_alike_seventy_six_queries_show_it() -> None:
-    lows = [sequence_of_mean(np.zeros(count), level=spent_level(2)).low for count in (75, 76)]
+    lows = [sequence_of_mean(np.zeros(count), level=spent_level(2), sparse=True).low for count in (75, 76)]
     assert lows[0] < -MARGIN <= lows[1]
 
 
@@ -216,7 +216,7 @@ def test_queries_that_each_lose_all_or_nothing_are_covered_as_often_as_is_promis
     for draw in range(draws):
         random = np.random.default_rng(draw)
         each = -(random.random(100) < 0.06).astype(float)
-        missed += sequence_of_mean(each, level=level).low > -0.06
+        missed += sequence_of_mean(each, level=level, sparse=True).low > -0.06
     assert missed <= 28  # 5 % of 400 are 20, and two standard deviations of chance are 9
 
 
@@ -233,8 +233,8 @@ def test_of_five_candidates_that_lose_more_than_the_margin_few_pass_however_ofte
                 np.clip(np.random.default_rng(1).normal(-0.2, 0.5, 100_000), -1, 1).mean()
             )
             each = np.clip(each + loss, -1, 1)
-            sequence = ConfidenceSequence(-1.0, 1.0, spent_level(generation))
-            total, squares = 0.0, 0.25
+            sequence = ConfidenceSequence(-1.0, 1.0, spent_level(generation), 0.95)
+            total, squares = 0.0, 0.05
             for seen, value in enumerate(each.tolist()):
                 mean = total / (seen + 1)
                 sequence.observe(value, low=-1.0, high=1.0, mean=mean, variance=squares / (seen + 1))

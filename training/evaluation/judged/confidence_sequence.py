@@ -13,8 +13,9 @@ from nearsay.training.evaluation.judged.bootstrap import Interval
 __all__ = ["ConfidenceSequence", "sequence_of_mean"]
 
 _POINTS: Final = 801  # means that are tested
-_STAKE: Final = 0.95  # share of the wealth that a bet may lose
-_PRIOR_VARIANCE: Final = 0.05  # of a figure, relative to the square of half its range, before any was seen
+_STAKE: Final = 0.8  # share of the wealth that a bet may lose
+_PRIOR_VARIANCE: Final = 0.25  # of a figure, relative to the square of half its range, before any was seen
+_SPARSE: Final = 0.95, 0.05  # both, for figures of which most are expected in the middle of their range
 
 
 @dataclass(slots=True)
@@ -35,12 +36,13 @@ class ConfidenceSequence:
     low: float
     high: float
     level: float = 0.95
+    stake: float = _STAKE  # share of the wealth that a bet may lose
     means: NDArray[np.float64] = field(init=False)  # (points,)
     wealth: NDArray[np.float64] = field(init=False)  # its logarithm, of each of the means
     richest: NDArray[np.float64] = field(init=False)  # the highest that it ever was
 
     def __post_init__(self) -> None:
-        if not self.low < self.high or not 0 < self.level < 1:
+        if not self.low < self.high or not 0 < self.level < 1 or not 0 < self.stake < 1:
             raise BadInputError(
                 f"a mean between {self.low:g} and {self.high:g} at the level {self.level:g} is asked for. "
                 "Give bounds that differ and a level between 0 and 1"
@@ -64,8 +66,8 @@ class ConfidenceSequence:
         possible = (above > -room) & (below > -room)
         gap = mean - self.means
         stake = gap / (max(variance, 1e-12) + gap * gap)
-        stake = np.clip(stake, -_STAKE / np.maximum(below, 1e-12), _STAKE / np.maximum(above, 1e-12))
-        gained = np.log1p(np.maximum(stake * (value - self.means), -_STAKE))
+        stake = np.clip(stake, -self.stake / np.maximum(below, 1e-12), self.stake / np.maximum(above, 1e-12))
+        gained = np.log1p(np.maximum(stake * (value - self.means), -self.stake))
         self.wealth = np.where(possible, self.wealth + gained, np.inf)
         np.maximum(self.richest, self.wealth, out=self.richest)
 
@@ -84,18 +86,26 @@ class ConfidenceSequence:
 
 
 def sequence_of_mean(
-    each: NDArray[np.float64], *, low: float = -1.0, high: float = 1.0, level: float = 0.95
+    each: NDArray[np.float64],
+    *,
+    low: float = -1.0,
+    high: float = 1.0,
+    level: float = 0.95,
+    sparse: bool = False,
 ) -> Interval:
     """The interval of the mean of figures that come one after the other, (items,), in their order.
 
     low, high: between which every figure lies
+    sparse:    most are expected in the middle between the two, as differences of which most are 0: the
+               interval is valid whether they are or not, and narrower where they are
 
     With the figures seen so far it is the interval of this moment, however often one looked before and
     whatever made one stop. It is wider than a bootstrap's, which is valid for one look at a number of items
     fixed beforehand.
     """
-    sequence = ConfidenceSequence(low, high, level)
-    prior = _PRIOR_VARIANCE * ((high - low) / 2) ** 2
+    stake, variance = _SPARSE if sparse else (_STAKE, _PRIOR_VARIANCE)
+    sequence = ConfidenceSequence(low, high, level, stake)
+    prior = variance * ((high - low) / 2) ** 2
     total, squares = 0.0, prior
     for seen, value in enumerate(each.tolist()):
         mean = (total + (low + high) / 2) / (seen + 1)

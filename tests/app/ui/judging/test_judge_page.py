@@ -251,13 +251,6 @@ class TestFromNothing:
             visitor.until(lambda _: len(house.judgements.list()) == judged + 1, "'n' was not kept")
             visitor.is_still()
             visitor.unfolds("Improve the search")
-            visitor.presses("Improve")
-            visitor.is_at("run=")
-            visitor.sees("Done in")
-            assert house.snapshot().refinement is None  # recommended so far
-
-            visitor.goes_to(judging)
-            visitor.unfolds("Improve the search")
             visitor.presses("Improve and apply")
             visitor.is_at("run=")
             visitor.until(lambda _: house.snapshot().refinement is not None, "nothing was applied")
