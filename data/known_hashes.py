@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearsay.data.durable import file_sha256
 
-__all__ = ["known_sha256"]
+__all__ = ["known_sha256", "remember_sha256"]
 
 _SETTLED = 2.0  # seconds after which a file that is written again has another time of change for sure
 _KEPT = 200_000  # files
@@ -26,17 +26,31 @@ def known_sha256(path: Path) -> str:
     that cannot be written costs time alone.
     """
     name, state = str(path.resolve()), path.stat()
-    identity = f"{state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
+    identity = _identity(state)
     with contextlib.suppress(OSError, sqlite3.Error), _memory() as memory:
         row = memory.execute("SELECT identity, sha256 FROM files WHERE path = ?", (name,)).fetchone()
         if row is not None and row[0] == identity:
             return str(row[1])
     digest = file_sha256(path)
     if time.time() - max(state.st_mtime, state.st_ctime) > _SETTLED:
-        with contextlib.suppress(OSError, sqlite3.Error), _memory() as memory:
-            memory.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (name, identity, digest))
-            memory.execute("DELETE FROM files WHERE rowid <= (SELECT max(rowid) FROM files) - ?", (_KEPT,))
+        _remember(name, identity, digest)
     return digest
+
+
+def remember_sha256(path: Path, sha256: str) -> None:
+    """Remember the hash of a file that was just written, read back and is never written again."""
+    with contextlib.suppress(OSError):
+        _remember(str(path.resolve()), _identity(path.stat()), sha256)
+
+
+def _identity(state: os.stat_result) -> str:
+    return f"{state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}"
+
+
+def _remember(name: str, identity: str, sha256: str) -> None:
+    with contextlib.suppress(OSError, sqlite3.Error), _memory() as memory:
+        memory.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (name, identity, sha256))
+        memory.execute("DELETE FROM files WHERE rowid <= (SELECT max(rowid) FROM files) - ?", (_KEPT,))
 
 
 def _cache_file() -> Path:

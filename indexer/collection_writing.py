@@ -98,6 +98,7 @@ class CollectionWriting:
         wait = store.wait if wait is None else wait
         with writer_lock(store.locks, self._record.name, row.id, store.database, what, wait) as fenced:
             yield replace(store, database=fenced)
+        self._snapshot.settle()
 
     def add(
         self,

@@ -1,7 +1,8 @@
 """Graphs: a search walks from neighbour to neighbour. Malkov & Yashunin 2016, arxiv.org/abs/1603.09320.
 
-A graph removes nothing; what was removed is walked through and not returned. A filter would cost recall, since
-the walk ends when its `ef` best are settled, whether or not they pass: what passes is compared exactly instead.
+A graph removes nothing; what was removed is walked through and not returned. A filter would cost recall,
+since the walk ends when its `ef` best are settled, whether or not they pass: what passes is compared exactly
+instead.
 """
 
 from collections.abc import Mapping

@@ -178,7 +178,7 @@ class Searcher:
             return []
         judge = None if rerank is None else self._judges.judge(rerank)
         for _ in range(_TRIES):
-            snapshot = self._snapshot.take(generation).for_one_search()
+            snapshot = self._snapshot.serving(generation).for_one_search()
             with contextlib.suppress(StaleSnapshotError):  # others searched a later commit already
                 return self._searched(
                     snapshot, queries, texts, replace(request, judge=judge), explain=explain

@@ -1,10 +1,20 @@
-"""The newest snapshot of a collection, opened again only when something was committed."""
+"""The newest snapshot of a collection, opened again only when something was committed.
 
+A search waits hardly at all for files that others committed: while they are opened in a thread of their own,
+the former snapshot serves. What this process wrote is opened by whoever wrote it before the call returns, so
+that a caller sees its own work and no search waits for it either.
+"""
+
+import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from pathlib import Path
 
 import sqlalchemy as sa
 
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -18,6 +28,9 @@ __all__ = ["LatestSnapshot"]
 Opener = Callable[[sa.Connection, Store, CollectionRow, Snapshot | None, GenerationRow], Snapshot | None]
 _TRIES = 3  # compactions that may go by while a snapshot is being opened
 _KEPT = 3  # snapshots of different generations
+_PATIENCE = 0.1  # seconds that a search waits for files being opened before the former snapshot serves
+# The version that this process wrote last, by the library's folder and the collection's id.
+_written: dict[tuple[Path, int], int] = {}
 
 
 class LatestSnapshot:
@@ -30,6 +43,7 @@ class LatestSnapshot:
         self._last: dict[int | None, Snapshot] = {}  # by the generation's number; None: the live one
         self._lock = threading.Lock()  # of `_last`; nothing is opened while it is held
         self._opening: dict[int, threading.Lock] = {}  # held while a generation's files are opened and hashed
+        self._begun: dict[int | None, Future[Snapshot]] = {}  # what threads of their own are opening
 
     def take(self, generation: int | None = None) -> Snapshot:
         """The newest snapshot; the last one again if nothing was committed since.
@@ -56,6 +70,66 @@ class LatestSnapshot:
         raise BusyError(
             f"collection '{self._record.name}' is being compacted again and again. Try again in a moment"
         )
+
+    def serving(self, generation: int | None = None) -> Snapshot:
+        """What `take` gives, or after .1 s of waiting for others' files the former snapshot.
+
+        What this process wrote before the call is in it all the same.
+        """
+        until = time.monotonic() + _PATIENCE
+        while (found := self._current(generation)) is None:
+            former = self._former(generation)
+            if former is None:
+                return self.take(generation)
+            try:
+                self._opened_aside(generation).result(max(0.0, until - time.monotonic()))
+            except TimeoutError:
+                return former
+        return found
+
+    def settle(self) -> None:
+        """After a write of this process: open what it made, where anybody searches, and serve nothing older.
+
+        What cannot be opened is what the next search says.
+        """
+        with self._lock:
+            searched = None in self._last
+        if searched:
+            with contextlib.suppress(NearsayError):
+                self.take()
+        with contextlib.suppress(UnknownCollectionError):  # it was deleted
+            row = self._record.row()
+            _written[self._record.store.folder, row.id] = row.version
+
+    def _former(self, generation: int | None) -> Snapshot | None:
+        """The last snapshot, if it holds everything that this process wrote."""
+        row = self._record.row()
+        with self._lock:
+            last = self._last.get(generation)
+        if last is None or last.collection.id != row.id:  # deleted, and made anew
+            return None
+        least = _written.get((self._record.store.folder, row.id), 0)
+        return last if last.collection.version >= least else None
+
+    def _opened_aside(self, generation: int | None) -> "Future[Snapshot]":
+        """The newest snapshot, to be opened by a thread of its own; one at a time."""
+        with self._lock:
+            begun = self._begun.get(generation)
+            if begun is not None and not begun.done():
+                return begun
+            begun = self._begun[generation] = Future()
+
+        def opening() -> None:
+            try:
+                begun.set_result(self.take(generation))
+            except BaseException as error:  # noqa: BLE001 - who waits raises it
+                begun.set_exception(error)
+            finally:
+                with self._lock:  # it would keep its files open
+                    self._begun.pop(generation, None)
+
+        threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
+        return begun
 
     def forget(self) -> None:
         """Let go of the files of the last ones."""
@@ -87,7 +161,7 @@ class LatestSnapshot:
 
     def _opened(self, generation: int | None) -> Snapshot:
         with self._lock:
-            before = self._last.pop(generation, None)
+            before = self._last.get(generation)
             others = list(self._last.values())
         with self._record.store.database.reading() as connection:
             row = collections.find(connection, self._record.name) or self._record.row()
@@ -131,7 +205,8 @@ class LatestSnapshot:
         for number, one in list(self._last.items()):
             if (one.collection.id, one.collection.compactions) != moment:
                 del self._last[number]
-        self._last[generation] = snapshot
+        self._last.pop(generation, None)
+        self._last[generation] = snapshot  # stands last
         others = [number for number in self._last if number is not None]
         for number in others[: max(len(self._last) - _KEPT, 0)]:
             del self._last[number]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.durable import file_sha256, read_refusal, write_by_hash
 from nearsay.data.errors import StorageError
-from nearsay.data.known_hashes import known_sha256
+from nearsay.data.known_hashes import known_sha256, remember_sha256
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 
 __all__ = [
@@ -172,20 +172,26 @@ def write_vectors(
     stored, scales = narrow(np.asarray(vectors), dtype)
     arrays: dict[str, NDArray[Any]] = {"ids": ids} | ({} if scales is None else {"scales": scales})
     arrays["vectors"] = stored
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return write_by_hash(folder, _parts(whole, header), SUFFIX)
+    return _written(folder, arrays, header)
 
 
 def write_index(folder: Path, index: NDArray[np.uint8], count: int, dimension: int, fingerprint: str) -> Path:
     """Write FAISS's serialisation of an index over `count` vectors durably and return its path."""
     header = SegmentHeader(SegmentKind.INDEX, fingerprint, dimension, count)
-    return write_by_hash(folder, _parts({"index": np.ascontiguousarray(index)}, header), SUFFIX)
+    return _written(folder, {"index": index}, header)
 
 
 def write_tokens(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
     """Write a tokens segment durably and return its path."""
+    return _written(folder, arrays, header)
+
+
+def _written(folder: Path, arrays: Mapping[str, NDArray[Any]], header: SegmentHeader) -> Path:
+    """Written by its hash, which was read back: who opens the file next need not read it through for it."""
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return write_by_hash(folder, _parts(whole, header), SUFFIX)
+    path = write_by_hash(folder, _parts(whole, header), SUFFIX)
+    remember_sha256(path, path.stem)
+    return path
 
 
 def open_tokens(path: Path, sha256: str, expected: SegmentHeader) -> dict[str, NDArray[Any]]:

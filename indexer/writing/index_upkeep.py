@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.durable import synchronise
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.known_hashes import remember_sha256
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
@@ -220,6 +221,7 @@ def keep_prepared(
         kept = store.segment(collection.id, part.path.stem)
         part.path.replace(kept)
         synchronise(kept.parent)
+        remember_sha256(kept, kept.stem)
         parts.append(replace(part, path=kept))
     prepared = replace(prepared, parts=tuple(parts))
     _keep(store, collection, generation, state.indexes, prepared)

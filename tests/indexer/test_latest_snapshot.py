@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from words_encoder import WordsEncoder
 
+from nearsay.data import known_hashes
+from nearsay.data.errors import StorageError
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.snapshots import snapshot
+from nearsay.indexer.snapshots import latest_snapshot, snapshot
+from nearsay.indexer.vectors import segment
 
 _LONG = 60.0  # seconds after which a test says that nobody came
 
@@ -108,3 +111,88 @@ def test_two_who_need_the_same_files_open_them_once_and_both_see_what_was_added(
         held.let_go.set()
         assert (first.result(_LONG).searchable, second.result(_LONG).searchable) == (4, 4)
     assert len(held.opened) == 1
+
+
+def test_searches_go_on_while_the_files_of_others_are_hashed(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets, other = open_it(), open_it()
+    assert len(pets.search("a cat", 9)) == 3
+    other.add_rows(["a fish swam"])
+    other.compact()
+    monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
+    hashing, let_go = threading.Event(), threading.Event()
+    known_sha256 = segment.known_sha256
+
+    def slow(path: Path) -> str:
+        hashing.set()
+        assert let_go.wait(_LONG)
+        return known_sha256(path)
+
+    monkeypatch.setattr(segment, "known_sha256", slow)
+    for _ in range(3):
+        assert len(pets.search("a cat", 9)) == 3  # the former snapshot serves
+    assert hashing.is_set()
+    let_go.set()
+    assert pets.snapshot().searchable == 4
+    assert len(pets.search("a cat", 9)) == 4
+
+
+def test_searches_go_on_while_a_writer_of_this_process_opens_what_it_made(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets = open_it()
+    pets.search("a cat")
+    held = _Held(monkeypatch)
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(pets.add_rows, ["a fish swam"])
+        assert held.begun.wait(_LONG)
+        try:
+            assert len(pets.search("a cat", 9)) == 3
+        finally:
+            held.let_go.set()
+        adding.result(_LONG)
+    assert len(pets.search("a cat", 9)) == 4
+    assert len(held.opened) == 1  # by the writer
+
+
+def test_what_this_process_wrote_is_seen_however_long_it_takes_to_open(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", 0.0)
+    pets = open_it()
+    same = pets.library.collection("pets")
+    assert len(pets.search("a cat", 9)) == len(same.search("a cat", 9)) == 3
+    pets.add_rows(["a fish swam"])
+    assert len(same.search("a cat", 9)) == len(pets.search("a cat", 9)) == 4
+    same.promote(2)
+    assert pets.search("a cat")[0].lineage.generation == same.search("a cat")[0].lineage.generation == 2
+
+
+def test_a_file_that_cannot_be_opened_is_said_by_the_search(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets = open_it()
+    pets.search("a cat")
+    open_it().add_rows(["a fish swam"])
+
+    def refused(_: Path) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(segment, "known_sha256", refused)
+    with pytest.raises(StorageError, match="Permission denied"):
+        pets.search("a cat")
+    monkeypatch.undo()
+    assert len(pets.search("a cat", 9)) == 4
+
+
+def test_what_was_just_written_is_not_read_through_to_be_opened(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_it().add_rows(["a fish swam"])
+
+    def hashed(path: Path) -> str:
+        raise AssertionError(f"{path} was hashed")
+
+    monkeypatch.setattr(known_hashes, "file_sha256", hashed)
+    assert len(open_it().search("a cat", 9)) == 4

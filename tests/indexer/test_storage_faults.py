@@ -75,6 +75,7 @@ def refuse_to_open(patch: pytest.MonkeyPatch, error: BaseException) -> None:
         return opened(self, *arguments, **options)
 
     patch.setattr(Path, "open", open_it)
+    patch.setattr(segment, "known_sha256", segment.file_sha256)  # a machine that has not hashed them yet
 
 
 def refuse_to_map(patch: pytest.MonkeyPatch, error: BaseException) -> None:
