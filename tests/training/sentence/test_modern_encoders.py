@@ -30,6 +30,7 @@ from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.explanation import ExplainedPassage
+from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
@@ -37,6 +38,7 @@ from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -242,12 +244,15 @@ def test_a_cross_encoder_scores_as_sentence_transformers_does(kind: str, build: 
 
 @pytest.mark.parametrize("kind", ["modernbert", "eurobert", *CONVERTED])
 def test_a_folder_that_names_code_is_run_by_transformers_own_where_that_reads_it(
-    kind: str, build: Build
+    kind: str, build: Build, tmp_path: Path
 ) -> None:
     folder = build(kind)
     expected = load(folder).encode(TEXTS)
     change(folder / "config.json", auto_map={"AutoModel": "modeling_mine.Mine"})
     np.testing.assert_array_equal(load(folder).encode(TEXTS), expected)
+    load_model(EncoderFolder(folder), "cpu").save(str(tmp_path / "saved"), create_model_card=False)
+    assert "auto_map" not in (tmp_path / "saved" / "config.json").read_text("utf-8")
+    np.testing.assert_array_equal(load(tmp_path / "saved").encode(TEXTS), expected)
 
 
 def test_the_masked_language_models_head_beside_the_encoder_does_no_harm(build: Build) -> None:
