@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.models import BPE, WordLevel
+from tokenizers.pre_tokenizers import ByteLevel, Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import (
     CONFIG_MAPPING,
@@ -192,6 +192,34 @@ def test_an_interrupted_run_continues_exactly(kind: str, build: Build, tmp_path:
     assert trained(folder, parts, dropout=True)
     assert losses(whole) == losses(parts)
     assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+
+
+def test_bytes_as_tokens_and_a_prompt_are_those_of_transformers_and_explained_word_by_word(
+    make_folder_of: Callable[..., Path],
+) -> None:
+    folder = make_folder_of("modernbert", pad_token_id=0, vocab_size=300, **MODERN_BERT)
+    special = ["<pad>", "<unk>", "<start>", "<end>"]
+    signs = [*special, *sorted(ByteLevel.alphabet())]
+    merged = [("t", "h"), ("th", "e"), ("\u0120", "the"), ("\u0120", "s")]  # U+0120 stands for a space
+    signs += ["".join(pair) for pair in merged]
+    pieces = Tokenizer(BPE({sign: number for number, sign in enumerate(signs)}, merged))
+    pieces.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    pieces.post_processor = TemplateProcessing(
+        single="<start> $A <end>", special_tokens=[("<start>", 2), ("<end>", 3)]
+    )
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / file).unlink()
+    names = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), special, strict=True))
+    PreTrainedTokenizerFast(tokenizer_object=pieces, **names).save_pretrained(folder)
+    change(folder / "sentence_bert_config.json", max_seq_length=60)
+    change(folder / "config_sentence_transformers.json", prompts={"search_document": "text: "})
+    encoder = load(folder)
+    theirs = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    np.testing.assert_allclose(encoder.encode(TEXTS), theirs.encode(TEXTS, prompt="text: "), atol=1e-5)
+    told = explain_passages(encoder, "a café", [ExplainedPassage("", TEXTS[0])], sentences=False)[0]
+    assert told.exact
+    assert [word.text for word in told.words] == TEXTS[0].split()
+    assert [word.text for word in told.query] == ["a", "café"]
 
 
 def column_of(column: int) -> list[str]:
