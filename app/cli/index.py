@@ -325,7 +325,7 @@ def _print(found: "Improvement", collection: str) -> None:
             "candidate",
             "words",
             "held out of training",
-            "95 %",
+            "interval",
             "test part",
             "95 %",
             "general sets",

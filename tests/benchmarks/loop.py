@@ -9,7 +9,7 @@ often rightly, and how many judgements it takes. The pool is the first ten of bo
 anew each time. Rankings are made once, and with --keep stay in FOLDER.
 
 improve: does `nearsay index improve` make a search better, and never worse? SciFact's training claims are the
-judgements, 50, 100 or 200 of them, drawn anew each time; a fifth of them is the test part, by their words.
+judgements, 20, 50, 100 or 200 of them, drawn anew each time; a fifth is the test part, by their words.
 What is recommended is made live and measured on the 300 test claims, which it never saw; keeping what there
 is counts 0.
 
@@ -52,7 +52,7 @@ WAYS: dict[str, dict[str, Any]] = {
 COMPARED = (("dense", "lexical"), ("dense", "hybrid"), ("lexical", "hybrid"), ("hybrid", "rrf"))
 SHARE = 0.2  # of the pool that is judged
 QUERIES = 300  # of a set, at most: the first
-CLAIMS = (50, 100, 200)  # of SciFact's training part, that were judged
+CLAIMS = (20, 50, 100, 200)  # of SciFact's training part, that were judged
 TO_THE_END = 50  # draws of which each is judged until it is decided
 
 

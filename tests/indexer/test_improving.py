@@ -15,8 +15,9 @@ from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTe
 from nearsay.indexer import Collection, Library, improving
 from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.catalogue.judgements import query_hash
-from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder
+from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
 from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Replayed, general_search
 from nearsay.training.sentence.text_encoder import TextKind
@@ -113,6 +114,17 @@ def test_no_judged_test_query_is_learned_from_and_the_lineage_names_those_that_a
     )
     assert learned == train
     assert not learned & test
+
+
+def test_a_weight_of_words_needs_more_evidence_than_an_adapter_of_queries() -> None:
+    noise = np.random.default_rng(1).normal(size=60)
+    gains = 0.04 + 0.2 * (noise - noise.mean()) / noise.std()  # 1.5 standard errors above 0
+    alone = evidence(gains, gains, adapter_alone=True)
+    assert alone == interval_of_mean(gains, level=0.8)
+    assert evidence(gains, None, adapter_alone=False) == interval_of_mean(gains, level=0.95)
+    both = evidence(gains, gains - 0.1, adapter_alone=False)  # the test part counts, too
+    assert both == interval_of_mean(np.concatenate([gains, gains - 0.1]), level=0.95)
+    assert alone.low > 0 > both.low
 
 
 @pytest.mark.parametrize("count", [0, 5])
@@ -263,7 +275,7 @@ def test_an_encoder_that_answers_no_better_is_dropped(
     encoder.letters = 3
     found, _, _ = tried_with(mistaken, encoder, monkeypatch)
     by_name = {one.name: one for one in found.candidates}
-    assert by_name[ENCODER].verdict == "no gain beyond chance on what it learned from"
+    assert by_name[ENCODER].verdict == "no gain beyond chance"
     assert found.recommended in ("query adapter", "adapter and weight")
     assert found.applied
     assert [row.number for row in mistaken.generations()] == [1]
