@@ -23,11 +23,13 @@ from nearsay.indexer.collection import Collection
 from nearsay.indexer.plans.plan import ContractChange
 from nearsay.indexer.vectors.errors import CatalogueError
 from nearsay.indexer.vectors.segment import VectorDtype
+from nearsay.training.sentence.bundled import is_bundled_name
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from nearsay.indexer.catalogue.store import Cluster
     from nearsay.indexer.cluster.serving import Shards, ShardState
+    from nearsay.indexer.encoders import Encoders
 
 __all__ = ["Library"]
 
@@ -174,11 +176,19 @@ class Library:
             self._shards = Shards(cluster, self.store)
         return self._shards
 
+    @property
+    def encoders(self) -> "Encoders":
+        """The list of encoders: bundled, made by this library's trainings, used by its collections."""
+        from nearsay.indexer.encoders import Encoders
+
+        return Encoders(self.store.folder, self.store.database)
+
     def encoder(
         self, source: str | TextEncoder, *, fingerprint: str | None = None, anew: bool = False
     ) -> TextEncoder:
         """The encoder of a name or folder, loaded once; an encoder is given back as it is.
 
+        source:      a name as `encoders` has it, a folder, or a hub name
         fingerprint: what it has to be; one that was loaded before its folder changed is loaded again
         anew:        load it again whatever was loaded before
         """
@@ -192,6 +202,11 @@ class Library:
             if made_elsewhere is not None:
                 return made_elsewhere
         kept = None if anew else self._kept(source, fingerprint)
+        if (
+            kept is None and fingerprint is None and not is_bundled_name(source)
+        ):  # somebody's, not the catalogue's
+            source = self.encoders.source(source)
+            kept = None if anew else self._kept(source, fingerprint)
         if kept is None:
             with self._loads.setdefault(source, threading.Lock()):  # others' users do not wait for this load
                 kept = None if anew else self._kept(source, fingerprint)  # loaded by another meanwhile?
@@ -322,7 +337,6 @@ def _loader(device: str | None, precision: str) -> EncoderLoader:
 
 
 def _fingerprint_on_disk(source: str) -> str | None:
-    from nearsay.training.sentence.bundled import is_bundled_name
     from nearsay.training.sentence.fingerprint import encoder_fingerprint
     from nearsay.training.sentence.source import find_encoder
 

@@ -2,12 +2,25 @@
 
 import click
 
-from nearsay.app.cli.options import CommandGroup, device_option, json_option
+from nearsay.app.cli.options import (
+    ENCODER,
+    Command,
+    CommandGroup,
+    device_option,
+    json_option,
+    library_at_hand,
+)
 from nearsay.app.cli.printing import print_json, print_table
 
 __all__ = ["bert"]
 
-_BERT = click.option("--bert", required=True, metavar="BERT", help="Folder or hub name of a pretrained BERT.")
+
+def _bert_option(command: Command) -> Command:
+    """`--bert`, and the library that knows its name."""
+    said = "Name, folder or hub name of a pretrained BERT."
+    return click.option("--bert", required=True, type=ENCODER, metavar="BERT", help=said)(
+        library_at_hand(command)
+    )
 
 
 @click.group(cls=CommandGroup)
@@ -22,7 +35,7 @@ def bert() -> None:
 
 @bert.command()
 @click.argument("text")
-@_BERT
+@_bert_option
 @click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Words for each place.")
 @json_option
 @device_option
@@ -47,7 +60,7 @@ def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> Non
 @bert.command("next")
 @click.argument("first")
 @click.argument("second")
-@_BERT
+@_bert_option
 @json_option
 @device_option
 def next_(first: str, second: str, bert: str, as_json: bool, device: str | None) -> None:

@@ -1,4 +1,4 @@
-"""`nearsay encoders`: texts to vectors without a library, and what an encoder does inside."""
+"""`nearsay encoders`: which there are, texts to vectors without a library, and what they do inside."""
 
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -6,9 +6,18 @@ from typing import TypedDict, Unpack
 import click
 
 from nearsay.app.cli.encoders_inside import inside
-from nearsay.app.cli.options import CommandGroup, device_options
-from nearsay.app.cli.printing import print_notes
-from nearsay.data.quantity import counted
+from nearsay.app.cli.options import (
+    ENCODER,
+    CommandGroup,
+    Place,
+    device_options,
+    json_option,
+    library_options,
+    open_library,
+)
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.data.quantity import counted, size_words
+from nearsay.data.report import as_json as to_plain
 
 __all__ = ["encoders"]
 
@@ -23,15 +32,92 @@ class _Run(TypedDict):
 
 @click.group(cls=CommandGroup)
 def encoders() -> None:
-    """Encode texts, and look into encoders.
+    """List encoders, encode texts, and look into encoders.
 
     \b
     Example:
+        nearsay encoders list
         nearsay encoders encode sentences.txt --out vectors.npy
     """
 
 
 encoders.add_command(inside)
+
+
+@encoders.command("list")
+@json_option
+@library_options
+def list_(as_json: bool, **place: Unpack[Place]) -> None:
+    """List the encoders and BERTs that a library knows by name.
+
+    The bundled one, those that trainings made here, and those that collections were ever embedded by. Each
+    name can be given wherever a command takes an encoder: --encoder, --base, --guide, --bert.
+
+    \b
+    Example:
+        nearsay encoders list
+        nearsay encoders list --json
+    """
+    with open_library(place) as library:
+        found = library.encoders.list(berts=True)
+    if as_json:
+        for each in found:
+            print_json(each)
+        return
+    print_table(
+        ["name", "", "live in", "job", "folder"],
+        [
+            [
+                each.name,
+                f"{'BERT, ' * each.bert}{each.origin}" if each.there else "not there any more",
+                ", ".join(each.live_in),
+                "" if each.job is None else each.job,
+                "" if each.source == each.name else each.source,
+            ]
+            for each in found
+        ],
+    )
+
+
+@encoders.command()
+@click.argument("name")
+@json_option
+@library_options
+def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show where an encoder comes from, what its training was worth, and which collections use it.
+
+    NAME: as `encoders list` has it, or a folder. Nothing is loaded or fetched: its folder is read.
+
+    \b
+    Example:
+        nearsay encoders show all-MiniLM-L6-v2
+        nearsay encoders show my-sentences --json
+    """
+    with open_library(place) as library:
+        facts = library.encoders.facts(name)
+        uses = [use for each in library.encoders.list() if each.source == facts.source for use in each.uses]
+    if as_json:
+        print_json(facts.to_json() | {"uses": to_plain(uses)})
+        return
+    said: list[tuple[str, object]] = [
+        ("name", facts.name),
+        ("folder", facts.source if facts.source != facts.name else ""),
+        ("dimensions", facts.dimension),
+        ("longest text", facts.max_tokens and counted(facts.max_tokens, "token")),
+        ("weights", size_words(facts.bytes)),
+        ("fingerprint", facts.fingerprint[:12]),
+        ("trained from", facts.base),
+        *(("trained on", each) for each in facts.learned),
+        *(("lineage", each) for each in facts.lineage),
+        *(("used by", f"{use.collection}, generation {use.generation} ({use.state})") for use in uses),
+    ]
+    for what, value in said:
+        if value:
+            click.echo(visible(f"{what:13} {value}"))
+    if facts.changes:
+        click.echo()
+        columns = ("set", "figure", "before", "after", "verdict")
+        print_table(columns, [[each.get(column, "") for column in columns] for each in facts.changes])
 
 
 @encoders.command()
@@ -43,7 +129,11 @@ encoders.add_command(inside)
     help="The .npy file to write; .npz with --tokens.",
 )
 @click.option(
-    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder or BERT."
+    "--encoder",
+    type=ENCODER,
+    default="all-MiniLM-L6-v2",
+    show_default=True,
+    help="Name or folder of the encoder or BERT.",
 )
 @click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
 @click.option(

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from nearsay.app.cli.options import (
+    ENCODER,
     CommandGroup,
     Place,
     device_option,
     json_option,
+    library_at_hand,
     library_options,
     open_library,
 )
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["inside"]
 
 _ENCODER = click.option(
-    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder or BERT."
+    "--encoder",
+    type=ENCODER,
+    default="all-MiniLM-L6-v2",
+    show_default=True,
+    help="Name or folder of the encoder or BERT.",
 )
 _HEADS = click.option(
     "--head",
@@ -65,6 +71,7 @@ def inside() -> None:
 )
 @click.option("--query", help="Also give each token's share of the cosine to this query.")
 @json_option
+@library_at_hand
 @device_option
 def text(
     *,
@@ -309,8 +316,8 @@ def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
 
 
 @inside.command()
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", type=ENCODER)
+@click.argument("after", type=ENCODER)
 @click.argument("collection")
 @click.option("--texts", default=100, show_default=True, type=click.IntRange(1), help="Passages, at random.")
 @click.option("--seed", default=0, show_default=True, help="Draws the passages.")

@@ -22,7 +22,7 @@ from nearsay.app.cli.evaluate_judged import (
     triplets,
 )
 from nearsay.app.cli.evaluate_unjudged import tokenizer, unlabelled
-from nearsay.app.cli.options import CommandGroup, device_options, json_option
+from nearsay.app.cli.options import ENCODER, CommandGroup, device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ __all__ = ["evaluate"]
 
 
 @click.command()
-@click.argument("encoders", nargs=-1, required=True, metavar="ENCODER…")
+@click.argument("encoders", nargs=-1, required=True, type=ENCODER, metavar="ENCODER…")
 @click.option(
     "--suite",
     required=True,

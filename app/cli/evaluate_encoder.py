@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearsay.app.cli.evaluate_judged import encoder_option, load_encoder
-from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.options import ENCODER, device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.quantity import counted
 
@@ -129,7 +129,11 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
 
 @click.command()
 @click.option(
-    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder."
+    "--encoder",
+    type=ENCODER,
+    default="all-MiniLM-L6-v2",
+    show_default=True,
+    help="Name or folder of the encoder.",
 )
 @click.option("--sts", type=_FILE, help="Scored pairs: tsv, csv or jsonl, as for `nearsay evaluate sts`.")
 @click.option("--retrieval", type=_FOLDER, help="A judged corpus, as for `nearsay evaluate retrieval`.")
@@ -213,7 +217,11 @@ def _shown(figure: float | None, decimals: int) -> str:
 @click.option("--retrieval", type=_FOLDER, help="A judged corpus, as for `nearsay evaluate retrieval`.")
 @click.option("--split", default="test", show_default=True, help="With --retrieval: qrels/SPLIT.tsv.")
 @click.option(
-    "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder or BERT."
+    "--encoder",
+    type=ENCODER,
+    default="all-MiniLM-L6-v2",
+    show_default=True,
+    help="Name or folder of the encoder or BERT.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="A .png or .svg to write a picture to.")
 @json_option

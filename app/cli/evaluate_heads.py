@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.options import ENCODER, device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.train_heads import column_options
 from nearsay.app.cli.train_pretrain import BREAKS
@@ -16,7 +16,9 @@ __all__ = ["classifier", "mlm", "reader", "tagger"]
 
 @click.command()
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
-@click.option("--bert", required=True, metavar="BERT", help="Folder or hub name of a pretrained BERT.")
+@click.option(
+    "--bert", required=True, type=ENCODER, metavar="BERT", help="Folder or hub name of a pretrained BERT."
+)
 @click.option("--length", default=128, show_default=True, help="Most tokens of a row.")
 @click.option(
     "--rows", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows that are looked at."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 import click
 
-from nearsay.app.cli.options import device_options, json_option
+from nearsay.app.cli.options import ENCODER, device_options, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.quantity import counted
 
@@ -53,7 +53,11 @@ class Judging(TypedDict):
 def encoder_option(command: Command) -> Command:
     """`--encoder`: which one is measured."""
     return click.option(
-        "--encoder", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder."
+        "--encoder",
+        type=ENCODER,
+        default="all-MiniLM-L6-v2",
+        show_default=True,
+        help="Name or folder of the encoder.",
     )(command)
 
 

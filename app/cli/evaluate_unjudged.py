@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from nearsay.app.cli.evaluate_judged import load_encoder
-from nearsay.app.cli.options import TextFields, device_options, json_option, read_options, text_options
+from nearsay.app.cli.options import (
+    ENCODER,
+    TextFields,
+    device_options,
+    json_option,
+    read_options,
+    text_options,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import counted
 
@@ -26,6 +33,7 @@ __all__ = ["tokenizer", "unlabelled"]
 @click.option(
     "--encoder",
     "encoders",
+    type=ENCODER,
     multiple=True,
     default=["all-MiniLM-L6-v2"],
     show_default=True,
@@ -156,6 +164,7 @@ def _lengths(_context: click.Context, _parameter: click.Parameter, value: str) -
 @click.option(
     "--encoder",
     "encoders",
+    type=ENCODER,
     multiple=True,
     default=["all-MiniLM-L6-v2"],
     show_default=True,

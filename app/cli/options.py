@@ -1,10 +1,13 @@
 """Options that several commands share, and the group that commands stand in."""
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 import click
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
+    "ENCODER",
+    "ONLY_CHECKED",
     "CommandGroup",
     "OnCluster",
     "Place",
@@ -25,16 +30,19 @@ __all__ = [
     "device_option",
     "device_options",
     "dtype_option",
+    "encoder_named",
     "encoders_kept",
     "encoding_options",
     "inexact_resume_option",
     "json_option",
+    "library_at_hand",
     "library_options",
     "open_library",
     "read_options",
     "require_yes",
     "shards_options",
     "text_options",
+    "trains_encoder",
     "where_option",
     "yes_option",
 ]
@@ -97,7 +105,91 @@ def device_option(command: Command) -> Command:
     )(command)
 
 
+class _EncoderName(click.types.StringParamType):
+    """A name, folder or hub name of an encoder or BERT; a name of the library at hand becomes its folder."""
+
+    name = "encoder"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The value, or the folder that it names."""
+        del param
+        return value if ctx is None else encoder_named(value, ctx)
+
+
+ENCODER = _EncoderName()
+ONLY_CHECKED = "nearsay.only_checked"  # in a context's meta: arguments are only looked at, no library is open
+_LIBRARY, _DATABASE = "nearsay.library", "nearsay.database"  # in a context's meta: what --library names
+
+
+def encoder_named(name: str, ctx: click.Context) -> str:
+    """What loads the encoder of a name, as the library at hand knows it; the name itself if it does not."""
+    home = ctx.meta.get(_LIBRARY)
+    if home is None or ONLY_CHECKED in ctx.meta or not Path(home, "library.json").is_file():
+        return name
+    from nearsay.data.errors import NearsayError
+    from nearsay.indexer import Library
+    from nearsay.indexer.encoders import Encoders
+
+    database = ctx.meta.get(_DATABASE) or os.environ.get("NEARSAY_DATABASE")
+    try:
+        library = Library.open(home, database=database, create=False)
+    except NearsayError:  # its catalogue is elsewhere, and where was not said: what lies in the folder counts
+        return Encoders(Path(home)).source(name)
+    with library:
+        return library.encoders.source(name)
+
+
+def _remembered(key: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    def remember(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        ctx.meta[key] = value
+        return value
+
+    return remember
+
+
+def library_at_hand(command: Command) -> Command:
+    """`--library`, for commands that need none: encoders may be called by the names that they have there."""
+    return click.option(
+        "--library",
+        envvar="NEARSAY_LIBRARY",
+        show_envvar=True,
+        default="library",
+        show_default=True,
+        metavar="DIR",
+        is_eager=True,
+        expose_value=False,
+        callback=_remembered(_LIBRARY),
+        help="Folder of the library whose names of encoders can be given, if it exists.",
+    )(command)
+
+
+def trains_encoder(command: Command) -> Command:
+    """Let the library at hand know of the encoder that the command made in its `out`."""
+
+    @wraps(command)
+    def wrapped(*given: Any, out: Path, **options: Any) -> Any:  # noqa: ANN401
+        result = command(*given, out=out, **options)
+        from nearsay.app.cli.printing import print_notes
+        from nearsay.indexer.encoders import note_made
+
+        home = Path(click.get_current_context().meta[_LIBRARY])
+        try:
+            names = note_made(home, out)
+        except OSError as error:
+            print_notes([f"it could not be noted in {home} ({error.strerror}): give its folder as --encoder"])
+        else:
+            print_notes(f"--encoder {name} names it in the library {home}" for name in names)
+        return result
+
+    return wrapped  # type: ignore[return-value]
+
+
 def device_options(command: Command) -> Command:
+    """`--device` and `--precision`: where and how the encoder runs; and the library that knows its name."""
+    return library_at_hand(_run_options(command))
+
+
+def _run_options(command: Command) -> Command:
     """`--device` and `--precision`: of a command that runs an encoder."""
     command = click.option(
         "--precision",
@@ -124,6 +216,8 @@ def library_options(command: Command) -> Command:
     """`--library` and `--database`, given to the command as they are."""
     command = click.option(
         "--database",
+        is_eager=True,
+        callback=_remembered(_DATABASE),
         envvar="NEARSAY_DATABASE",
         show_envvar=True,
         metavar="URL",
@@ -131,6 +225,8 @@ def library_options(command: Command) -> Command:
     )(command)
     return click.option(
         "--library",
+        is_eager=True,
+        callback=_remembered(_LIBRARY),
         envvar="NEARSAY_LIBRARY",
         show_envvar=True,
         default="library",
@@ -142,7 +238,7 @@ def library_options(command: Command) -> Command:
 
 def encoding_options(command: Command) -> Command:
     """`library_options` and `device_options`."""
-    return library_options(device_options(command))
+    return library_options(_run_options(command))
 
 
 def cluster_options(command: Command) -> Command:

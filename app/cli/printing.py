@@ -13,6 +13,7 @@ import click
 
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
+from nearsay.data.report import Report
 
 if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
@@ -40,7 +41,11 @@ _LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
 
 def print_json(row: object) -> None:
     """One object as one line of JSON on standard output."""
-    value = asdict(row) if is_dataclass(row) and not isinstance(row, type) else row
+    value = row
+    if isinstance(row, Report):
+        value = row.to_json()
+    elif is_dataclass(row) and not isinstance(row, type):
+        value = asdict(row)
     line = json.dumps(value, ensure_ascii=False, default=str)
     # JSON lets DEL and the C1 controls stand as they are; a terminal obeys them.
     click.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line))

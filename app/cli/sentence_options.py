@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 from click.core import ParameterSource
 
-from nearsay.app.cli.options import inexact_resume_option
+from nearsay.app.cli.options import ENCODER, encoder_named, inexact_resume_option
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 if TYPE_CHECKING:
-    from nearsay.training.sentence.fine_tuning.recipe import Recipe
+    from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 
 __all__ = ["recipe_of", "sentence_options"]
 
@@ -90,6 +90,7 @@ _OBJECTIVE = (
     *map(_setting_option, _OF_OBJECTIVES),
     click.option(
         "--guide",
+        type=ENCODER,
         metavar="ENCODER",
         help="The encoder that guides or teaches; a teacher reads the first column, for the others too. For "
         "margin-mse and kl a cross-encoder may score the passages.",
@@ -97,7 +98,10 @@ _OBJECTIVE = (
 )
 _STRUCTURE = (
     click.option(
-        "--base", metavar="ENCODER", help="Name or folder of a BERT or encoder.  [default: bundled]"
+        "--base",
+        type=ENCODER,
+        metavar="ENCODER",
+        help="Name or folder of a BERT or encoder.  [default: bundled]",
     ),
     click.option("--revision", metavar="NAME", help="The base's branch, tag or commit on the hub."),
     click.option("--pooling", type=click.Choice(_POOLINGS), help="The base's own if left out, else mean."),
@@ -178,18 +182,26 @@ def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
 
         training["sampling"] = Sampling(training["sampling"])
     changes = {name: given[name] for name in ("base", "dev", "seeds") if name in given}
+    changes.setdefault("base", encoder_named(recipe.base, click.get_current_context()))
     if "revision" in given:
         from nearsay.training.sentence.source import at_revision
 
-        changes["base"] = at_revision(changes.get("base", recipe.base), given["revision"])
+        changes["base"] = at_revision(changes["base"], given["revision"])
     return replace(
         recipe,
-        sets=(*recipe.sets, *_sets(files, given)),
+        sets=(*map(_with_guide, recipe.sets), *_sets(files, given)),
         structure=replace(recipe.structure, **structure),
         training=replace(recipe.training, **training),
         evaluate=(*recipe.evaluate, *options["evaluate"]),
         **changes,
     )
+
+
+def _with_guide(one: "SetRecipe") -> "SetRecipe":
+    """A recipe's set, its guide as the library at hand knows it."""
+    if one.guide is None:
+        return one
+    return replace(one, guide=encoder_named(one.guide, click.get_current_context()))
 
 
 def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nearsay.app.cli.options import device_options, inexact_resume_option, json_option
+from nearsay.app.cli.options import ENCODER, device_options, inexact_resume_option, json_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ def head_options(*, length: int, length_help: str) -> Callable[[Command], Comman
         click.argument("file", type=_FILE),
         click.option("--out", required=True, type=click.Path(path_type=Path), help="The folder to be made."),
         click.option(
-            "--bert", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the BERT."
+            "--bert",
+            type=ENCODER,
+            default="all-MiniLM-L6-v2",
+            show_default=True,
+            help="Name or folder of the BERT.",
         ),
         click.option("--dev", type=_FILE, help="Measured each epoch; the best weights are kept."),
         click.option("--test", type=_FILE, help="Measured at the end."),

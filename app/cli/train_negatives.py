@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 import click
 
 from nearsay.app.cli.options import (
+    ENCODER,
     Place,
     TextFields,
     encoding_options,
@@ -173,15 +174,19 @@ class _Options(_Sources, MiningChoices, TextFields, Place):
 )
 @click.option("--collection", metavar="NAME", help="Mine from a collection of --library, by its vectors.")
 @click.option(
-    "--encoder", metavar="NAME", help="Name or folder; all-MiniLM-L6-v2, or the collection's, if left out."
+    "--encoder",
+    type=ENCODER,
+    metavar="NAME",
+    help="Name or folder; all-MiniLM-L6-v2, or the collection's, if left out.",
 )
 @click.option(
     "--judge",
+    type=ENCODER,
     multiple=True,
     metavar="NAME",
     help="An encoder that drops what it scores like the positive; may be repeated.",
 )
-@click.option("--cross-encoder", metavar="NAME", help="A cross-encoder that does the same.")
+@click.option("--cross-encoder", type=ENCODER, metavar="NAME", help="A cross-encoder that does the same.")
 @mining_options
 @text_options
 @json_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from nearsay.app.cli.options import (
+    ENCODER,
     TextFields,
     device_options,
     inexact_resume_option,
@@ -179,7 +180,7 @@ def vocabulary(
 _MODEL = (
     click.option("--vocabulary", metavar="DIR", help="For a new BERT: from nearsay train vocabulary."),
     click.option("--size", metavar="SIZE", help="tiny to large, or as in 6x384.  [default: small]"),
-    click.option("--from", "start", metavar="BERT", help="Go on from this BERT instead."),
+    click.option("--from", "start", type=ENCODER, metavar="BERT", help="Go on from this BERT instead."),
     click.option("--dropout", type=float, help="Of a new BERT.  [default: 0.1]"),
 )
 _TEXT = (

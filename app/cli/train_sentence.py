@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, device_options, encoding_options, json_option, open_library
+from nearsay.app.cli.options import (
+    Place,
+    device_options,
+    encoding_options,
+    json_option,
+    open_library,
+    trains_encoder,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.app.cli.sentence_options import recipe_of, sentence_options
 from nearsay.data.quantity import counted
@@ -27,6 +34,7 @@ __all__ = ["adapt", "print_changes", "sentence"]
 @sentence_options
 @json_option
 @device_options
+@trains_encoder
 def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
     """Train a sentence encoder on pairs, triplets, labels, scores or texts.
 
@@ -147,6 +155,7 @@ def print_changes(changes: Sequence["Change"]) -> None:
 @click.option("--seed", default=0, show_default=True, help="Of the pseudo-queries that are drawn.")
 @json_option
 @encoding_options
+@trains_encoder
 def adapt(
     collection: str,
     out: Path,

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from nearsay.app.cli.options import (
+    ENCODER,
     TextFields,
     device_options,
     inexact_resume_option,
     json_option,
+    library_at_hand,
     read_options,
     text_options,
+    trains_encoder,
 )
 from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.data.quantity import counted
@@ -24,11 +27,13 @@ __all__ = ["average", "distill", "reduce", "static"]
 
 
 @click.command()
-@click.argument("encoders", nargs=-1, required=True, metavar="ENCODER…")
+@click.argument("encoders", nargs=-1, required=True, type=ENCODER, metavar="ENCODER…")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the encoder."
 )
 @json_option
+@library_at_hand
+@trains_encoder
 def average(encoders: tuple[str, ...], out: Path, as_json: bool) -> None:
     """Average the weights of several trainings of one base.
 
@@ -77,7 +82,11 @@ def _layers(
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="TEXTS…")
 @click.option(
-    "--teacher", default="all-MiniLM-L6-v2", show_default=True, help="Name or folder of the encoder."
+    "--teacher",
+    type=ENCODER,
+    default="all-MiniLM-L6-v2",
+    show_default=True,
+    help="Name or folder of the encoder.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
 @click.option(
@@ -86,7 +95,7 @@ def _layers(
     metavar="N|N,N",
     help="The student: the teacher with so many of its layers, or with these, the first is 0.",
 )
-@click.option("--student", metavar="ENCODER", help="The student: another encoder or a BERT.")
+@click.option("--student", type=ENCODER, metavar="ENCODER", help="The student: another encoder or a BERT.")
 @click.option("--text", "columns", metavar="FIELD,FIELD", help="The fields with the texts; else guessed.")
 @click.option(
     "--translations",
@@ -105,6 +114,7 @@ def _layers(
 @inexact_resume_option
 @json_option
 @device_options
+@trains_encoder
 def distill(
     *,
     files: tuple[str, ...],
@@ -194,7 +204,7 @@ def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("encoder")
+@click.argument("encoder", type=ENCODER)
 @click.argument("sources", nargs=-1, metavar="[TEXT]…")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
 @click.option("--dimension", required=True, type=click.IntRange(1), help="Numbers of a vector.")
@@ -208,6 +218,7 @@ def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
 @text_options
 @json_option
 @device_options
+@trains_encoder
 def reduce(
     *,
     encoder: str,
@@ -261,7 +272,7 @@ def reduce(
 
 
 @click.command()
-@click.argument("encoder")
+@click.argument("encoder", type=ENCODER)
 @click.argument("sources", nargs=-1, metavar="[TEXT]…")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
 @click.option(
@@ -278,6 +289,7 @@ def reduce(
 @text_options
 @json_option
 @device_options
+@trains_encoder
 def static(
     *,
     encoder: str,

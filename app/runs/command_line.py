@@ -110,9 +110,11 @@ def storable(*texts: str | None) -> None:
 
 def _named(arguments: Sequence[str]) -> _Named:
     from nearsay.app.cli.main import main
+    from nearsay.app.cli.options import ONLY_CHECKED
 
     command: click.Command = main
     context = click.Context(main, info_name="nearsay")
+    context.meta[ONLY_CHECKED] = True  # names of encoders are those of the run's library
     path: list[str] = []
     rest = list(arguments)
     while isinstance(command, click.Group):

@@ -1,14 +1,14 @@
 """What a run found, as tables: before and after a training, the figures of an evaluation, rows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nearsay.data.quantity import significant
 from nearsay.training.evaluation.figure_names import figure_name, shown_figure
 
-__all__ = ["RunResults", "read_results"]
+__all__ = ["RunResults", "changes_table", "read_results"]
 
 Row = dict[str, str | int | float]
 _FEW_FACTS = 12
@@ -62,6 +62,11 @@ def _training(line: Mapping[str, Any], found: RunResults) -> None:
                 found.facts[f"{seed}{name} {inner}".replace("_", " ")] = shown
         elif len(found.facts) < _FEW_FACTS:
             found.facts[f"{seed}{name}".replace("_", " ")] = _number(value)
+
+
+def changes_table(changes: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """What judged sets gave before and after a training, a set a row."""
+    return [_change(one) for one in changes]
 
 
 def _change(one: Mapping[str, Any]) -> Row:

@@ -4,11 +4,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
+from nearsay.app.cli.options import encoder_named
+from nearsay.indexer import Library
 from nearsay.training.sentence.encoder import Encoder, Precision
 
 Run = Callable[..., Result]
@@ -169,3 +172,39 @@ def test_vectors_are_encoded_with_fewer_bits(run: Run) -> None:
     np.testing.assert_array_equal(np.load("w.npy"), np.load("v.npy"))
     refused = run(*always, "--out", "x.npy", "--numbers", "binary", "--pooling", "cls")
     assert (refused.exit_code, Path("x.npy").exists()) == (2, False)
+
+
+def test_what_is_made_while_a_library_is_at_hand_is_known_by_its_name(run: Run, tmp_path: Path) -> None:
+    Library.open("library").close()
+    make = ("train", "reduce", "mine", "--method", "matryoshka", "--dimension", "4", "--out", "made/small")
+    result = run(*make)
+    assert result.exit_code == 0, result.output
+    assert "--encoder small names it in the library library" in result.stderr
+    listed = [json.loads(line) for line in run("encoders", "list", "--json").stdout.splitlines()]
+    assert [row["name"] for row in listed] == ["all-MiniLM-L6-v2", "small"]
+    assert listed[1]["source"] == str(tmp_path / "made" / "small")
+    assert {row["report"] for row in listed} == {"encoder"}
+    assert "small" in run("encoders", "list").stdout
+    told = json.loads(run("encoders", "show", "small", "--json").stdout)
+    assert (told["dimension"], told["uses"]) == (4, [])
+    shown = run("encoders", "show", "small").stdout
+    assert str(tmp_path / "made" / "small") in shown
+    assert told["fingerprint"][:12] in shown
+    result = run("encoders", "encode", "texts.txt", "--out", "vectors.npy", "--encoder", "small", *EXACT)
+    assert result.exit_code == 0, result.output
+    assert np.load("vectors.npy").shape == (27, 4)
+    elsewhere = run(
+        *("encoders", "encode", "texts.txt", "--out", "v.npy", "--encoder", "./small", "--library", "none")
+    )
+    assert elsewhere.exit_code == 1
+
+
+def test_a_name_is_looked_up_in_the_library_at_hand_alone(run: Run, tmp_path: Path) -> None:
+    Library.open("library").close()
+    run("train", "reduce", "mine", "--method", "matryoshka", "--dimension", "4", "--out", "made/small")
+    context = click.Context(main)
+    context.meta["nearsay.library"] = "library"
+    assert encoder_named("small", context) == str(tmp_path / "made" / "small")
+    assert encoder_named("owner/name", context) == "owner/name"
+    context.meta["nearsay.library"] = "nothing here"
+    assert encoder_named("small", context) == "small"

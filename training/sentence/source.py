@@ -29,12 +29,15 @@ class EncoderSource:
     bundled: bool = False
 
 
-def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> EncoderSource:
+def find_encoder(
+    name_or_folder: str | Path, *, cross_encoder: bool = False, fetch: bool = True
+) -> EncoderSource:
     """Find an encoder by name or folder; the bundled name comes first, then a folder, then the hub.
 
     A hub name may name a branch, tag or commit: "owner/name@revision".
 
     cross_encoder: one is wanted, which the bundled one is not: errors name what else there can be
+    fetch:         false: of a hub only what was fetched before
     Raises NearsayError, naming what there can be, when it is none of them.
     """
     asked = str(name_or_folder)
@@ -60,6 +63,7 @@ def find_encoder(name_or_folder: str | Path, *, cross_encoder: bool = False) -> 
             revision=revision or None,
             allow_patterns=_FETCHED,
             ignore_patterns=_NOT_FETCHED,
+            local_files_only=not fetch,
         )
         return EncoderSource(asked, asked, EncoderFolder(Path(fetched)))
     except Exception as error:

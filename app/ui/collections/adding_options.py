@@ -6,8 +6,8 @@ from typing import Final
 import streamlit as st
 
 from nearsay.app.ui.collections.add_choices import chunking_text
-from nearsay.app.ui.collections.encoder_ask import ask_encoder
 from nearsay.app.ui.collections.preview import FilesSeen
+from nearsay.app.ui.encoders.offered import ask_encoder
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
 from nearsay.data.formats import Format

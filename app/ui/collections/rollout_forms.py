@@ -4,10 +4,9 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.encoder_ask import ask_encoder
-from nearsay.app.ui.collections.encoder_choice import source_of
 from nearsay.app.ui.collections.generation_rows import promotion_changes
 from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.encoders.offered import ask_encoder
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -15,6 +14,7 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.encoders import source_of
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_rollout"]

@@ -4,7 +4,8 @@ import streamlit as st
 
 from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind
-from nearsay.app.ui.encoders.known import EncoderEntry, EncoderFacts, facts_of, figures_of, stamp
+from nearsay.app.runs.results import changes_table
+from nearsay.app.ui.encoders.known import figures_of
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
@@ -13,6 +14,7 @@ from nearsay.app.ui.training.evaluation_sets import spec_of
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.data.quantity import size_words
+from nearsay.indexer.encoders import EncoderEntry, EncoderFacts, stamp
 
 __all__ = ["show_entry"]
 
@@ -22,7 +24,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{as_markdown(visible(entry.name))}**", width="content")
-            st.badge(entry.origin, color="gray")
+            st.badge(str(entry.origin), color="gray")
             for name in entry.live_in:
                 st.badge(f"live in {as_markdown(name)}", icon=":material/check_circle:", color="green")
         if not entry.there:
@@ -30,7 +32,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
             st.caption(f"Its folder{named} is not there any more.")
             return
         try:
-            facts = _facts(entry.source, stamp(entry.source))
+            facts = _facts(entry.source, stamp(entry.source), visit)
         except NearsayError as error:
             say_error(error)
             return
@@ -38,14 +40,14 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
         figures = figures_of(entry.source, runs)
         if facts.changes:
             st.markdown("Before and after its training:")
-            st.dataframe(list(facts.changes), hide_index=True, width="stretch")
+            st.dataframe(changes_table(facts.changes), hide_index=True, width="stretch")
         if figures:
             st.markdown("Measured:")
             st.dataframe(figures, hide_index=True, width="stretch")
         with st.container(horizontal=True):
-            if entry.run is not None and visit.may_write:
+            if entry.job is not None and visit.may_write:
                 link_to(
-                    "runs", f"Its training, run {entry.run}", icon=":material/timeline:", run=str(entry.run)
+                    "runs", f"Its training, run {entry.job}", icon=":material/timeline:", run=str(entry.job)
                 )
             if visit.may_write:
                 _evaluating(visit, entry, sets)
@@ -112,6 +114,6 @@ def _start(visit: Visit, kind: RunKind, arguments: list[str], title: str, collec
 
 
 @st.cache_data(max_entries=64, ttl=24 * 3600, show_spinner=False)
-def _facts(source: str, changed: int) -> EncoderFacts:
+def _facts(source: str, changed: int, _visit: Visit) -> EncoderFacts:
     del changed
-    return facts_of(source)
+    return _visit.library.encoders.facts(source)

@@ -15,15 +15,16 @@ from nearsay.app.ui.attention_component.show_attention import (
     text_key,
 )
 from nearsay.app.ui.encoders.inside_html import layers_html, lines_html, summaries_html
-from nearsay.app.ui.encoders.known import layer_scores, stamp
+from nearsay.app.ui.encoders.known import layer_scores
 from nearsay.app.ui.encoders.models import reader
+from nearsay.app.ui.encoders.offered import offered
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
 from nearsay.app.ui.search.question_length import are_short
-from nearsay.app.ui.training.bases import bases, encoder_sources
 from nearsay.app.ui.visit import Visit
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
+from nearsay.indexer.encoders import stamp
 from nearsay.indexer.inside.token_search import SearchBy, TokenMatches
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _HELP = (
 
 def look_inside(visit: Visit) -> None:
     """Choose an encoder and a text, and look."""
-    known = bases(visit.library) if visit.may_write else encoder_sources(visit.library, folders=False)
+    known = offered(visit, berts=True)
     columns = st.columns(2)
     with columns[0]:
         source = st.selectbox(

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
-from nearsay.app.ui.encoders.known import stamp
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue.encoder_uses import known_encoders
-from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.encoders import stamp
 
 if TYPE_CHECKING:
     from nearsay.training.bert.attention import AttentionReader
@@ -53,9 +51,7 @@ def reader(visit: Visit, source: str) -> "AttentionReader":
 
 def _live_sources(visit: Visit) -> list[str]:
     """The encoders of collections that are searched: the library holds them anyway."""
-    with visit.library.store.database.reading() as connection:
-        known = known_encoders(connection)
-    return [one.encoder.source for one in known if any(use.state is GenerationState.LIVE for use in one.uses)]
+    return [each.source for each in visit.library.encoders.list() if each.live_in]
 
 
 def _wait_for_the_first_search(visit: Visit) -> None:

@@ -8,7 +8,6 @@ from nearsay.app.runs import RunKind, RunState
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
 from nearsay.app.ui.visit import Visit
-from nearsay.indexer.catalogue.encoder_uses import known_encoders
 
 __all__ = ["show"]
 
@@ -40,15 +39,12 @@ def show(visit: Visit) -> None:
 
 def _list(visit: Visit) -> None:
     from nearsay.app.ui.encoders.entry_card import show_entry
-    from nearsay.app.ui.encoders.known import entries
     from nearsay.app.ui.training.evaluation_sets import evaluation_sets
 
     _watch(visit)
-    with visit.library.store.database.reading() as connection:
-        known = known_encoders(connection)
     runs = runs_of(visit).list(limit=None)
     sets = {spec: told for spec, told in evaluation_sets(visit).items() if not spec.startswith(_NEEDS_MORE)}
-    for entry in entries(visit.library.store.folder, known, runs):
+    for entry in visit.library.encoders.list():
         show_entry(visit, entry, runs, sets)
     if visit.may_write:
         link_to("training", "Train another", icon=":material/model_training:")

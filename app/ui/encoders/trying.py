@@ -4,13 +4,13 @@ import numpy as np
 import streamlit as st
 
 from nearsay.app.ui.encoders.models import encoder
+from nearsay.app.ui.encoders.offered import offered
 from nearsay.app.ui.encoders.similarity import cosines, explained
 from nearsay.app.ui.encoders.token_rows import token_rows, tokens_html, tokens_said
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.search.closeness import in_words
 from nearsay.app.ui.search.question_length import are_short
 from nearsay.app.ui.search.shading import Marks, shaded, telling
-from nearsay.app.ui.training.bases import encoder_sources
 from nearsay.app.ui.visit import Visit
 
 __all__ = ["try_encoder"]
@@ -30,7 +30,7 @@ _SHADED_HELP = (
 
 def try_encoder(visit: Visit) -> None:
     """Choose an encoder, and what to do with it."""
-    known = encoder_sources(visit.library, folders=visit.may_write)
+    known = offered(visit)
     source = st.selectbox(
         "Encoder",
         list(known),

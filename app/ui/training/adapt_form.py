@@ -3,9 +3,9 @@
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.training.shelf import Shelf, new_folder_for
 from nearsay.app.ui.training.starting import start_run
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.encoders import Shelf, new_folder_for
 
 __all__ = ["adapt_form"]
 

@@ -8,16 +8,16 @@ import streamlit as st
 
 from nearsay.app.cli.train_sentence import sentence
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.training.bases import bases
+from nearsay.app.ui.encoders.offered import offered
 from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_examples, keep_upload
 from nearsay.app.ui.training.command_options import arguments_of, choices_of
 from nearsay.app.ui.training.data_look import fitting_objectives
 from nearsay.app.ui.training.evaluation_sets import evaluation_sets, spec_of
 from nearsay.app.ui.training.examples_look import show_examples
-from nearsay.app.ui.training.shelf import Shelf, new_folder_for
 from nearsay.app.ui.training.starting import start_run
 from nearsay.app.ui.visit import Visit
 from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.indexer.encoders import Shelf, new_folder_for
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -68,7 +68,7 @@ def sentence_form(visit: Visit) -> None:
 
 
 def _base(visit: Visit) -> dict[str, Any]:
-    known = bases(visit.library)
+    known = offered(visit, berts=True)
     base = st.selectbox(
         "Begin with",
         list(known),

@@ -11,12 +11,12 @@ from nearsay.app.runs import RunKind, Runs
 from nearsay.app.ui import errors, opened
 from nearsay.app.ui.application import PAGES
 from nearsay.app.ui.collections import adding
-from nearsay.app.ui.encoders.known import EncoderEntry
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.training import choosing
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Library
+from nearsay.indexer.encoders import EncoderEntry, Encoders, Origin
 from nearsay.indexer.query.search_log import SearchLog
 
 
@@ -75,8 +75,8 @@ def test_who_may_only_read_is_not_shown_where_things_lie_on_the_server(
         runs.start(RunKind.COMPACT, ["index", "compact", "--", "samples"], collection="samples")
         runs.start(RunKind.CLUSTER, ["explore", "clusters", "samples"], collection="samples")
     gone = Path(settings.library).parent / "encoder that is gone"
-    entry = EncoderEntry("gone", str(gone), "used here", there=False)
-    monkeypatch.setattr("nearsay.app.ui.encoders.known.entries", lambda *_: [entry])
+    entry = EncoderEntry("gone", str(gone), Origin.USED, there=False)
+    monkeypatch.setattr(Encoders, "list", lambda *_, **__: [entry])
 
     def shown(read_only):
         app = page(path, settings=replace(settings, read_only=read_only), **query)

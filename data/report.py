@@ -1,0 +1,102 @@
+"""What work reports: a frozen dataclass that goes to JSON and comes back the same."""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, Union, cast
+
+from nearsay.data.document import JsonValue
+
+__all__ = ["Report", "as_json", "of_json"]
+
+
+class Report:
+    """The base of every report: commands print `to_json()`, jobs keep it, `from_json` makes it again.
+
+    Its JSON object begins with the kind, as in {"report": "added", …}; then each field under its name.
+    """
+
+    __slots__ = ()
+    REPORT: ClassVar[str]  # the kind; `nearsay.indexer.results` lists all
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The report as JSON knows it: lists for tuples, texts for paths and choices."""
+        found = as_json(self)
+        assert isinstance(found, dict)  # noqa: S101 - for the type checker: a dataclass is one
+        return {"report": self.REPORT, **found}
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Self:
+        """The report that `to_json` gave; keys that it does not know are passed over.
+
+        ValueError, KeyError or TypeError for what is none.
+        """
+        return cast("Self", of_json(cls, row))
+
+
+def as_json(value: object) -> JsonValue:
+    """A value of a report, as JSON knows it."""
+    if isinstance(value, Enum):
+        return as_json(value.value)
+    if value is None or isinstance(value, str | int | float):  # bool is an int
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if is_dataclass(value):
+        return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(as_json(name)): as_json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_json(one) for one in value]
+    if hasattr(value, "item"):  # a number of NumPy's
+        return as_json(value.item())
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def of_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 - whatever the type says
+    """The value of a type that `as_json` gave."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _one_of(parts, value)
+    if origin is Literal or kind is Any or isinstance(kind, typing.ForwardRef):
+        return value
+    if origin is tuple and parts[-1:] != (Ellipsis,):
+        return tuple(of_json(part, one) for part, one in zip(parts, value, strict=True))
+    if origin is tuple:
+        return tuple(of_json(parts[0], one) for one in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {_key(parts[0], name): of_json(parts[1], one) for name, one in value.items()}
+    return [of_json(parts[0], one) for one in value] if isinstance(origin, type) else _plain(kind, value)
+
+
+def _plain(kind: Any, value: Any) -> Any:  # noqa: ANN401
+    """A value of a type without parts."""
+    if is_dataclass(kind):
+        known = _fields(cast("type", kind))
+        return kind(**{name: of_json(known[name], one) for name, one in value.items() if name in known})  # type: ignore[operator]
+    if kind in (int, float, str, bool):
+        return float(value) if kind is float and value is not None else value
+    return kind(value)  # a choice, a path
+
+
+def _one_of(parts: tuple[Any, ...], value: Any) -> Any:  # noqa: ANN401
+    if value is None:
+        return None
+    others = [part for part in parts if part is not type(None)]
+    if len(others) == 1:
+        return of_json(others[0], value)
+    return value  # of several plain types, as int | float | str
+
+
+def _key(kind: Any, name: str) -> Any:  # noqa: ANN401
+    return int(name) if kind is int else of_json(kind, name)
+
+
+@cache
+def _fields(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind) if each.init}
