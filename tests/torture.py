@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent / "indexer"))
 
 import postgresql_server
 from ray.cluster_utils import Cluster as Nodes
+from ray_processes import processes
 
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import generations
@@ -119,15 +120,11 @@ class Round:
         if fault == "kill the command":
             process.kill()
         elif fault == "kill a worker":
-            for folder in Path("/proc").glob("[0-9]*"):
-                try:
-                    name = (folder / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if name.startswith((b"ray::MapWorker", b"ray::Builder")):
-                    os.kill(int(folder.name), signal.SIGKILL)
-                    return
-            self.log[-1] += " (there was none)"
+            workers = processes(self.nodes.address, "ray::MapWorker", "ray::Builder")
+            if workers:
+                os.kill(workers[0], signal.SIGKILL)
+            else:
+                self.log[-1] += " (there was none)"
         elif fault == "remove a node":
             self.nodes.remove_node(self.others.pop(self.random.randrange(2)), allow_graceful=False)
             self.others.append(self._node())

@@ -19,6 +19,7 @@ if find_spec("ray") is None:
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
 from ray import cloudpickle
+from ray_processes import kill_one
 
 from nearsay.indexer import Cluster, ClusterError, Library
 from nearsay.indexer.catalogue import generations, ranges
@@ -294,7 +295,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path: Path, nodes: A
 
     def kill(progress: Progress) -> None:
         if not killed:
-            killed.append(_kill_a_worker())
+            killed.append(kill_one(nodes.address, "ray::MapWorker"))
 
     with _library(tmp_path, nodes, workers=2) as library:
         notes = library.collection("notes")
@@ -397,21 +398,6 @@ def test_a_second_encoder_rebuilds_by_workers_while_the_first_one_answers(tmp_pa
         assert notes.snapshot().generation.encoder.source == str(mine)
         assert len(notes.search("birds", 200, mode="dense")) == 100
         assert _unsound(library) == []
-
-
-def _kill_a_worker() -> int:
-    """SIGKILL to a process that embeds; its number."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                name = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if name.startswith(b"ray::MapWorker"):
-                os.kill(int(folder.name), signal.SIGKILL)
-                return int(folder.name)
-    raise AssertionError("no worker was found")
 
 
 def _deadly(source: str) -> TextEncoder:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ if find_spec("ray") is None or find_spec("faiss") is None:
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}  # read when Ray is imported
 
 import ray
+from ray_processes import kill_one
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Cluster, ClusterError, Collection, Library, VectorsOnly
@@ -269,7 +269,7 @@ def test_a_worker_that_is_killed_while_it_builds_is_started_again(tmp_path: Path
 
     def kill(progress: Progress) -> None:
         if progress.doing == "building the index" and not killed:
-            killed.append(_kill("ray::Builder"))
+            killed.append(kill_one(nodes.address, "ray::Builder"))
 
     with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.5)) as library:
         made = library.collection("made", encoder=VectorsOnly("made", _WIDTH))
@@ -389,22 +389,6 @@ def test_workers_measure_with_queries_of_the_user(folder: Path, nodes: Any) -> N
     assert float(np.mean(shares)) >= 0.88
 
 
-def _kill(named: str) -> int:
-    """SIGKILL to a process of Ray's; its number."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                line = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if line.startswith(named.encode()):
-                os.kill(int(process.name), signal.SIGKILL)
-                return int(process.name)
-        time.sleep(0.01)
-    raise AssertionError("no process was found")
-
-
 @pytest.fixture
 def served(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[..., Collection]]]:
     """The collection as this process searches it, and what gives it as three shards do."""
@@ -456,10 +440,10 @@ def test_shards_see_what_was_added_and_removed(served: Any) -> None:
         made.remove(["new"], missing="ignore")
 
 
-def test_a_shard_that_was_killed_is_started_again(served: Any) -> None:
+def test_a_shard_that_was_killed_is_started_again(served: Any, nodes: Any) -> None:
     made, by_shards = served
     sharded, query = by_shards(), _near(1, seed=13)
-    _kill("ray::Shard")
+    kill_one(nodes.address, "ray::Shard")
     until = time.monotonic() + 60
     while time.monotonic() < until:
         with contextlib.suppress(ClusterError):  # while it is being started
