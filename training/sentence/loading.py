@@ -61,7 +61,8 @@ def load_model(folder: EncoderFolder, device: str) -> SentenceTransformer:
         )
     if not is_static(model):
         transformer = transformer_of(model, folder)
-        require_complete(folder, transformer.auto_model, exactly=names_code(folder))
+        with quiet_libraries():
+            require_complete(folder, transformer.auto_model, exactly=names_code(folder))
         if names_code(folder):
             del transformer.auto_model.config.auto_map  # what is made of it names no code
         _take_plain_text(transformer, folder)

@@ -120,6 +120,7 @@ def _model(folder: EncoderFolder, device: str) -> CrossEncoder:
             "one. Name one that was trained to score or rerank pairs"
         )
     transformer = cast("Transformer", model[0])
-    require_complete(folder, transformer.auto_model, exactly=names_code(folder), pooler=True)
+    with quiet_libraries():
+        require_complete(folder, transformer.auto_model, exactly=names_code(folder), pooler=True)
     model.eval()
     return model
