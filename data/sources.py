@@ -105,7 +105,7 @@ def _named_file(path: Path, item: str, wanted: Format | None) -> Source:
         return Source(item, path.absolute(), kind, None)
     if kind is None:
         raise BadInputError(
-            f"{item}: unknown suffix {path.suffix!r}. Say what it holds, such as --format txt; "
+            f"{item}: unknown suffix {path.suffix!r}. Say what it holds, such as --input-format txt; "
             f"the known suffixes are {readable_suffixes()}"
         )
     return _file(path, item, kind, named=True)
@@ -173,7 +173,7 @@ def _matches(pattern: str, wanted: Format | None, notes: list[str]) -> Iterator[
     if not sources:
         raise BadInputError(
             f"{pattern} matches no readable file{f' (passed over: {passed_over})' if passed_over else ''}. "
-            f"Check the pattern, or say what the files hold, such as --format txt"
+            f"Check the pattern, or say what the files hold, such as --input-format txt"
         )
     if passed_over:
         notes.append(f"{pattern}: passed over {passed_over}")

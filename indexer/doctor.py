@@ -315,7 +315,7 @@ def _clusters(library: Library, row: CollectionRow) -> Iterator[Finding]:
             return
         stray = clusterings.stray_members(connection, row.id)
     detail = f"{stray} members that are no passage or in no cluster"
-    anew = f". Make them anew: nearsay explore clusters {row.name} --anew"
+    anew = f". Make them anew: nearsay explore clusters {row.name} --replace"
     yield Finding(f"{row.name}, clusters", detail + (anew if stray else ""), sound=not stray)
 
 
@@ -330,7 +330,7 @@ def _token_samples(library: Library, row: CollectionRow) -> Iterator[Finding]:
             anew = (
                 f"nearsay encoders inside sample {row.name} --encoder {sample.source} --layer {sample.layer}"
             )
-            yield Finding(subject, f"{error}. Make the sample anew: {anew} --anew", sound=False)
+            yield Finding(subject, f"{error}. Make the sample anew: {anew} --replace", sound=False)
         else:
             yield Finding(subject, f"{sample.tokens:,} tokens, as they were written", sound=True)
 

@@ -47,7 +47,7 @@ def test_a_question_in_other_words_finds_its_answer(demo: tuple[Path, Result]) -
         "search",
         "samples",
         "why do people wait before slicing a joint of beef",
-        "-k",
+        "-n",
         "3",
         "--json",
         "--library",

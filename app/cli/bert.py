@@ -1,5 +1,7 @@
 """`nearsay bert`: what a BERT has learned of words and sentences."""
 
+from functools import partial
+
 import click
 
 from nearsay.app.cli.options import (
@@ -9,6 +11,7 @@ from nearsay.app.cli.options import (
     device_option,
     json_option,
     library_at_hand,
+    limit_option,
 )
 from nearsay.app.cli.printing import print_json, print_table
 
@@ -17,7 +20,7 @@ __all__ = ["bert"]
 
 def _bert_option(command: Command) -> Command:
     """`--bert`, and the library that knows its name."""
-    said = "Name, folder or hub name of a pretrained BERT."
+    said = "Name or folder of the BERT."
     return click.option("--bert", required=True, type=ENCODER, metavar="BERT", help=said)(
         library_at_hand(command)
     )
@@ -25,7 +28,7 @@ def _bert_option(command: Command) -> Command:
 
 @click.group(cls=CommandGroup)
 def bert() -> None:
-    """Ask a pretrained BERT what it has learned of words and sentences.
+    """Query a pretrained BERT: masked words and next sentences.
 
     \b
     Example:
@@ -36,11 +39,11 @@ def bert() -> None:
 @bert.command()
 @click.argument("text")
 @_bert_option
-@click.option("-k", default=5, show_default=True, type=click.IntRange(1), help="Words for each place.")
+@partial(limit_option, default=5)
 @json_option
 @device_option
-def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> None:
-    """Show the likeliest words for every [MASK] in a text.
+def fill(text: str, bert: str, limit: int, as_json: bool, device: str | None) -> None:
+    """Predict the most likely words for every [MASK] in TEXT.
 
     \b
     Example:
@@ -48,7 +51,7 @@ def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> Non
     """
     from nearsay.training.bert.fill import Filler
 
-    candidates = Filler.load(bert, device=device).fill(text, k)
+    candidates = Filler.load(bert, device=device).fill(text, limit)
     if as_json:
         for candidate in candidates:
             print_json(candidate)
@@ -64,7 +67,7 @@ def fill(text: str, bert: str, k: int, as_json: bool, device: str | None) -> Non
 @json_option
 @device_option
 def next_(first: str, second: str, bert: str, as_json: bool, device: str | None) -> None:
-    """Say how likely one sentence follows another.
+    """Predict how likely sentence SECOND follows sentence FIRST.
 
     \b
     Example:

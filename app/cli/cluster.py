@@ -11,17 +11,24 @@ from nearsay.data.quantity import counted, size_words
 __all__ = ["cluster"]
 
 _address_option = click.option(
-    "--cluster", default="auto", show_default=True, metavar="ADDRESS", help="HOST:PORT of its head."
+    "--cluster",
+    default="auto",
+    show_default=True,
+    metavar="ADDRESS",
+    help=(
+        "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that "
+        "RAY_ADDRESS names or that `nearsay cluster up` started."
+    ),
 )
 
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Start, look at and stop a Ray cluster on this machine; let a cluster search.
+    """Manage a Ray cluster on this machine, and serve collections from a cluster.
 
-    Its workers embed and build indexes for `nearsay documents add --cluster auto` and `nearsay index rebuild
-    --cluster auto`, and its shards answer `nearsay search --cluster auto`, as those of a cluster of several
-    machines do. It needs the extra: pip install 'nearsay[cluster]'.
+    Workers of the cluster embed and build indexes for `nearsay documents add --cluster auto` and `nearsay
+    index rebuild --cluster auto`; its shards answer `nearsay search --cluster auto`. The same works with a
+    cluster of several machines. Requires the extra: pip install 'nearsay[cluster]'.
 
     \b
     Example:
@@ -32,12 +39,19 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--workers", type=int, metavar="N", help="Cores that it gives away; all of them if left out.")
+@click.option(
+    "--workers",
+    type=int,
+    metavar="N",
+    help="Maximum number of workers.",
+    show_default="all cores",
+)
 def up(workers: int | None) -> None:
-    """Start a Ray cluster on this machine, with a token of its own.
+    """Start a Ray cluster on this machine, secured by a new token.
 
-    It runs until `nearsay cluster down`. The dashboard and usage reports are off. Ray listens on all
-    interfaces of the machine; without the token, which only you can read, it answers nothing.
+    The cluster runs until `nearsay cluster down`. The dashboard and usage reports are off. Ray listens on all
+    interfaces of the machine but answers only requests with the token, which is stored in a file that only
+    you can read.
 
     \b
     Example:
@@ -57,7 +71,7 @@ def up(workers: int | None) -> None:
 @_address_option
 @json_option
 def status(cluster: str, *, as_json: bool) -> None:
-    """Say what a Ray cluster has, and what of it is free.
+    """Show the nodes, CPU cores and GPUs of a Ray cluster and how many are free.
 
     \b
     Example:
@@ -79,20 +93,32 @@ def status(cluster: str, *, as_json: bool) -> None:
 
 @cluster.command()
 @click.argument("collection")
-@click.option("--shards", type=click.IntRange(min=1), default=2, show_default=True, help="How many parts.")
 @click.option(
-    "--replicas", type=click.IntRange(min=1), default=1, show_default=True, help="Processes for each part."
+    "--shards",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Number of parts that the collection is divided into.",
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Number of processes that hold each part.",
 )
 @_address_option
-@click.option("--worker-cpus", type=float, default=1.0, show_default=True, help="Cores of each process.")
+@click.option(
+    "--worker-cpus", type=float, default=1.0, show_default=True, help="Number of CPU cores of each worker."
+)
 @json_option
 @library_options
 def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place: Unpack[OnCluster]) -> None:
-    """Let the processes of a cluster hold a collection in memory and search it.
+    """Load COLLECTION into the memory of processes on a cluster, which then search it.
 
-    Each holds a part of the live generation. They go on when this command ends, until `nearsay cluster
-    release` or the cluster ends them; what is added meanwhile is searched, too. Run it again after the index
-    was built anew. `nearsay search COLLECTION QUERY --cluster auto` asks them.
+    Each process holds a part of the live generation. The processes run until `nearsay cluster release` or
+    until the cluster stops them; documents that are added in the meantime are searched as well. Run the
+    command again after the index was rebuilt. `nearsay search COLLECTION QUERY --cluster auto` queries them.
 
     \b
     Example:
@@ -117,7 +143,7 @@ def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place
 @_address_option
 @library_options
 def release(collection: str, **place: Unpack[OnCluster]) -> None:
-    """End the processes that search a collection.
+    """Stop the processes that serve COLLECTION.
 
     \b
     Example:

@@ -10,9 +10,9 @@ from nearsay.app.cli.options import (
     Place,
     json_option,
     library_options,
+    may_remove,
     open_library,
-    require_yes,
-    yes_option,
+    removal_options,
 )
 from nearsay.app.cli.printing import print_json, print_plan, print_table, visible
 from nearsay.data.quantity import counted
@@ -67,12 +67,12 @@ def list_(as_json: bool, **place: Unpack[Place]) -> None:
     "--plot",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw how the live plan was chosen: .png or .svg.",
+    help="Write a chart to this file, .png or .svg.",
 )
 @json_option
 @library_options
 def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show sizes, fields, generations and plans of COLLECTION.
+    """Show the sizes, fields, generations and index plans of COLLECTION.
 
     \b
     Example:
@@ -94,8 +94,7 @@ def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Plac
 
 @collections.command()
 @click.argument("collection")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@yes_option
+@removal_options
 @library_options
 def remove(collection: str, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
     """Remove COLLECTION with its documents, vectors and judgements.
@@ -111,11 +110,8 @@ def remove(collection: str, dry_run: bool, yes: bool, **place: Unpack[Place]) ->
         judged = target.judgements.counts().judgements
         also = f" and {counted(judged, 'judgement')}" if judged else ""
         what = f"'{collection}' with its {counted(count, 'document')}{also}"
-        if dry_run:
-            click.echo(f"would remove {what}", err=True)
+        if not may_remove(what, dry_run=dry_run, yes=yes):
             return
-        if not yes:
-            require_yes(what)
         target.delete()
     click.echo(f"removed the collection '{collection}' with {counted(count, 'document')}", err=True)
 

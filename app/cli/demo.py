@@ -28,9 +28,9 @@ _SEARCHES = (
 @click.command()
 @encoding_options
 def demo(**place: Unpack[Place]) -> None:
-    """Index the sample corpus, search it three times, and put it into clusters.
+    """Index the sample corpus, search it three times and cluster it.
 
-    Run again it embeds nothing. Ends with how to go on.
+    A second run embeds nothing. At the end, commands to try next are shown.
 
     \b
     Example:
@@ -74,7 +74,7 @@ def _say_how_to_go_on(library: str) -> None:
         f"""
 Now yours (where the shell does not find nearsay: export PATH="{Path(sys.executable).parent}:$PATH";
 export NEARSAY_LIBRARY={library} saves naming the library each time):
-  nearsay search {_COLLECTION} "why is the sky dark at night" -k 5
+  nearsay search {_COLLECTION} "why is the sky dark at night" -n 5
   nearsay search {_COLLECTION} "leash" --where "subject = 'pets' and date >= 2020-01-01"
   nearsay explore clusters {_COLLECTION}                 all of them; then --where "cluster = 1" in a search
   nearsay documents add notes my-notes/                a folder of txt, md, html, pdf, csv, jsonl

@@ -15,18 +15,19 @@ __all__ = ["doctor"]
 @click.option(
     "--prove",
     is_flag=True,
-    help="Also compare every text with its hash, all words and declared fields, every index of the catalogue "
-    "with its table, and encode a sample again and find it.",
+    help=(
+        "Also verify the hash of every text, the full-text index, the declared fields and "
+        "the database indexes, and encode a sample again."
+    ),
 )
 @json_option
 @encoding_options
 def doctor(prove: bool, as_json: bool, **place: Unpack[Place]) -> None:
-    """Check the machine, and every index against SQL.
+    """Check the installation, the machine and the integrity of every collection.
 
-    Shows versions, devices and the precision in use, then whether the catalogue is whole, and each
-    collection's rows, words, fields, vectors and index: hashes, counts, ids, and which runtime each of its
-    encoders answers questions by. Exits with 1 if anything is
-    wrong.
+    Shows versions, devices and the precision in use, then checks the catalogue and, for each collection,
+    rows, full-text index, fields, vectors and index: hashes, counts and ids, and which runtime each encoder
+    uses for queries. Exits with status 1 if anything is wrong.
 
     \b
     Example:

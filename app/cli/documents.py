@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
@@ -17,10 +18,11 @@ from nearsay.app.cli.options import (
     dtype_option,
     json_option,
     library_options,
+    limit_option,
+    may_remove,
     open_library,
-    require_yes,
+    removal_options,
     where_option,
-    yes_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.app.cli.progress import ProgressBar
@@ -52,49 +54,94 @@ def documents() -> None:
 @documents.command()
 @click.argument("collection")
 @click.argument("sources", nargs=-1, required=True, metavar="FILE…")
-@click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
-@click.option("--id", "id_", metavar="FIELD", help="The field with the id.")
-@click.option("--title", metavar="FIELD", help="The field with the title; it is embedded with the text.")
-@click.option("--metadata", metavar="FIELD,…", help="The fields to keep beside; all others if left out.")
-@click.option("--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out.")
+@click.option(
+    "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
+)
+@click.option("--id", "id_", metavar="FIELD", help="Field that holds the id of a document.")
+@click.option(
+    "--title", metavar="FIELD", help="Field that holds the title, which is embedded together with the text."
+)
+@click.option(
+    "--metadata",
+    metavar="FIELD,…",
+    help="Fields to store as metadata, separated by commas.",
+    show_default="all other fields",
+)
+@click.option(
+    "--input-format",
+    "format_",
+    type=click.Choice(_FORMATS),
+    help="Format of the files.",
+    show_default="by the file name",
+)
 @click.option(
     "--split",
     type=click.Choice(["auto", "lines", "paragraphs", "file"]),
     default="auto",
     show_default=True,
-    help="What of a txt file is one document; auto: paragraphs if lines are hard-wrapped, else lines.",
+    help=(
+        "Unit of a txt file that becomes a document; auto means paragraphs if lines are "
+        "hard-wrapped, otherwise lines."
+    ),
 )
-@click.option("--whole-file", "split", flag_value="file", hidden=True, help="The same as --split file.")
 @click.option(
-    "--whole-page", is_flag=True, help="Read the menus and banners around an HTML page's main part, too."
+    "--whole-file",
+    "split",
+    flag_value="file",
+    hidden=True,
+    help="Treat each txt file as one text instead of one text per line.",
 )
 @click.option(
-    "--encoding", metavar="NAME", help="Of files whose bytes do not speak for another; UTF-8 if left out."
+    "--whole-page",
+    is_flag=True,
+    help="Index the whole HTML page, including menus and banners around its main part.",
 )
-@click.option("--delimiter", metavar="CHAR", help="Of csv; seen in the header if left out.")
+@click.option("--encoding", metavar="NAME", help="Character encoding of text files.", show_default="UTF-8")
+@click.option(
+    "--delimiter", metavar="CHAR", help="Delimiter of csv files.", show_default="detected in the header"
+)
 @click.option(
     "--relative-to",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Call files by their place in this folder, not by their whole path: they may move with it.",
+    help="Identify files by their path relative to this folder, so that the folder can be moved.",
 )
 @click.option(
-    "--max-text-bytes", type=int, default=4 * 2**20, show_default=True, help="Longer rows are skipped."
+    "--max-text-bytes",
+    type=int,
+    default=4 * 2**20,
+    show_default=True,
+    help="Skip rows whose text has more bytes than this.",
 )
 @click.option(
-    "--chunking", metavar="HOW", help="none, sentences, tokens or tokens:LENGTH:OVERLAP; tokens at first."
+    "--chunking",
+    metavar="HOW",
+    help="How texts are split into passages: none, sentences, tokens or tokens:LENGTH:OVERLAP.",
+    show_default="the collection's, or tokens",
 )
-@click.option("--encoder", metavar="NAME", help="Name or folder of the encoder; all-MiniLM-L6-v2 at first.")
+@click.option(
+    "--encoder",
+    metavar="NAME",
+    help="Name or folder of the encoder.",
+    show_default="the collection's, or all-MiniLM-L6-v2",
+)
 @dtype_option
 @contract_options
-@click.option("--strict", is_flag=True, help="Write nothing if a row cannot be used.")
+@click.option("--strict", is_flag=True, help="Fail if a row cannot be used, instead of skipping it.")
 @click.option(
     "--near-duplicates",
     type=click.Choice(["report", "skip", "link", "off"]),
-    help="What becomes of documents that say nearly the same as an earlier one; kept for later additions.",
+    help=(
+        "What to do with documents that nearly repeat an earlier one. The choice is stored "
+        "for later additions."
+    ),
 )
 @click.option(
-    "--near-duplicate-threshold", type=float, metavar="COSINE", help="From where they do; 0.95 at first."
+    "--near-duplicate-threshold",
+    type=float,
+    metavar="COSINE",
+    help="Cosine similarity from which two documents count as near-duplicates.",
+    show_default="0.95",
 )
 @click.option(
     "--index",
@@ -102,7 +149,7 @@ def documents() -> None:
     type=click.Choice(["now", "later"]),
     default="now",
     show_default=True,
-    help="When many new passages get an index: with this addition, or by `nearsay index optimize`.",
+    help="When to index many new passages: with this addition, or later by `nearsay index optimize`.",
 )
 @json_option
 @cluster_options
@@ -133,14 +180,14 @@ def add(
     as_json: bool,
     **place: Unpack[OnCluster],
 ) -> None:
-    """Add files to COLLECTION, or update what changed in them.
+    """Add files to COLLECTION, or update the documents that changed.
 
-    FILE: files, folders, globs in quotes, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
-    .gz), parquet, markdown, html, pdf, docx; .log is read as txt, a passage a line.
+    FILE is a file, folder, quoted glob, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
+    .gz), parquet, markdown, html, pdf, docx; .log is read as txt with one passage per line.
 
-    A row whose id is there already replaces it. Rows without an id belong to their file: those that it no
-    longer holds are removed, and so are its lines when it is read as paragraphs from now on. Stopped at any
-    moment, the same command goes on where it was.
+    A row replaces the document with the same id. Rows without an id belong to their file: rows that the file
+    no longer contains are removed, also when the file is now split in another way. If the command is
+    interrupted, running it again resumes it.
 
     \b
     Example:
@@ -190,10 +237,12 @@ def add(
 @documents.command("list")
 @click.argument("collection")
 @where_option
+@partial(limit_option, default=50)
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most documents to list."
+    "--near-duplicates",
+    is_flag=True,
+    help="List only documents that are linked to an earlier near-duplicate.",
 )
-@click.option("--near-duplicates", is_flag=True, help="List the documents that are linked to an earlier one.")
 @json_option
 @library_options
 def list_(
@@ -269,10 +318,9 @@ def _print_document(document: "StoredDocument") -> None:
 
 @documents.command()
 @click.argument("collection")
-@click.option("--id", "ids", multiple=True, metavar="ID", help="A document to remove; may be given again.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Id of a document to remove. Can be repeated.")
 @where_option
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
-@yes_option
+@removal_options
 @library_options
 def remove(
     collection: str,
@@ -282,10 +330,11 @@ def remove(
     yes: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Remove documents of COLLECTION by id or filter.
+    """Remove documents of COLLECTION by id or by a filter.
 
-    Searches miss them at once; `nearsay index compact` frees their room. What --where would remove is said
-    first, and asked for, unless it is nothing. `nearsay collections remove` removes the collection itself.
+    Removed documents disappear from searches at once; `nearsay index compact` frees their space. A removal by
+    --where shows what would be removed and asks for confirmation. To remove a whole collection, use `nearsay
+    collections remove`.
 
     \b
     Example:
@@ -297,11 +346,8 @@ def remove(
     with open_library(place) as library:
         target = library.collection(collection)
         count, what = _chosen(target, ids, where)
-        if dry_run:
-            click.echo(f"would remove {what}", err=True)
+        if not may_remove(what, dry_run=dry_run, yes=yes or not count):
             return
-        if where is not None and count and not yes:
-            require_yes(what)
         click.echo(f"removed {counted(target.remove(ids, where=where), 'document')}", err=True)
         print_notes(target.warnings())
 
@@ -329,18 +375,18 @@ def _listed(count: int, ids: list[str]) -> str:
 
 @documents.command()
 @click.argument("collection")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The file to write; standard output if left out."
-)
+@click.option("--out", type=click.Path(path_type=Path), help="File to write.", show_default="standard output")
 @where_option
 @click.option(
-    "--vectors", is_flag=True, help="A line a passage with its vector, instead of a line a document."
+    "--vectors",
+    is_flag=True,
+    help="Write one line per passage with its vector instead of one line per document.",
 )
 @library_options
 def export(
     collection: str, out: Path | None, where: str | None, vectors: bool, **place: Unpack[Place]
 ) -> None:
-    """Write COLLECTION as JSON lines, for `documents add` to read.
+    """Export COLLECTION as JSON lines that `documents add` can read.
 
     \b
     Example:
@@ -358,9 +404,7 @@ def export(
 @click.argument("collection")
 @click.argument("field")
 @where_option
-@click.option(
-    "-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most values to list."
-)
+@limit_option
 @json_option
 @library_options
 def facets(
@@ -368,7 +412,7 @@ def facets(
 ) -> None:
     """Count the documents of COLLECTION by the values of FIELD.
 
-    A list counts each of its elements. Quick for declared fields: see nearsay documents fields.
+    Each element of a list is counted. Counting is fast for declared fields; see `nearsay documents fields`.
 
     \b
     Example:
@@ -408,18 +452,21 @@ def _require(target: "Collection", field: str) -> None:
 
 @documents.command()
 @click.argument("collection")
-@click.option("--declare", multiple=True, metavar="FIELD", help="A field to declare; may be given again.")
-@click.option("--forget", multiple=True, metavar="FIELD", help="A field to take back; may be given again.")
+@click.option("--declare", multiple=True, metavar="FIELD", help="Field to declare. Can be repeated.")
+@click.option(
+    "--forget", multiple=True, metavar="FIELD", help="Field whose declaration is withdrawn. Can be repeated."
+)
 @json_option
 @library_options
 def fields(
     collection: str, declare: tuple[str, ...], forget: tuple[str, ...], as_json: bool, **place: Unpack[Place]
 ) -> None:
-    """List, declare or take back the fields of COLLECTION that filters find quickly.
+    """List the metadata fields of COLLECTION, or declare fields for fast filters.
 
-    A declared field has its values in an index of the catalogue: filters and counts over it stay quick in
-    collections of millions. Its room is about 60 bytes a document. Fields are entered one after the
-    other, each as a whole or not at all; other writers wait for one, ten seconds or so in a million.
+    The values of a declared field are indexed in the catalogue, so that filters and counts stay fast in
+    collections of millions of documents. The index takes about 60 bytes per document. Fields are declared one
+    after the other, each completely or not at all; other writers wait meanwhile, about ten seconds per
+    million documents.
 
     \b
     Example:

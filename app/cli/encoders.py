@@ -32,7 +32,7 @@ class _Run(TypedDict):
 
 @click.group(cls=CommandGroup)
 def encoders() -> None:
-    """List encoders, encode texts, and look into encoders.
+    """List encoders, encode texts, and inspect encoders.
 
     \b
     Example:
@@ -126,40 +126,49 @@ def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
     "--out",
     required=True,
     type=click.Path(path_type=Path),
-    help="The .npy file to write; .npz with --tokens.",
+    help="File to write: .npy, or .npz with --tokens.",
 )
 @click.option(
     "--encoder",
     type=ENCODER,
     default="all-MiniLM-L6-v2",
     show_default=True,
-    help="Name or folder of the encoder or BERT.",
+    help="Name or folder of the encoder.",
 )
-@click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
+@click.option(
+    "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
+)
 @click.option(
     "--layers",
     metavar="LAYERS",
-    help="Features of the encoder's BERT: last, second-to-last, sum-last-4, concat-last-4, sum-all, or a "
-    "layer's number, 0 for the embeddings. [last, when --pooling or --tokens asks for features]",
+    help=(
+        "Hidden layers to take features from: last, second-to-last, sum-last-4, "
+        "concat-last-4, sum-all, or a layer's number, where 0 is the embeddings."
+    ),
+    show_default="last, if --pooling or --tokens is given",
 )
 @click.option(
     "--pooling",
     type=click.Choice(["cls", "mean", "max"]),
-    help="What is made of the tokens' features; [CLS] and [SEP] count. [mean, when --layers is given]",
+    help="How token vectors are combined into one vector per text.",
+    show_default="mean, if --layers is given",
 )
 @click.option(
-    "--numbers",
+    "--dtype",
     type=click.Choice(["float32", "int8", "binary"]),
     default="float32",
     show_default=True,
-    help="What is stored of each: int8 levels, or signs as packed bits.",
+    help=(
+        "Data type of the stored vectors. float16 takes half the space of float32, int8 a "
+        "quarter and loses accuracy."
+    ),
 )
 @click.option(
     "--ranges",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With int8: the ranges that other vectors were stored with, as a .ranges.npy.",
+    help="With --dtype int8: file with the ranges of earlier vectors, a .ranges.npy.",
 )
-@click.option("--tokens", is_flag=True, help="A vector for each token, not for each text.")
+@click.option("--tokens", is_flag=True, help="Write one vector per token instead of one per text.")
 @device_options
 def encode(
     *,
@@ -168,29 +177,30 @@ def encode(
     encoder: str,
     layers: str | None,
     pooling: str | None,
-    numbers: str,
+    dtype: str,
     ranges: Path | None,
     tokens: bool,
     **run: Unpack[_Run],
 ) -> None:
     """Encode the texts of FILE into a NumPy array.
 
-    A float32 row a text, in the file's order. A row that cannot be used stops it and nothing is written.
+    The array has one float32 row per text, in the order of the file. If a row cannot be used, the command
+    fails and writes nothing.
 
-    With --layers or --pooling the rows are features of the encoder's BERT, not normalised, in place of the
+    With --layers or --pooling the rows are features of the encoder's BERT, not normalised, instead of the
     encoder's own vectors.
 
-    With --numbers int8 a row holds levels from -128 to 127, and beside it OUT.ranges.npy has the lowest and
-    highest number of each dimension; with binary it holds a bit a dimension, eight in a byte.
+    With --dtype int8 a row holds levels from -128 to 127, and the file OUT.ranges.npy beside it holds the
+    minimum and maximum of each dimension; with binary a row holds one bit per dimension, eight in a byte.
 
-    With --tokens the file is an .npz with the arrays vectors (a row a token), offsets (text i has the tokens
-    offsets[i] to offsets[i+1]-1), token_ids, spans (the token's first character in its text, and the one
-    after its last) and special (true for [CLS] and [SEP]).
+    With --tokens the file is an .npz with the arrays vectors (one row per token), offsets (text i has the
+    tokens offsets[i] to offsets[i+1]-1), token_ids, spans (start and end of the token in its text, in
+    characters) and special (true for [CLS] and [SEP]).
 
     \b
     Example:
         nearsay encoders encode sentences.txt --out vectors.npy
-        nearsay encoders encode sentences.txt --out bits.npy --numbers binary
+        nearsay encoders encode sentences.txt --out bits.npy --dtype binary
         nearsay encoders encode sentences.txt --out features.npy --layers concat-last-4 --pooling mean
         nearsay encoders encode sentences.txt --out tokens.npz --tokens --layers second-to-last
     """
@@ -200,8 +210,8 @@ def encode(
         raise click.UsageError(
             "--tokens gives every token a vector, and --pooling one to a text: take one of them"
         )
-    if (numbers != "float32" or ranges) and (tokens or layers or pooling):
-        raise click.UsageError("--numbers and --ranges are for the encoder's own vectors, not for features")
+    if (dtype != "float32" or ranges) and (tokens or layers or pooling):
+        raise click.UsageError("--dtype and --ranges are for the encoder's own vectors, not for features")
     if tokens:
         report = encode_tokens(file, out, encoder, layers=layers or "last", **run)
     elif layers or pooling:
@@ -209,7 +219,7 @@ def encode(
             file, out, encoder, layers=layers or "last", pooling=pooling or "mean", **run
         )
     else:
-        report = encode_file(file, out, encoder, numbers=numbers, ranges=ranges, **run)
+        report = encode_file(file, out, encoder, numbers=dtype, ranges=ranges, **run)
     print_notes(report.notes)
     click.echo(
         f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} numbers in {out}", err=True

@@ -1,5 +1,6 @@
 """`nearsay encoders inside`: what an encoder's layers and heads do, with a text and over a collection."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import click
@@ -12,7 +13,11 @@ from nearsay.app.cli.options import (
     json_option,
     library_at_hand,
     library_options,
+    limit_option,
     open_library,
+    replace_option,
+    sample_option,
+    seed_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.errors import BadInputError
@@ -33,20 +38,21 @@ _ENCODER = click.option(
     type=ENCODER,
     default="all-MiniLM-L6-v2",
     show_default=True,
-    help="Name or folder of the encoder or BERT.",
+    help="Name or folder of the encoder.",
 )
 _HEADS = click.option(
     "--head",
     "heads",
     multiple=True,
     type=click.IntRange(1),
-    help="A head, from 1; may be repeated. Attention is averaged over them. [all]",
+    help="Number of an attention head, from 1; attention is averaged over several heads. Can be repeated.",
+    show_default="all",
 )
 
 
 @click.group(cls=CommandGroup)
 def inside() -> None:
-    """Show what the layers and heads of an encoder do.
+    """Show what the layers and attention heads of an encoder compute.
 
     \b
     Example:
@@ -56,20 +62,25 @@ def inside() -> None:
 
 @inside.command()
 @click.argument("text")
-@click.option("--pair", metavar="TEXT", help="A second text, read together with the first.")
+@click.option("--pair", metavar="TEXT", help="Second text, which is read together with the first.")
 @_ENCODER
 @click.option(
     "--layer",
     "layers",
     multiple=True,
     type=click.IntRange(1),
-    help="A layer, from 1; may be repeated. [all]",
+    help="Number of the layer, from 1. Can be repeated.",
+    show_default="all",
 )
 @_HEADS
 @click.option(
-    "--mask", "masked", multiple=True, type=click.IntRange(0), help="Place of a token to replace by the mask."
+    "--mask",
+    "masked",
+    multiple=True,
+    type=click.IntRange(0),
+    help="Position of a token to replace by the mask token, from 0. Can be repeated.",
 )
-@click.option("--query", help="Also give each token's share of the cosine to this query.")
+@click.option("--query", help="Also show each token's share of the cosine similarity to this query.")
 @json_option
 @library_at_hand
 @device_option
@@ -85,11 +96,11 @@ def text(
     as_json: bool,
     device: str | None,
 ) -> None:
-    """Show each token of TEXT with what it attends to most, and what it adds to the text's vector.
+    """Show for each token of TEXT what it attends to and what it adds to the text's vector.
 
-    The shares in the vector, and in the cosine to a query, are exact where the encoder averages its tokens;
-    rollout and gradient x input are other people's measures of the same. With --json a row holds all of a
-    token's attention.
+    The shares in the vector, and in the cosine similarity to a query, are exact for encoders that average
+    their tokens; attention rollout and gradient x input are shown for comparison. With --json a row holds all
+    attention weights of a token.
 
     \b
     Example:
@@ -181,11 +192,23 @@ def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told:
 @inside.command()
 @click.argument("collection")
 @_ENCODER
-@click.option("--layer", required=True, type=click.IntRange(1), help="The layer, from 1.")
-@click.option("--tokens", default=50_000, show_default=True, type=click.IntRange(1), help="At most so many.")
-@click.option("--seed", default=0, show_default=True, help="Draws the passages.")
-@click.option("--tagger", metavar="DIR", help="A head of `nearsay train tagger`, whose tags are kept too.")
-@click.option("--anew", is_flag=True, help="Make it though there is one of the same settings.")
+@click.option("--layer", required=True, type=click.IntRange(1), help="Number of the layer, from 1.")
+@click.option(
+    "--sample",
+    "tokens",
+    type=click.IntRange(1),
+    default=50_000,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of items to compute from, drawn at random.",
+)
+@seed_option
+@click.option(
+    "--tagger",
+    metavar="DIR",
+    help="Folder of a head made by `nearsay train tagger`, whose tags are stored as well.",
+)
+@replace_option
 @json_option
 @library_options
 @device_option
@@ -197,13 +220,13 @@ def sample(
     tokens: int,
     seed: int,
     tagger: str | None,
-    anew: bool,
+    replace: bool,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Keep what a layer makes of the tokens of COLLECTION, to be searched by token.
+    """Store the token vectors of a layer for passages of COLLECTION, to search by token.
 
-    Whole passages are drawn at random, up to 256 tokens of each. One sample is kept an encoder and layer.
+    Passages are drawn at random, up to 256 tokens of each. One sample is stored per encoder and layer.
 
     \b
     Example:
@@ -215,7 +238,7 @@ def sample(
     with open_library(place) as library, ProgressBar("reading", unit="tokens") as bar:
         reader = AttentionReader.load(encoder, device=place["device"], deepest=layer)
         row = library.collection(collection).explore.sample_tokens(
-            reader, layer, tokens=tokens, seed=seed, tagger=tagger, anew=anew, progress=bar
+            reader, layer, tokens=tokens, seed=seed, tagger=tagger, anew=replace, progress=bar
         )
     made = {name: value for name, value in row.parameters.items() if name != "labels"}
     if as_json:
@@ -228,19 +251,27 @@ def sample(
 @inside.command()
 @click.argument("collection")
 @click.argument("text")
-@click.option("--place", "at", required=True, type=click.IntRange(0), help="The token's, as `text` shows it.")
+@click.option(
+    "--place",
+    "at",
+    required=True,
+    type=click.IntRange(0),
+    help="Position of the token in TEXT, from 0, as `nearsay encoders inside text` shows it.",
+)
 @_ENCODER
-@click.option("--layer", required=True, type=click.IntRange(1), help="The layer of the sample, from 1.")
+@click.option("--layer", required=True, type=click.IntRange(1), help="Number of the layer, from 1.")
 @click.option(
     "--by",
     type=click.Choice(["embedding", "context"]),
     default="embedding",
     show_default=True,
-    help="The token's vector, or the outputs of the chosen heads.",
+    help="What is compared: the vector of the token, or the output of the chosen attention heads.",
 )
 @_HEADS
-@click.option("-k", default=20, show_default=True, type=click.IntRange(1), help="How many matches.")
-@click.option("--no-special", is_flag=True, help="Leave [CLS] and [SEP] out of what is attended to most.")
+@limit_option
+@click.option(
+    "--no-special", is_flag=True, help="Ignore [CLS] and [SEP] among the tokens that are attended to most."
+)
 @json_option
 @library_options
 @device_option
@@ -253,15 +284,15 @@ def search(
     layer: int,
     by: str,
     heads: tuple[int, ...],
-    k: int,
+    limit: int,
     no_special: bool,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Find the tokens of COLLECTION that a layer has nearest to a token of TEXT.
+    """Find the tokens of COLLECTION whose vectors at a layer are nearest to a token of TEXT.
 
-    Each line shows a match {in braces} and the token that it attends to most [in brackets]. The sample is
-    made by `nearsay encoders inside sample`, and all of it is compared.
+    Each line shows a match {in braces} and the token that it attends to most [in brackets]. Create the sample
+    with `nearsay encoders inside sample` first; all of it is compared.
 
     \b
     Example:
@@ -291,7 +322,7 @@ def search(
             vectors[at],
             by=SearchBy(by),
             heads=chosen,
-            k=k,
+            k=limit,
             special=not no_special,
         )
     _print_matches(found, as_json=as_json)
@@ -319,8 +350,8 @@ def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
 @click.argument("before", type=ENCODER)
 @click.argument("after", type=ENCODER)
 @click.argument("collection")
-@click.option("--texts", default=100, show_default=True, type=click.IntRange(1), help="Passages, at random.")
-@click.option("--seed", default=0, show_default=True, help="Draws the passages.")
+@partial(sample_option, default=100)
+@seed_option
 @json_option
 @library_options
 @device_option
@@ -329,15 +360,15 @@ def compare(
     before: str,
     after: str,
     collection: str,
-    texts: int,
+    sample: int,
     seed: int,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Show which heads changed from encoder BEFORE to encoder AFTER, over passages of COLLECTION.
+    """Show which attention heads changed from encoder BEFORE to encoder AFTER.
 
-    By the mean Jensen-Shannon divergence of what each head attends to, in bits: 0 is the same, 1 nothing in
-    common.
+    Measures the mean Jensen-Shannon divergence of the attention of each head over passages of COLLECTION, in
+    bits: 0 means equal, 1 means that nothing is in common.
 
     \b
     Example:
@@ -346,7 +377,7 @@ def compare(
     from nearsay.training.bert.attention import AttentionReader
 
     with open_library(place) as library:
-        drawn = library.collection(collection).explore.drawn_texts(texts, seed)
+        drawn = library.collection(collection).explore.drawn_texts(sample, seed)
         one, two = (AttentionReader.load(name, device=place["device"]) for name in (before, after))
         found = one.divergence(two, drawn)
     if as_json:

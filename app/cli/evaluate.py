@@ -38,16 +38,30 @@ __all__ = ["evaluate"]
     "--suite",
     required=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder with judged sets, and folders of them.",
+    help="Folder with judged sets, and with folders of them.",
 )
-@click.option("--only", multiple=True, metavar="NAME", help="A set to take, or a pattern; may be repeated.")
-@click.option("--split", default="test", show_default=True, help="Which judgements, and which files.")
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="Name or pattern of a judged set to measure on. Can be repeated.",
+    show_default="all",
+)
+@click.option(
+    "--split",
+    default="test",
+    show_default=True,
+    help="Split to measure on: judgements in qrels/SPLIT.tsv, and files named SPLIT.",
+)
 @drawing_options
 @click.option(
-    "--rounds", default=3, show_default=True, help="Times each encoder's speed is measured; 0: not at all."
+    "--rounds",
+    default=3,
+    show_default=True,
+    help="Number of times the speed of each encoder is measured; 0 skips it.",
 )
 @click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
-@click.option("--plot", type=click.Path(path_type=Path), help="A .png or .svg to write a picture to.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a chart to this file, .png or .svg.")
 @json_option
 @device_options
 def compare(
@@ -56,7 +70,7 @@ def compare(
     suite: Path,
     only: tuple[str, ...],
     split: str,
-    limit: int | None,
+    sample: int | None,
     seed: int,
     draws: int,
     rounds: int,
@@ -66,12 +80,12 @@ def compare(
     device: str | None,
     precision: str,
 ) -> None:
-    """Measure encoders on every judged set of a folder, in one table.
+    """Measure several encoders on every judged set of a folder, in one table.
 
-    The kind of a set is told from its files and columns: a corpus with queries and judgements; two texts and
-    a score, a label of 0 and 1, or premise and hypothesis; anchor, positive and negative; label and text. The
-    first ENCODER is what the others are compared with. What fails is told in its place of the table, and the
-    exit status is then 1.
+    The kind of a set is detected from its files and columns: a corpus with queries and judgements; two texts
+    and a score, a label of 0 or 1, or premise and hypothesis; anchor, positive and negative; label and text.
+    The first ENCODER is the baseline of the comparison. A failed measurement is reported in the table, and
+    the exit status is 1.
 
     \b
     Example:
@@ -86,7 +100,7 @@ def compare(
         plot_format(plot)  # a wrong ending is told now, not when all is measured
     if markdown and as_json:
         raise click.UsageError("--markdown and --json are two ways to print: take one of them")
-    options = ComparisonOptions(limit=limit, seed=seed, draws=draws, speed_rounds=rounds)
+    options = ComparisonOptions(limit=sample, seed=seed, draws=draws, speed_rounds=rounds)
     comparison = _compared(
         encoders, find_suite(suite, split=split, only=only), options, device=device, precision=precision
     )
@@ -155,7 +169,7 @@ def _print(comparison: "Comparison", *, markdown: bool, as_json: bool) -> None:
 
 @click.group(cls=CommandGroup)
 def evaluate() -> None:
-    """Measure an encoder against judged data.
+    """Measure encoders, tokenizers and heads.
 
     \b
     Example:

@@ -1,13 +1,14 @@
 """`nearsay evaluate batches`, `compression` and `layers`: how it is run and stored."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from nearsay.app.cli.evaluate_judged import encoder_option, load_encoder
-from nearsay.app.cli.options import ENCODER, device_options, json_option
+from nearsay.app.cli.options import ENCODER, device_options, json_option, sample_option, seed_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.quantity import counted
 
@@ -24,30 +25,26 @@ __all__ = ["batches", "compression", "layers"]
 @click.command()
 @click.argument("file", required=False, type=click.Path(exists=True, path_type=Path))
 @encoder_option
-@click.option(
-    "--texts", default=256, show_default=True, type=click.IntRange(2), help="Most texts, drawn by chance."
-)
-@click.option("--seed", default=0, show_default=True, help="Of the drawing.")
-@click.option(
-    "--tolerance", default=1e-3, show_default=True, help="The largest difference that counts as equal."
-)
+@partial(sample_option, default=256, least=2)
+@seed_option
+@click.option("--tolerance", default=1e-3, show_default=True, help="Largest difference that counts as equal.")
 @json_option
 @device_options
 def batches(
     *,
     file: Path | None,
     encoder: str,
-    texts: int,
+    sample: int,
     seed: int,
     tolerance: float,
     as_json: bool,
     device: str | None,
     precision: str,
 ) -> None:
-    """Check that vectors are the same alone and in batches.
+    """Check that an encoder gives the same vectors for single texts and for batches.
 
-    FILE: texts; the sample corpus if left out. Each text is encoded alone, among 8, among 64, and as the
-    encoder batches by itself. Exit status 1 when a number of a vector differs by more than the tolerance.
+    FILE holds texts; without it the sample corpus is used. Each text is encoded alone, in batches of 8 and
+    64, and in the encoder's own batches. Exits with status 1 if a vector differs by more than the tolerance.
 
     \b
     Example:
@@ -61,7 +58,7 @@ def batches(
     from nearsay.training.evaluation.text_sample import TextSample
 
     source = Texts([file or samples.folder() / "corpus.jsonl"])
-    with TextSample(source, texts, seed=seed) as drawn, ProgressBar("encoding", unit="texts") as bar:
+    with TextSample(source, sample, seed=seed) as drawn, ProgressBar("encoding", unit="texts") as bar:
         print_notes([*source.notes, *([drawn.note] if drawn.note else [])])
         report = batch_equality(
             load_encoder(encoder, device, precision),
@@ -119,14 +116,6 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
-    """The numbers of "256,128"."""
-    try:
-        return tuple(int(number) for number in value.split(",") if number)
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not numbers with commas between") from error
-
-
 @click.command()
 @click.option(
     "--encoder",
@@ -135,10 +124,21 @@ def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> t
     show_default=True,
     help="Name or folder of the encoder.",
 )
-@click.option("--sts", type=_FILE, help="Scored pairs: tsv, csv or jsonl, as for `nearsay evaluate sts`.")
-@click.option("--retrieval", type=_FOLDER, help="A judged corpus, as for `nearsay evaluate retrieval`.")
-@click.option("--split", default="test", show_default=True, help="With --retrieval: qrels/SPLIT.tsv.")
-@click.option("--dimensions", callback=_numbers, default="", metavar="N,N", help="First numbers to keep.")
+@click.option("--sts", type=_FILE, help="File of scored pairs, as for `nearsay evaluate sts`.")
+@click.option(
+    "--retrieval", type=_FOLDER, help="Folder of a judged corpus, as for `nearsay evaluate retrieval`."
+)
+@click.option(
+    "--split", default="test", show_default=True, help="Split to measure on: judgements in qrels/SPLIT.tsv."
+)
+@click.option(
+    "--dimension",
+    "dimensions",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Number of dimensions of the vectors. Can be repeated.",
+)
 @json_option
 @device_options
 def compression(
@@ -154,13 +154,12 @@ def compression(
 ) -> None:
     """Measure an encoder's vectors with fewer bits and fewer dimensions.
 
-    Spearman's correlation (times 100) on scored pairs, nDCG@10 and the time of one exact search on a judged
-    corpus, and what each loses against float32. Encoders that are smaller themselves are compared by
-    `nearsay evaluate compare`.
+    Reports Spearman's correlation (times 100) on scored pairs, nDCG@10 and the time of one exact search on a
+    judged corpus, and the loss against float32. Use `nearsay evaluate compare` for smaller encoders.
 
     \b
     Example:
-        nearsay evaluate compression --sts stsb/test.tsv --retrieval scifact/ --dimensions 256,128
+        nearsay evaluate compression --sts stsb/test.tsv --retrieval scifact/ --dimension 256 --dimension 128
     """
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.data.retrieval_set import read_retrieval_set
@@ -213,17 +212,21 @@ def _shown(figure: float | None, decimals: int) -> str:
 
 
 @click.command()
-@click.option("--sts", type=_FILE, help="Scored pairs: tsv, csv or jsonl, as for `nearsay evaluate sts`.")
-@click.option("--retrieval", type=_FOLDER, help="A judged corpus, as for `nearsay evaluate retrieval`.")
-@click.option("--split", default="test", show_default=True, help="With --retrieval: qrels/SPLIT.tsv.")
+@click.option("--sts", type=_FILE, help="File of scored pairs, as for `nearsay evaluate sts`.")
+@click.option(
+    "--retrieval", type=_FOLDER, help="Folder of a judged corpus, as for `nearsay evaluate retrieval`."
+)
+@click.option(
+    "--split", default="test", show_default=True, help="Split to measure on: judgements in qrels/SPLIT.tsv."
+)
 @click.option(
     "--encoder",
     type=ENCODER,
     default="all-MiniLM-L6-v2",
     show_default=True,
-    help="Name or folder of the encoder or BERT.",
+    help="Name or folder of the encoder.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="A .png or .svg to write a picture to.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Write a chart to this file, .png or .svg.")
 @json_option
 @device_options
 def layers(
@@ -237,11 +240,11 @@ def layers(
     device: str | None,
     precision: str,
 ) -> None:
-    """Score every layer of an encoder, and layers combined, under each pooling.
+    """Measure every layer of an encoder, and combinations of layers, with each pooling.
 
-    By Spearman correlation (times 100) on scored pairs, or by nDCG@10 on a judged corpus. Layer 0 is the
-    embeddings, whose [CLS] is the same for every text. The vectors of all layers stand in a temporary file,
-    in the folder that TMPDIR names, until the last is measured.
+    Reports Spearman's correlation (times 100) on scored pairs, or nDCG@10 on a judged corpus. Layer 0 is the
+    embeddings, whose [CLS] vector is the same for every text. Vectors of all layers are stored in a temporary
+    file in the folder that TMPDIR names.
 
     \b
     Example:

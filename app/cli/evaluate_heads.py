@@ -16,14 +16,18 @@ __all__ = ["classifier", "mlm", "reader", "tagger"]
 
 @click.command()
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
+@click.option("--bert", type=ENCODER, required=True, metavar="BERT", help="Name or folder of the BERT.")
+@click.option("--length", default=128, show_default=True, help="Maximum number of tokens in a sequence.")
 @click.option(
-    "--bert", required=True, type=ENCODER, metavar="BERT", help="Folder or hub name of a pretrained BERT."
+    "--rows",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Maximum number of rows to measure.",
 )
-@click.option("--length", default=128, show_default=True, help="Most tokens of a row.")
 @click.option(
-    "--rows", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows that are looked at."
+    "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
 )
-@click.option("--text", metavar="FIELD", help="The field with the text; guessed and reported if left out.")
 @BREAKS
 @json_option
 @device_options
@@ -39,10 +43,10 @@ def mlm(
     device: str | None,
     precision: str,
 ) -> None:
-    """Measure masked words and next sentences on held-out text.
+    """Measure masked language modelling and next sentence prediction on held-out text.
 
-    The rows and masks are the same for every BERT of one vocabulary with a next-sentence head. Without
-    one, or with one document alone, masked words are measured in full rows of sentences.
+    Rows and masks are the same for every BERT with the same vocabulary and a next-sentence head. Without such
+    a head, or with a single document, only masked words are measured, on rows filled with sentences.
 
     \b
     Example:
@@ -96,9 +100,10 @@ def classifier(
     device: str | None,
     precision: str,
 ) -> None:
-    """Measure a classifier: accuracy, F1, Matthews' correlation, confusions.
+    """Measure a classifier: accuracy, F1, Matthews correlation and confusions.
 
-    MODEL: the folder of one. FILE: tsv, csv or jsonl with a label and a text, or a label and two texts.
+    MODEL is the folder of a classifier. FILE is a tsv, csv or jsonl with a label and a text, or a label and
+    two texts.
 
     \b
     Example:
@@ -130,9 +135,10 @@ def classifier(
 @json_option
 @device_options
 def tagger(model: str, file: Path, as_json: bool, device: str | None, precision: str) -> None:
-    """Measure a tagger: precision, recall and F1 of whole entities.
+    """Measure a named entity tagger: precision, recall and F1 of whole entities.
 
-    MODEL: the folder of one. FILE: CoNLL, a word and its tag a line, blank lines between sentences.
+    MODEL is the folder of a tagger. FILE has the CoNLL format: a word and its tag per line, and a blank line
+    between sentences.
 
     \b
     Example:
@@ -163,9 +169,9 @@ def tagger(model: str, file: Path, as_json: bool, device: str | None, precision:
 @json_option
 @device_options
 def reader(model: str, file: Path, as_json: bool, device: str | None, precision: str) -> None:
-    """Measure a reader: exact match and F1 by the rules of SQuAD, in percent.
+    """Measure a question answering model: exact match and F1 as in SQuAD, in percent.
 
-    MODEL: the folder of one. FILE: JSON in the format of SQuAD 1.1 or 2.0.
+    MODEL is the folder of a reader. FILE is JSON in the format of SQuAD 1.1 or 2.0.
 
     \b
     Example:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 import click
 
-from nearsay.app.cli.options import ENCODER, device_options, json_option
+from nearsay.app.cli.options import ENCODER, device_options, json_option, sample_option, seed_option
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.quantity import counted
 
@@ -42,7 +42,7 @@ class Judging(TypedDict):
     """What `judging_options` gives to a command."""
 
     encoder: str
-    limit: int | None
+    sample: int | None
     seed: int
     draws: int
     as_json: bool
@@ -62,22 +62,17 @@ def encoder_option(command: Command) -> Command:
 
 
 def drawing_options(command: Command) -> Command:
-    """`--limit`, `--seed` and `--draws`: what is drawn by chance."""
+    """`--sample`, `--seed` and `--draws`: what is drawn by chance."""
     for option in (
         click.option(
             "--draws",
             default=1000,
             show_default=True,
             type=click.IntRange(1),
-            help="How often items are drawn for an interval.",
+            help="Number of bootstrap resamples for a confidence interval.",
         ),
-        click.option("--seed", default=0, show_default=True, help="Of what is drawn by chance."),
-        click.option(
-            "--limit",
-            type=click.IntRange(2),
-            metavar="N",
-            help="At most N items, drawn by chance, for a quick look.",
-        ),
+        seed_option,
+        partial(sample_option, least=2),
     ):
         command = option(command)
     return command
@@ -116,7 +111,7 @@ def measure(
     sets: list[JudgedSet] = []
     for place in places:
         found = read_judged_set(f"{kind}:{place}", split=split, train=train, columns=columns, label=label)
-        sets.append(found if judging["limit"] is None else found.limited(judging["limit"], judging["seed"]))
+        sets.append(found if judging["sample"] is None else found.limited(judging["sample"], judging["seed"]))
         print_notes(sets[-1].notes)
     outcomes = _outcomes(sets, judging)
     if judging["as_json"]:
@@ -258,21 +253,27 @@ def _train(command: Command) -> Command:
     return click.option(
         "--train",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="What the linear layer learns from; the train file (or dev) beside FILE if left out.",
+        help="File that the linear layer is trained on.",
+        show_default="the train or dev file beside FILE",
     )(command)
 
 
 @click.command()
 @_files
-@click.option("--columns", metavar="A,B", help="The fields with the texts; guessed if left out.")
-@click.option("--label", metavar="FIELD", help="The field with the score; guessed if left out.")
+@click.option(
+    "--columns",
+    metavar="A,B",
+    help="Fields that hold the texts, separated by commas.",
+    show_default="guessed",
+)
+@click.option("--label", metavar="FIELD", help="Field that holds the label or score.", show_default="guessed")
 @judging_options
 def sts(files: tuple[Path, ...], columns: str | None, label: str | None, **judging: Unpack[Judging]) -> None:
-    """Correlate similarity with scored sentence pairs.
+    """Measure the correlation of similarities with the scores of sentence pairs.
 
-    FILE: tsv, csv or jsonl with two texts and their score on any scale, as in the columns score, sentence1
-    and sentence2. Spearman's and Pearson's correlation, times 100, of cosine, dot product, Euclidean and
-    Manhattan distance; Spearman of the cosine is the field's figure.
+    FILE is a tsv, csv or jsonl with two texts and their score on any scale, as in the columns score,
+    sentence1 and sentence2. Reports Spearman's and Pearson's correlation, times 100, of cosine, dot product,
+    Euclidean and Manhattan distance. Spearman's correlation of the cosine is the usual figure.
 
     \b
     Example:
@@ -285,9 +286,9 @@ def sts(files: tuple[Path, ...], columns: str | None, label: str | None, **judgi
 @_files
 @judging_options
 def triplets(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
-    """Count the triplets whose positive is nearer than their negative.
+    """Measure the share of triplets whose positive is closer to the anchor than the negative.
 
-    FILE: tsv, csv or jsonl with the columns anchor, positive and negative. A tie is counted as wrong.
+    FILE is a tsv, csv or jsonl with the columns anchor, positive and negative. A tie counts as wrong.
 
     \b
     Example:
@@ -300,11 +301,11 @@ def triplets(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
 @_files
 @judging_options
 def pairs(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
-    """Tell pairs that mean the same from those that do not.
+    """Measure how well similarity separates pairs with the same meaning from other pairs.
 
-    FILE: tsv, csv or jsonl with two texts (sentence1 and sentence2) and a label of 0 or 1. Average precision,
-    and the best F1 and accuracy with the thresholds that give them: those are chosen on FILE itself, so they
-    are a little too good.
+    FILE is a tsv, csv or jsonl with two texts (sentence1 and sentence2) and a label of 0 or 1. Reports
+    average precision, and the best F1 and accuracy with their thresholds; as these are chosen on FILE itself,
+    they are slightly optimistic.
 
     \b
     Example:
@@ -318,10 +319,10 @@ def pairs(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
 @_train
 @judging_options
 def nli(files: tuple[Path, ...], train: Path | None, **judging: Unpack[Judging]) -> None:
-    """Tell entailment, neutral and contradiction from frozen vectors.
+    """Measure natural language inference on frozen vectors: accuracy and macro F1.
 
-    FILE: tsv, csv or jsonl with the columns label, premise and hypothesis. The encoder learns nothing: a
-    linear layer on (u, v, |u-v|, u*v) learns from the train file, 20,000 rows at most, and is measured on
+    FILE is a tsv, csv or jsonl with the columns label, premise and hypothesis. The encoder is not trained: a
+    linear layer on (u, v, |u-v|, u*v) is trained on at most 20,000 rows of the train file and measured on
     FILE.
 
     \b
@@ -339,12 +340,14 @@ def nli(files: tuple[Path, ...], train: Path | None, **judging: Unpack[Judging])
     metavar="FOLDER…",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
 )
-@click.option("--split", default="test", show_default=True, help="Which judgements: qrels/SPLIT.tsv.")
+@click.option(
+    "--split", default="test", show_default=True, help="Split to measure on: judgements in qrels/SPLIT.tsv."
+)
 @judging_options
 def retrieval(folders: tuple[Path, ...], split: str, **judging: Unpack[Judging]) -> None:
-    """Search a judged corpus: nDCG@10, MRR@10, recall@100.
+    """Measure search on a judged corpus: nDCG@10, MRR@10, recall@100.
 
-    FOLDER in the BEIR layout: corpus.jsonl, queries.jsonl (each also .gz) and qrels/SPLIT.tsv.
+    FOLDER has the BEIR layout: corpus.jsonl, queries.jsonl (each also .gz) and qrels/SPLIT.tsv.
 
     \b
     Example:
@@ -357,9 +360,9 @@ def retrieval(folders: tuple[Path, ...], split: str, **judging: Unpack[Judging])
 @_files
 @judging_options
 def reranking(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
-    """Rank each query's candidates: MAP, MRR@10, nDCG@10.
+    """Measure the ranking of each query's candidates: MAP, MRR@10, nDCG@10.
 
-    FILE: jsonl with query, and lists in positive and negative.
+    FILE is a jsonl with query, and lists named positive and negative.
 
     \b
     Example:
@@ -372,10 +375,10 @@ def reranking(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
 @_files
 @judging_options
 def clustering(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
-    """Cluster labelled texts, and compare with the labels: V-measure.
+    """Measure how well clusters of texts agree with their labels: V-measure.
 
-    FILE: tsv, csv or jsonl with the columns label and text. k-means with as many clusters as labels, from 5
-    seeds, whose mean is told.
+    FILE is a tsv, csv or jsonl with the columns label and text. k-means runs with as many clusters as labels
+    from 5 seeds; the mean is reported.
 
     \b
     Example:
@@ -389,10 +392,10 @@ def clustering(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
 @_train
 @judging_options
 def classification(files: tuple[Path, ...], train: Path | None, **judging: Unpack[Judging]) -> None:
-    """Tell labels by logistic regression on frozen vectors: accuracy, macro F1.
+    """Measure classification by logistic regression on frozen vectors: accuracy, macro F1.
 
-    FILE: tsv, csv or jsonl with the columns label and text. The regression's penalty is chosen on every tenth
-    row of the train file, as SentEval chooses it on a part held out.
+    FILE is a tsv, csv or jsonl with the columns label and text. The penalty of the regression is chosen on
+    every tenth row of the train file, following SentEval.
 
     \b
     Example:

@@ -14,6 +14,8 @@ from nearsay.app.cli.options import (
     device_options,
     json_option,
     read_options,
+    sample_option,
+    seed_option,
     text_options,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
@@ -37,17 +39,16 @@ __all__ = ["tokenizer", "unlabelled"]
     multiple=True,
     default=["all-MiniLM-L6-v2"],
     show_default=True,
-    help="Name or folder of an encoder; may be repeated to compare.",
+    help="Name or folder of the encoder. Can be repeated.",
 )
-@click.option("--title", metavar="FIELD", help="The field with the title; guessed and reported if left out.")
 @click.option(
-    "--documents",
-    default=500,
-    show_default=True,
-    type=click.IntRange(2),
-    help="Most documents, drawn by chance.",
+    "--title",
+    metavar="FIELD",
+    help="Field that holds the title, which is embedded together with the text.",
+    show_default="guessed and reported",
 )
-@click.option("--seed", default=0, show_default=True, help="Of what is drawn by chance.")
+@partial(sample_option, default=500, least=2)
+@seed_option
 @text_options
 @json_option
 @device_options
@@ -56,17 +57,18 @@ def unlabelled(
     sources: tuple[str, ...],
     encoders: tuple[str, ...],
     title: str | None,
-    documents: int,
+    sample: int,
     seed: int,
     as_json: bool,
     device: str | None,
     precision: str,
     **fields: Unpack[TextFields],
 ) -> None:
-    """Measure encoders on a corpus that nobody judged: proxies, none of which is search quality.
+    """Measure proxies for the quality of encoders on a corpus without judgements.
 
-    FILE: files, folders, globs in quotes, or - for standard input, as in `documents add`. Each line says
-    what it stands for and what it does not show; to know whether a search is good, judge some queries.
+    FILE is a file, folder, quoted glob, or - for standard input, as in `documents add`. No proxy measures
+    search quality; each line says what its proxy shows and what it does not. To measure search quality, judge
+    some queries.
 
     \b
     Example:
@@ -79,7 +81,7 @@ def unlabelled(
     from nearsay.training.evaluation.proxies.panel import UnjudgedTexts, encoder_panel
 
     options = replace(read_options(fields), title=title)
-    corpus = read_unjudged_corpus(sources, options, most=documents, seed=seed)
+    corpus = read_unjudged_corpus(sources, options, most=sample, seed=seed)
     print_notes(corpus.notes)
     texts = UnjudgedTexts(corpus, seed=seed)
     panels = []
@@ -152,13 +154,6 @@ def _shown(found: "ProxyFigure | None", seed: int) -> str:
     return f"{found.figure:.4f} ({interval.low:.4f} to {interval.high:.4f})"
 
 
-def _lengths(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(length) for length in value.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is no list of numbers such as 64,128") from None
-
-
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="TEXT…")
 @click.option(
@@ -168,15 +163,28 @@ def _lengths(_context: click.Context, _parameter: click.Parameter, value: str) -
     multiple=True,
     default=["all-MiniLM-L6-v2"],
     show_default=True,
-    help="Name or folder of an encoder, a BERT or a vocabulary; may be repeated to compare.",
+    help="Name or folder of the encoder. Can be repeated.",
 )
 @click.option(
-    "--lengths", default="64,128,256,512", show_default=True, callback=_lengths, help="Limits in tokens."
+    "--length",
+    "lengths",
+    type=int,
+    multiple=True,
+    default=(64, 128, 256, 512),
+    show_default=True,
+    metavar="N",
+    help="Maximum number of tokens in a sequence. Can be repeated.",
 )
-@click.option("--new-size", type=int, metavar="N", help="Of the new vocabulary; the encoder's if left out.")
-@click.option("--no-new", is_flag=True, help="Do not train a new vocabulary to compare with.")
-@click.option("--sample", default=50_000, show_default=True, help="Most texts to measure, drawn by chance.")
-@click.option("--seed", default=0, show_default=True, help="Of the drawing.")
+@click.option(
+    "--new-size",
+    type=int,
+    metavar="N",
+    help="Number of tokens in the new vocabulary.",
+    show_default="as many as the encoder's",
+)
+@click.option("--no-new", is_flag=True, help="Do not train a new vocabulary for comparison.")
+@partial(sample_option, default=50_000)
+@seed_option
 @text_options
 @json_option
 def tokenizer(
@@ -191,11 +199,11 @@ def tokenizer(
     as_json: bool,
     **fields: Unpack[TextFields],
 ) -> None:
-    """Measure how well an encoder's tokenizer fits your texts.
+    """Measure how well the tokenizer of an encoder fits your texts.
 
-    TEXT: files, folders, globs in quotes, or - for standard input, as in `train vocabulary`. A word is a
-    run of letters and digits. The new vocabulary is trained on one half of the texts and its tokens counted
-    on the other half.
+    TEXT is a file, folder, quoted glob, or - for standard input, as in `train vocabulary`. A word is a run of
+    letters and digits. For comparison a new vocabulary is trained on one half of the texts and measured on
+    the other half.
 
     \b
     Example:

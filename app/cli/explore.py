@@ -14,7 +14,9 @@ from nearsay.app.cli.options import (
     encoding_options,
     json_option,
     library_options,
+    limit_option,
     open_library,
+    replace_option,
     where_option,
 )
 from nearsay.app.cli.printing import near_line, print_json, print_notes, print_passages, print_table, visible
@@ -29,23 +31,23 @@ __all__ = ["explore"]
 
 @click.command()
 @click.argument("collection")
-@click.option("--count", default=20, show_default=True, help="How many passages.")
+@limit_option
 @where_option
 @json_option
 @library_options
 @device_option
-def outliers(collection: str, count: int, where: str | None, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show the passages of COLLECTION that are least like any other.
+def outliers(collection: str, limit: int, where: str | None, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show the passages of COLLECTION that are least similar to all others.
 
-    A score is the mean cosine to a passage's ten nearest of other documents; the lowest come first. With
-    --where only what it lets through is compared.
+    The score of a passage is its mean cosine similarity to the ten nearest passages of other documents; the
+    lowest scores are listed first. With --where, only matching documents are compared.
 
     \b
     Example:
-        nearsay explore outliers papers --count 10
+        nearsay explore outliers papers -n 10
     """
     with open_library(place) as library, ProgressBar("comparing") as bar:
-        found = library.collection(collection).explore.outliers(count, where, progress=bar)
+        found = library.collection(collection).explore.outliers(limit, where, progress=bar)
     print_passages(
         found,
         lambda each: ("mean cosine to the nearest", near_line(each.nearest, "nearest")),
@@ -56,20 +58,23 @@ def outliers(collection: str, count: int, where: str | None, as_json: bool, **pl
 
 @click.command()
 @click.argument("collection")
-@click.option("--count", default=20, show_default=True, help="How many passages.")
-@click.option("--query", metavar="TEXT", help="What they are to be about; everything if left out.")
+@limit_option
+@click.option("--query", metavar="TEXT", help="Topic of the passages.", show_default="all topics")
 @click.option(
     "--balance",
     default=0.5,
     show_default=True,
-    help="1: the most relevant, however alike; 0: the most unlike each other.",
+    help=(
+        "Weight of relevance against diversity: 1 chooses the most relevant passages, 0 "
+        "those most unlike each other."
+    ),
 )
 @where_option
 @json_option
 @encoding_options
 def diverse(
     collection: str,
-    count: int,
+    limit: int,
     *,
     query: str | None,
     balance: float,
@@ -77,19 +82,20 @@ def diverse(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Choose passages of COLLECTION from which to see quickly what is in it.
+    """Show a diverse sample of passages of COLLECTION for an overview.
 
-    One after the other, what is most relevant and least like what was chosen before: near to the query, or
-    without one in the company of many. Each says how many passages it stands for.
+    Passages are chosen one by one, each as relevant as possible and as unlike the previous ones as possible.
+    Relevance is the similarity to --query or, without one, the number of similar passages. Each result shows
+    how many passages it represents.
 
     \b
     Example:
-        nearsay explore diverse papers --count 10
+        nearsay explore diverse papers -n 10
         nearsay explore diverse papers --query "evaluation of translations"
     """
     with open_library(place) as library, ProgressBar("loading") as bar:
         found = library.collection(collection).explore.diverse(
-            count, query=query, where=where, balance=balance, progress=bar
+            limit, query=query, where=where, balance=balance, progress=bar
         )
     print_passages(found, lambda each: (f"stands for {each.stands_for:,}", ""), as_json=as_json)
     print_notes(found.notes)
@@ -98,12 +104,18 @@ def diverse(
 @click.command("new")
 @click.argument("collection")
 @click.option(
-    "--since", required=True, metavar="DATE", help="As 2026-11-01, 2026-11 or 2026-11-01T08:00 (UTC)."
+    "--since",
+    required=True,
+    metavar="DATE",
+    help="First date that counts as new, as in 2026-11-01, 2026-11 or 2026-11-01T08:00 (UTC).",
 )
 @click.option(
-    "--field", metavar="FIELD", help="Of the metadata, with dates; when they were added if left out."
+    "--field",
+    metavar="FIELD",
+    help="Metadata field that holds the date.",
+    show_default="the time when a document was added",
 )
-@click.option("--count", default=20, show_default=True, help="How many of the new passages to show.")
+@limit_option
 @where_option
 @json_option
 @library_options
@@ -113,15 +125,15 @@ def new(
     *,
     since: str,
     field: str | None,
-    count: int,
+    limit: int,
     where: str | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Show what is new in COLLECTION since a date, and unlike everything before.
+    """Show documents of COLLECTION that are new since a date and unlike all earlier ones.
 
-    New passages come with the cosine to the older one that is nearest, the most unlike first. If there are
-    clusters, those that the new passages fall into are counted.
+    Each new passage is shown with its cosine similarity to the nearest older one, the least similar first. If
+    there are clusters, new passages are counted by cluster.
 
     \b
     Example:
@@ -130,7 +142,7 @@ def new(
     """
     with open_library(place) as library, ProgressBar("comparing") as bar:
         found = library.collection(collection).explore.new_since(
-            since, field, count=count, where=where, progress=bar
+            since, field, count=limit, where=where, progress=bar
         )
     if as_json:
         print_json(found)
@@ -175,17 +187,22 @@ def _print(found: "News") -> None:
     default="map.html",
     show_default=True,
     metavar="FILE",
-    help="Where to: .html (a page to move about in), .png, .svg, .parquet, .csv or .jsonl.",
+    help="File to write: .html (interactive), .png, .svg, .parquet, .csv or .jsonl.",
 )
-@click.option("--no-file", is_flag=True, help="Only make the map, or bring it up to date, and keep it.")
+@click.option("--no-file", is_flag=True, help="Make or update the stored map without writing a file.")
 @click.option(
     "--colour-by",
     metavar="FIELD",
-    help="'cluster' or a metadata field; by clusters where there are any if left out.",
+    help="What points are coloured by: cluster or a metadata field.",
+    show_default="cluster, if there are clusters",
 )
-@click.option("--anew", is_flag=True, help="Lay it out from nothing; the map that is kept is replaced.")
+@replace_option
 @click.option(
-    "--seed", type=click.IntRange(min=0), metavar="N", help="Of the layout: another one, another picture."
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Seed of the random number generator.",
+    show_default="that of the stored map, or 0",
 )
 @where_option
 @json_option
@@ -197,17 +214,17 @@ def map_(
     *,
     no_file: bool,
     colour_by: str | None,
-    anew: bool,
+    replace: bool,
     seed: int | None,
     where: str | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Draw COLLECTION as a map on which passages that say nearly the same lie together.
+    """Draw COLLECTION as a map on which similar passages are close to each other.
 
-    The map is kept: passages that are added later are put among the others, which stay, unless the map was
-    of a handful. A new encoder's map begins from the old one and is turned to lie on it. --where says what
-    is drawn.
+    The map is stored: passages that are added later are placed among the others, which keep their positions.
+    The map of a new encoder starts from the old one and is aligned to it. --where selects the passages to
+    draw.
 
     \b
     Example:
@@ -217,7 +234,9 @@ def map_(
     with open_library(place) as library, ProgressBar("mapping") as bar:
         explorer = library.collection(collection).explore
         file = None if no_file else out
-        report = explorer.draw_map(file, where=where, colour_by=colour_by, anew=anew, seed=seed, progress=bar)
+        report = explorer.draw_map(
+            file, where=where, colour_by=colour_by, anew=replace, seed=seed, progress=bar
+        )
     if as_json:
         print_json(report)
     elif report.out is None:
@@ -229,11 +248,11 @@ def map_(
 
 @click.group(cls=CommandGroup)
 def explore() -> None:
-    """Look around in a collection: pairs, duplicates, clusters, maps, samples.
+    """Explore a collection: pairs, duplicates, clusters, maps and samples.
 
     \b
     Example:
-        nearsay explore pairs papers --top 20
+        nearsay explore pairs papers -n 20
     """
 
 

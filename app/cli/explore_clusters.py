@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -12,7 +13,9 @@ from nearsay.app.cli.options import (
     encoding_options,
     json_option,
     library_options,
+    limit_option,
     open_library,
+    replace_option,
     where_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
@@ -39,24 +42,44 @@ _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace 
 @click.option(
     "--method",
     type=click.Choice(["graph", "kmeans"]),
-    help="How clusters are found; graph if left out, kmeans with --clusters.",
+    help="Clustering algorithm.",
+    show_default="graph, or kmeans with --clusters",
 )
-@click.option("--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="How many (kmeans).")
-@click.option("--resolution", type=float, help="Higher gives more and smaller clusters (graph).")
 @click.option(
-    "--least-size", type=click.IntRange(1), metavar="N", help="Passages; smaller clusters' are outliers."
+    "--clusters", "clusters_", type=click.IntRange(1), metavar="K", help="Number of clusters, for kmeans."
 )
-@click.option("--assign-outliers", is_flag=True, help="Put each outlier into the nearest cluster.")
-@click.option("--seed", type=int, help="Of what is drawn at random; the same one gives the same clusters.")
+@click.option(
+    "--resolution", type=float, help="Resolution, for graph: higher values give more and smaller clusters."
+)
+@click.option(
+    "--least-size",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Minimum number of passages in a cluster; passages of smaller ones become outliers.",
+)
+@click.option("--assign-outliers", is_flag=True, help="Assign each outlier to its nearest cluster.")
+@click.option(
+    "--seed",
+    type=int,
+    help="Seed of the random number generator.",
+    show_default="that of the last clustering, or 0",
+)
 @where_option
-@click.option("--anew", is_flag=True, help="Cluster again, as last time unless told otherwise.")
-@click.option("--assign", is_flag=True, help="Put passages that came since into the clusters there are.")
-@click.option("--show", type=int, metavar="NUMBER", help="Show one cluster: its terms and central passages.")
+@replace_option
+@click.option(
+    "--assign", is_flag=True, help="Assign passages that were added since to the existing clusters."
+)
+@click.option(
+    "--show",
+    type=int,
+    metavar="NUMBER",
+    help="Show only the cluster of this number, with its terms and central passages.",
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also write each passage with its cluster: .jsonl or .csv.",
+    help="Also write each passage with its cluster to this file: .jsonl or .csv.",
 )
 @json_option
 @encoding_options
@@ -65,18 +88,18 @@ def clusters(
     *,
     clusters_: int | None,
     where: str | None,
-    anew: bool,
+    replace: bool,
     assign: bool,
     show: int | None,
     out: Path | None,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - how clusters are found, and those of Place
 ) -> None:
-    """Put COLLECTION into clusters, or show those that it is in.
+    """Cluster COLLECTION, or show its clusters.
 
-    What was made is kept and shown again until an option says how to cluster, or --anew. A cluster keeps its
-    number, and the name that you gave it, from clustering to clustering; then search with
-    --where "cluster = 12". With --where here, only those documents are clustered, and nothing is kept.
+    Clusters are stored, and shown again until an option or --replace requests a new clustering. A cluster
+    keeps its number and the name that you gave it across clusterings; --where "cluster = 12" restricts a
+    search to it. With --where, only matching documents are clustered and nothing is stored.
 
     \b
     Example:
@@ -91,7 +114,7 @@ def clusters(
     chosen = {**options, "clusters": clusters_}
     with open_library(cast("Place", place)) as library:
         explorer = library.collection(collection).explore
-        found = _found(explorer, chosen, where, anew=anew, assign=assign)
+        found = _found(explorer, chosen, where, anew=replace, assign=assign)
         if out is not None:
             count = explorer.write_clusters(out, found)
             click.echo(f"{counted(count, 'passage')} written to {out}", err=True)
@@ -104,9 +127,9 @@ def clusters(
 @click.argument("name")
 @library_options
 def rename(collection: str, number: int, name: str, **place: Unpack[Place]) -> None:
-    """Give cluster NUMBER of COLLECTION the name NAME.
+    """Name the cluster with the number NUMBER of COLLECTION.
 
-    It keeps the name for as long as later clusterings find it again.
+    The cluster keeps its name as long as later clusterings contain it.
 
     \b
     Example:
@@ -225,7 +248,7 @@ def _said(found: "Clustering") -> list[str]:
     if found.newer:
         notes.append(
             f"{counted(found.newer, 'newer passage')} not yet in a cluster. Put into these: nearsay explore "
-            f"clusters {name} --assign; cluster anew: nearsay explore clusters {name} --anew"
+            f"clusters {name} --assign; cluster anew: nearsay explore clusters {name} --replace"
         )
     return [*notes, *_moved(found), *found.notes]
 
@@ -259,37 +282,38 @@ _WIDEST = 40  # periods in a row of bars
 @click.command("time")
 @click.argument("collection")
 @click.option(
-    "--field", metavar="FIELD", help="Of the metadata, with dates; when they were added if left out."
+    "--field",
+    metavar="FIELD",
+    help="Metadata field that holds the date.",
+    show_default="the time when a document was added",
 )
 @click.option(
-    "--by",
+    "--period",
     type=click.Choice(["day", "week", "month", "year"]),
-    help="How long a period is; by the span of the dates if left out.",
+    help="Length of a period.",
+    show_default="by the span of the dates",
 )
 @click.option(
     "--level",
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="0: the clusters themselves; 1: those that they belong to, and so on.",
+    help="Level in the hierarchy of clusters: 0 is the clusters themselves, 1 those that they belong to.",
 )
 @click.option(
-    "--count",
-    "counted",
+    "--unit",
     type=click.Choice(["documents", "passages"]),
     default="documents",
     show_default=True,
-    help="What is counted; a document where most of its passages are.",
+    help="Unit that is counted or compared.",
 )
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Also write it: .png or .svg draw it, .csv or .jsonl hold every number.",
+    help="Also write the counts to this file: .png or .svg as a chart, .csv or .jsonl as data.",
 )
-@click.option(
-    "--top", type=click.IntRange(1, 24), default=8, show_default=True, help="Clusters in the picture."
-)
+@partial(limit_option, default=8, most=24)
 @where_option
 @json_option
 @library_options
@@ -297,20 +321,21 @@ def over_time(
     collection: str,
     *,
     field: str | None,
-    by: str | None,
+    period: str | None,
     level: int,
-    counted: str,
+    unit: str,
     out: Path | None,
-    top: int,
+    limit: int,
     where: str | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Count the clusters of COLLECTION by the dates of their documents.
+    """Count the clusters of COLLECTION over time.
 
-    Dates are ISO 8601 (2019, 2019-03, 2019-03-08, with a time), years as numbers, or seconds since 1970. A
-    cluster grows or shrinks where its share does by more than chance (Cochran and Armitage, p < 0.001); from
-    and to are its shares on the straight line through the periods.
+    Dates are ISO 8601 (2019, 2019-03, 2019-03-08, optionally with a time), years as numbers, or seconds since
+    1970. A cluster is reported as growing or shrinking if its share has a significant trend (Cochran-Armitage
+    test, p < 0.001); from and to are its shares on the regression line. A document belongs to the cluster of
+    most of its passages.
 
     \b
     Example:
@@ -322,9 +347,9 @@ def over_time(
         time_format(out)  # refused now rather than after the work
     with open_library(place) as library:
         explorer = library.collection(collection).explore
-        found = explorer.over_time(field, by, where, level=level, counted=counted)
+        found = explorer.over_time(field, period, where, level=level, counted=unit)
     if out is not None:
-        write_over_time(found, out, top=top)
+        write_over_time(found, out, top=limit)
     _print(found, as_json=as_json)
 
 

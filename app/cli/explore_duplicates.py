@@ -32,21 +32,33 @@ _WIDTH = 100
 
 @click.command()
 @click.argument("collection")
-@click.option("--top", type=int, metavar="N", help="How many; 100 if no --threshold is given, else all.")
-@click.option("--threshold", type=float, metavar="COSINE", help="Only pairs at least so similar, as in: 0.9")
 @click.option(
-    "--with", "other", metavar="OTHER", help="Pairs of one passage of COLLECTION and one of this collection."
+    "-n",
+    "--limit",
+    type=int,
+    metavar="N",
+    show_default="100, or all with --threshold",
+    help="Maximum number of results to show.",
+)
+@click.option("--threshold", type=float, metavar="COSINE", help="Minimum cosine similarity of a pair.")
+@click.option(
+    "--with",
+    "other",
+    metavar="OTHER",
+    help="Second collection; each pair has one passage of each collection.",
 )
 @where_option
-@click.option("--with-where", "other_where", metavar="EXPR", help="The same for the other collection.")
-@click.option("--same-document", is_flag=True, help="Passages of one document are pairs, too.")
+@click.option(
+    "--with-where", "other_where", metavar="EXPR", help="Filter for the documents of the second collection."
+)
+@click.option("--same-document", is_flag=True, help="Include pairs of passages of the same document.")
 @json_option
 @library_options
 @device_option
 def pairs(
     collection: str,
     *,
-    top: int | None,
+    limit: int | None,
     threshold: float | None,
     other: str | None,
     where: str | None,
@@ -55,14 +67,14 @@ def pairs(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Show the most similar pairs of passages of COLLECTION, or of it and another.
+    """Show the most similar pairs of passages in COLLECTION, or between it and another collection.
 
-    Every two are compared; beyond some hundred thousand passages each with those that are likely to be near,
-    which is said. Identical texts come first, with a cosine of 1.
+    All pairs are compared; beyond a few hundred thousand passages, each passage is compared with likely
+    neighbours only, which a note reports. Identical texts are listed first, with a cosine similarity of 1.
 
     \b
     Example:
-        nearsay explore pairs papers --top 20
+        nearsay explore pairs papers -n 20
         nearsay explore pairs papers --threshold 0.9 --with notes --json
     """
     if other_where is not None and other is None:
@@ -70,7 +82,7 @@ def pairs(
     with open_library(place) as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.pairs(
-                top,
+                limit,
                 threshold=threshold,
                 where=where,
                 other=None if other is None else library.collection(other),
@@ -104,27 +116,34 @@ _OTHERS_SHOWN = 5  # of a group
 @click.command()
 @click.argument("collection")
 @click.option(
-    "--threshold", default=0.95, show_default=True, metavar="COSINE", help="How similar near-duplicates are."
+    "--threshold",
+    default=0.95,
+    show_default=True,
+    metavar="COSINE",
+    help="Minimum cosine similarity of a pair.",
 )
 @click.option(
     "--link",
     type=click.Choice(["transitive", "complete"]),
     default="transitive",
     show_default=True,
-    help="A chain of near-duplicates leads from each to each, or every two are near-duplicates.",
+    help=(
+        "How pairs form groups: transitive joins chains of pairs, complete requires that "
+        "all members are similar to each other."
+    ),
 )
 @click.option(
-    "--by",
-    type=click.Choice(["document", "passage"]),
-    default="document",
+    "--unit",
+    type=click.Choice(["documents", "passages"]),
+    default="documents",
     show_default=True,
-    help="Whole documents (each passage of either has a near-duplicate in the other), or single passages.",
+    help="Unit that is counted or compared.",
 )
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the documents with one of each group kept, as JSON lines for `nearsay documents add`.",
+    help="Write the documents to this file as JSON lines, keeping one of each group.",
 )
 @where_option
 @json_option
@@ -135,27 +154,29 @@ def duplicates(
     *,
     threshold: float,
     link: str,
-    by: str,
+    unit: str,
     out: Path | None,
     where: str | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Show groups of near-duplicates of COLLECTION, each with the one that stands for it.
+    """Show groups of near-duplicates in COLLECTION, each with its representative.
 
-    The representative is the most central of its group; of those as central, the one added first.
+    The representative is the most central member of a group; among equally central members, the one that was
+    added first. Two documents are near-duplicates if each passage of either has a near-duplicate in the
+    other.
 
     \b
     Example:
         nearsay explore duplicates papers --threshold 0.97
         nearsay explore duplicates papers --link complete --out kept.jsonl
     """
-    if out is not None and by == "passage":
-        raise click.UsageError("--out writes whole documents. Leave --by passage out.")
+    if out is not None and unit == "passages":
+        raise click.UsageError("--out writes whole documents. Leave --unit passages out.")
     with open_library(place) as library:
         with ProgressBar("comparing", unit="pairs") as bar:
             found = library.collection(collection).explore.duplicates(
-                threshold, link=link, by=by, where=where, progress=bar
+                threshold, link=link, by=unit.removesuffix("s"), where=where, progress=bar
             )
         for rank, group in enumerate(found if as_json else islice(found, _SHOWN), 1):
             if as_json:

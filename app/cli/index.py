@@ -15,7 +15,9 @@ from nearsay.app.cli.options import (
     encoding_options,
     json_option,
     library_options,
+    may_remove,
     open_library,
+    removal_options,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_plan, print_table
 from nearsay.app.cli.progress import ProgressBar
@@ -29,7 +31,7 @@ __all__ = ["index"]
 
 @click.group(cls=CommandGroup)
 def index() -> None:
-    """Embed a collection anew, promote and roll back, tune, improve and compact its index.
+    """Re-embed a collection with another encoder, and promote, roll back, tune, improve or compact its index.
 
     \b
     Example:
@@ -39,7 +41,7 @@ def index() -> None:
 
 @index.command()
 @click.argument("collection")
-@click.option("--encoder", metavar="NAME", help="Embed by this encoder beside the live generation.")
+@click.option("--encoder", metavar="NAME", help="Name or folder of the encoder.")
 @click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
 @dtype_option
 @contract_options
@@ -55,10 +57,10 @@ def rebuild(
     as_json: bool,
     **place: Unpack[OnCluster],
 ) -> None:
-    """Embed COLLECTION by another encoder, or mend it.
+    """Re-embed COLLECTION with another encoder, or repair it.
 
-    With --encoder a new generation is made beside the live one, which goes on answering until `promote`.
-    Without, what is damaged or missing in the live one is made anew from the stored text.
+    With --encoder, a new generation is built beside the live one, which answers searches until `nearsay index
+    promote`. Without it, damaged or missing vectors of the live generation are rebuilt from the stored texts.
 
     \b
     Example:
@@ -86,21 +88,29 @@ def rebuild(
 
 @index.command()
 @click.argument("collection")
-@click.option("--generation", type=int, metavar="N", help="The newest that is ready if left out.")
+@click.option(
+    "--generation",
+    type=int,
+    metavar="N",
+    help="Number of the generation to use.",
+    show_default="the newest that is ready",
+)
 @click.option(
     "--gate/--no-gate",
     default=None,
-    help="Measure it on the judgements' test part first; done unasked where ten queries of it or more have a "
-    "relevant passage.",
+    help="Require the generation to pass a comparison on the test part of the judgements.",
+    show_default="required if ten test queries have a relevant passage",
 )
 @click.option(
     "--margin",
     type=click.FloatRange(min=0),
     default=0.05,
     show_default=True,
-    help="Of nDCG@10 that the interval of the difference may reach below 0.",
+    help="Loss of nDCG@10 that is tolerated at the lower end of the confidence interval.",
 )
-@click.option("--force", is_flag=True, help="Promote it though it does not pass; its hits say so.")
+@click.option(
+    "--force", is_flag=True, help="Promote the generation even if it fails the gate; its results are marked."
+)
 @encoding_options
 def promote(
     collection: str,
@@ -111,11 +121,12 @@ def promote(
     force: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Make a generation that is ready answer for COLLECTION.
+    """Make a ready generation of COLLECTION the live one.
 
-    Where there are judgements it has to pass the gate: the interval of its difference to the live one, on the
-    judged queries that nothing learns from, must not reach further below 0 than --margin, and its index must
-    keep the recall contract. The interval is right however often one looks and however many one tries.
+    If there are judgements, the generation has to pass a gate: the confidence interval of its difference to
+    the live generation, on the test part of the judgements, must not reach below 0 by more than --margin, and
+    its index must keep the recall contract. The interval stays valid however often you look and however many
+    generations you try.
 
     \b
     Example:
@@ -139,7 +150,7 @@ def promote(
 @click.argument("collection")
 @encoding_options
 def rollback(collection: str, **place: Unpack[Place]) -> None:
-    """Go back to the generation that was live before.
+    """Make the previous generation live again.
 
     \b
     Example:
@@ -154,27 +165,45 @@ def rollback(collection: str, **place: Unpack[Place]) -> None:
 
 @index.command()
 @click.argument("collection")
-@click.option("--drop-retired", is_flag=True, help="Also forget retired generations: no way back to them.")
+@click.option(
+    "--drop-retired",
+    is_flag=True,
+    help="Also delete retired generations, after which a rollback is impossible.",
+)
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long a replaced file stays for other machines that may have it open. If left out: 3600 with "
-    "--database, where several machines may share a library, otherwise 0.",
+    help="Seconds that a replaced file is kept for other machines that may have it open.",
+    show_default="3600 with --database, else 0",
 )
+@removal_options
 @json_option
 @library_options
 def compact(
-    collection: str, drop_retired: bool, grace: float | None, as_json: bool, **place: Unpack[Place]
+    collection: str,
+    *,
+    drop_retired: bool,
+    grace: float | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **place: Unpack[Place],
 ) -> None:
-    """Merge segments and free the room of what was removed.
+    """Merge segments and free the space of removed documents.
 
     \b
     Example:
         nearsay index compact papers
+        nearsay index compact papers --drop-retired --dry-run
     """
     with open_library(place) as library:
-        report = library.collection(collection).compact(drop_retired=drop_retired, grace=grace)
+        target = library.collection(collection)
+        retired = [row.number for row in target.generations() if row.state == "retired"] * drop_retired
+        what = f"{counted(len(retired), 'retired generation')} of '{collection}'"
+        if not may_remove(what, dry_run=dry_run, yes=yes or not retired):
+            return
+        report = target.compact(drop_retired=drop_retired, grace=grace)
     if as_json:
         print_json(report)
         return
@@ -196,9 +225,15 @@ def compact(
     "--queries",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Your own queries to measure with: .txt, one a line, or .jsonl. Stored vectors if left out.",
+    help="File with your own queries to measure with: .txt with one per line, or .jsonl.",
+    show_default="stored vectors",
 )
-@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Also draw it: .png or .svg.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a chart to this file, .png or .svg.",
+)
 @json_option
 @cluster_options
 def tune(
@@ -210,10 +245,11 @@ def tune(
     as_json: bool,
     **place: Unpack[OnCluster],
 ) -> None:
-    """Measure the indexes for COLLECTION and take the fastest that keeps the contract.
+    """Measure index types for COLLECTION and use the fastest that keeps the recall contract.
 
-    What is said of recall and memory holds from now on; what is not said stays as it was. Stopped at any
-    moment, the old index goes on answering. The workers of a cluster take the smallest that keeps it.
+    The values of --recall and --memory are stored with the collection; an omitted one keeps its stored value.
+    If the command is interrupted, the old index stays in use. With --cluster, the workers use the smallest
+    index that keeps the contract.
 
     \b
     Example:
@@ -242,10 +278,10 @@ def tune(
 @json_option
 @encoding_options
 def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
-    """Make one index of everything in COLLECTION after many additions.
+    """Merge the indexes of COLLECTION into one after many additions.
 
-    Additions index what is new by themselves and measure nothing. Where the collection has doubled since its
-    index was chosen, it is chosen anew, as `nearsay index tune` does. Searches go on meanwhile.
+    Additions index new passages by themselves without measuring. If the collection has doubled since its
+    index was chosen, the index is chosen again as by `nearsay index tune`. Searches continue meanwhile.
 
     \b
     Example:
@@ -261,13 +297,13 @@ def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
 
 @index.command()
 @click.argument("collection")
-@click.option("--apply", "apply_", is_flag=True, help="Make what is recommended live, at once.")
-@click.option("--undo", is_flag=True, help="Take back what was made live last.")
+@click.option("--apply", "apply_", is_flag=True, help="Make the recommended configuration live.")
+@click.option("--undo", is_flag=True, help="Withdraw the configuration that was applied last.")
 @click.option(
     "--encoder",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Also train the encoder further into this new folder and embed the collection by it; takes minutes.",
+    help="Also train the encoder into this new folder and embed the collection with it, which takes minutes.",
 )
 @json_option
 @encoding_options
@@ -280,16 +316,16 @@ def improve(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Learn from the judgements of COLLECTION how its queries are searched for better.
+    """Improve the search of COLLECTION by learning from its judgements.
 
-    An adapter of the queries' vectors and a weight of words are fitted to the judgements' training part, and
-    measured on its queries held out and on the test part, from which nothing is learned. No passage is
-    embedded again, so that what is applied is live within seconds. What gains nothing beyond chance is not
-    recommended: to keep what you have is among the candidates.
+    An adapter of query vectors and the weight of lexical scores are fitted to the training part of the
+    judgements, and measured on held-out queries and on the test part, which is never trained on. No passage
+    is embedded again, so an improvement is live within seconds. A candidate without a significant gain is not
+    recommended; keeping the current configuration is one of the candidates.
 
-    With --encoder, the encoder is trained on three quarters of the training part, on titles and sentences of
-    the collection, and on general examples. Where it is recommended, its generation waits for `nearsay index
-    promote`, which measures it once more.
+    With --encoder, the encoder is also trained on three quarters of the training part, on titles and
+    sentences of the collection, and on general examples. If it is recommended, its generation waits for
+    `nearsay index promote`, which measures it once more.
 
     \b
     Example:

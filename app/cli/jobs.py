@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from nearsay.app.cli.add_report import report_lines
-from nearsay.app.cli.options import CommandGroup, Place, json_option, library_options, open_library
+from nearsay.app.cli.options import (
+    CommandGroup,
+    Place,
+    json_option,
+    library_options,
+    limit_option,
+    may_remove,
+    open_library,
+    removal_options,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import significant
 
@@ -25,10 +34,10 @@ _WAIT = "Come back when it has ended, with its exit status. Ctrl-C leaves it goi
 
 @click.group(cls=CommandGroup)
 def jobs() -> None:
-    """Long work in the background: start it, watch it, stop it, go on with it.
+    """Run commands in the background: start, watch, cancel and resume them.
 
-    A run is any other command of nearsay in a process of its own. One is at work in a library at a time; the
-    others wait for their turn.
+    A job is any other nearsay command in a process of its own. One job at a time runs in a library; others
+    wait for their turn.
 
     \b
     Example:
@@ -38,15 +47,15 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--state", type=click.Choice(_STATES), help="Only those.")
-@click.option("--collection", metavar="NAME", help="Only those about this one.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option("--state", type=click.Choice(_STATES), help="Only list jobs in this state.")
+@click.option("--collection", metavar="NAME", help="Only list jobs about this collection.")
+@limit_option
 @json_option
 @library_options
 def list_(
     state: str | None, collection: str | None, limit: int, as_json: bool, **place: Unpack[Place]
 ) -> None:
-    """List the runs, the newest first.
+    """List the jobs, the newest first.
 
     \b
     Example:
@@ -71,26 +80,28 @@ def list_(
 
 @jobs.command()
 @click.argument("number", type=int)
-@click.option("--log", type=click.IntRange(0), default=10, show_default=True, help="Lines of its log.")
-@click.option("--output", is_flag=True, help="Print all its rows instead; with --json all as it stands.")
+@click.option(
+    "--log", type=click.IntRange(0), default=10, show_default=True, help="Number of lines of the log to show."
+)
+@click.option("--all", "whole", is_flag=True, help="Show the complete output.")
 @json_option
 @library_options
-def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show one run: what it is, how far it is, what it found, the end of its log.
+def show(number: int, log: int, whole: bool, as_json: bool, **place: Unpack[Place]) -> None:
+    """Show a job: its state, progress, results and the end of its log.
 
     \b
     Example:
         nearsay jobs show 3
-        nearsay jobs show 3 --output
+        nearsay jobs show 3 --all
     """
     from nearsay.app.runs import Runs
 
     with open_library(place) as library:
         run = Runs(library).get(number)
-    if output and as_json:
+    if whole and as_json:
         for row in run.output():
             click.echo(visible(row)) if isinstance(row, str) else print_json(row)
-    elif output:
+    elif whole:
         print_result(run)
     elif as_json:
         print_json(_facts(run) | {"log": run.log(log)})
@@ -102,16 +113,17 @@ def show(number: int, log: int, output: bool, as_json: bool, **place: Unpack[Pla
 
 @jobs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--title", help="What it is, for people; the command if left out.")
+@click.option("--title", help="Title to show for the job.", show_default="the command")
 @click.option("--wait", is_flag=True, help=_WAIT)
 @json_option
 @library_options
 def start(
     command: tuple[str, ...], title: str | None, wait: bool, as_json: bool, **place: Unpack[Place]
 ) -> None:
-    """Give COMMAND, any other of nearsay, in the background.
+    """Run COMMAND, any other nearsay command, in the background.
 
-    It outlives the terminal. --library and the like are said before COMMAND, its own options behind it.
+    The job continues when the terminal is closed. Put --library and --database before COMMAND, and its own
+    options after it.
 
     \b
     Example:
@@ -130,9 +142,9 @@ def start(
 @click.argument("number", type=int)
 @library_options
 def cancel(number: int, **place: Unpack[Place]) -> None:
-    """Stop a run after what it is at; given again, at once.
+    """Cancel a job after its current step; repeat the command to stop it at once.
 
-    What it wrote is kept: `nearsay jobs resume` goes on.
+    Results so far are kept, and `nearsay jobs resume` resumes the job.
 
     \b
     Example:
@@ -151,7 +163,7 @@ def cancel(number: int, **place: Unpack[Place]) -> None:
 @json_option
 @library_options
 def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> None:
-    """Go on with a run that was stopped or has failed, as a new run.
+    """Resume a job that was cancelled or has failed, as a new job.
 
     \b
     Example:
@@ -167,19 +179,23 @@ def resume(number: int, wait: bool, as_json: bool, **place: Unpack[Place]) -> No
 
 @jobs.command()
 @click.argument("numbers", nargs=-1, required=True, type=int, metavar="NUMBER…")
+@removal_options
 @library_options
-def remove(numbers: tuple[int, ...], **place: Unpack[Place]) -> None:
-    """Forget runs that have ended, and their logs; what they made stays.
+def remove(numbers: tuple[int, ...], dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:
+    """Delete finished jobs with their logs; the files that they made are kept.
 
     \b
     Example:
-        nearsay jobs remove 1 2
+        nearsay jobs remove 1 2 --yes
     """
     from nearsay.app.runs import Runs
 
     with open_library(place) as library:
-        for number in numbers:
-            Runs(library).remove(number)
+        found = Runs(library)
+        titles = ", ".join(f"{number} ({found.get(number).title})" for number in numbers)
+        if may_remove(f"the logs and results of {titles}", dry_run=dry_run, yes=yes):
+            for number in numbers:
+                found.remove(number)
 
 
 def _waited(found: "Runs", run: "Run") -> "Run":
@@ -267,7 +283,7 @@ def print_result(run: "Run", first: int | None = None) -> None:
     for line in found.lines:
         click.echo(visible(line))
     if first is not None and len(output) > first:
-        click.echo(f"… all rows: nearsay jobs show {run.number} --output")
+        click.echo(f"… all rows: nearsay jobs show {run.number} --all")
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:

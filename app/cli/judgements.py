@@ -35,24 +35,38 @@ _TEXT = 80  # characters of a passage shown
 @click.argument("collection")
 @click.argument("query")
 @click.option(
-    "--hit", "hits", type=click.IntRange(1), multiple=True, metavar="RANK", help="The hit of that rank."
+    "--hit",
+    "hits",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="RANK",
+    help="Rank of a search result to judge. Can be repeated.",
 )
-@click.option("--id", "ids", multiple=True, metavar="ID", help="This document, whether it is found or not.")
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="ID",
+    help="Id of a document to judge, whether or not it is found. Can be repeated.",
+)
 @click.option(
     "--passage",
     type=click.IntRange(0),
     metavar="N",
-    help="Which passage of the document, from 0; needed where it has several.",
+    help="Number of the passage in the document, from 0.",
+    show_default="the only passage of the document",
 )
-@click.option("--relevant/--not-relevant", default=None, help="It answers the query, or it does not.")
-@click.option("--rater", metavar="NAME", help="Who says so.")
-@click.option("--note", metavar="TEXT", help="What else there is to say.")
+@click.option("--relevant/--not-relevant", default=None, help="Whether the passage answers the query.")
+@click.option("--rater", metavar="NAME", help="Name of the person who judges.")
+@click.option("--note", metavar="TEXT", help="Note to store with the judgement.")
 @click.option(
     "--mode",
     type=click.Choice(["dense", "lexical", "hybrid"]),
     default="hybrid",
     show_default=True,
-    help="How --hit is looked for, as in `nearsay search`.",
+    help=(
+        "How to search: by meaning (dense), by words (lexical, which loads no encoder), or by both (hybrid)."
+    ),
 )
 @where_option
 @json_option
@@ -72,11 +86,11 @@ def add(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Judge passages of COLLECTION: whether they answer QUERY.
+    """Store whether passages of COLLECTION answer QUERY.
 
-    With --hit RANK, which may be repeated, the search is done once more and its hits are judged, with ranks
-    and scores; with --id a document that no search need have found. It takes the place of what was said
-    before of the same query and passage.
+    With --hit RANK the search runs again and its results of these ranks are judged, with ranks and scores;
+    with --id any document can be judged. A new judgement replaces an earlier one of the same query and
+    passage.
 
     \b
     Example:
@@ -102,16 +116,17 @@ def add(
 @click.command()
 @click.argument("collection")
 @click.argument("query")
-@click.option("--id", "id_", required=True, metavar="ID", help="The document that was judged.")
+@click.option("--id", "id_", required=True, metavar="ID", help="Id of the document that was judged.")
 @click.option(
     "--passage",
     type=click.IntRange(0),
     metavar="N",
-    help="Its passage, from 0; all that were judged if left out.",
+    help="Number of the passage in the document, from 0.",
+    show_default="all judged passages",
 )
 @library_options
 def remove(collection: str, query: str, id_: str, passage: int | None, **place: Unpack[Place]) -> None:
-    """Take back what was said of QUERY and a document of COLLECTION.
+    """Remove the judgements of QUERY and a document of COLLECTION.
 
     \b
     Example:
@@ -157,10 +172,12 @@ _LEAST_TEXT = 20
 
 @click.command("list")
 @click.argument("collection")
-@click.option("--query", metavar="TEXT", help="Only those of this query.")
-@click.option("--id", "id_", metavar="ID", help="Only those of this document.")
-@click.option("--relevant/--not-relevant", default=None, help="Only those that say so.")
-@click.option("--queries", is_flag=True, help="A line for each query: how often it was judged.")
+@click.option("--query", metavar="TEXT", help="Only list judgements of this query.")
+@click.option("--id", "id_", metavar="ID", help="Only list judgements of this document.")
+@click.option("--relevant/--not-relevant", default=None, help="Only list judgements with this answer.")
+@click.option(
+    "--queries", is_flag=True, help="List the judged queries with their counts instead of single judgements."
+)
 @json_option
 @library_options
 def list_(
@@ -175,8 +192,8 @@ def list_(
 ) -> None:
     """List the judgements of COLLECTION.
 
-    One whose document was removed or changed since says so: an encoder can still learn from it, and nothing
-    is measured on it.
+    Judgements whose document was removed or changed since are marked: they are still used for training, but
+    not for evaluation.
 
     \b
     Example:
@@ -240,25 +257,25 @@ def _said(counts: "JudgementCounts") -> str:
     type=click.Choice(["evaluation", "training", "triplets", "labelled", "pairs", "csv", "lines"]),
     default="lines",
     show_default=True,
-    help="What is written.",
+    help="Format of the export.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
     metavar="PATH",
-    help="The .jsonl or .csv to write; for evaluation a folder that is not there yet.",
+    help="File to write, .jsonl or .csv; for the form evaluation a new folder.",
 )
 @click.option(
     "--part",
     type=click.Choice(["train", "test", "all"]),
-    help="The queries to learn from, the fifth to measure on, or all of them. If left out: train for what is "
-    "trained on, all otherwise.",
+    help="Which queries to export: those to train on, the fifth to test on, or all.",
+    show_default="train for what is trained on, otherwise all",
 )
 @click.option(
     "--judged-only",
     is_flag=True,
-    help="An evaluation searches the judged passages alone: quick, and its figures are higher.",
+    help="Only include judged passages in an evaluation set. This is faster, and scores come out higher.",
 )
 @json_option
 @library_options
@@ -272,13 +289,14 @@ def export(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Write judgements for evaluation, for training, or as they are.
+    """Export judgements for evaluation, for training, or as they are.
 
-    evaluation is a folder for `nearsay evaluate retrieval`: every passage of the collection, the queries, and
-    what was said; passages that nobody judged count as not relevant. training is a file for `nearsay train
-    sentence`: triplets (query, relevant passage, one that is not) where a query has both; else labelled
-    (query, passage, 1 or 0); else pairs (query, relevant passage). Each can be asked for by its name. csv
-    is a table that `nearsay judgements import` reads; lines has everything that is known of each judgement.
+    evaluation is a folder for `nearsay evaluate retrieval` with every passage of the collection, the queries
+    and the judgements; passages without a judgement count as not relevant. training is a file for `nearsay
+    train sentence`: triplets (query, relevant passage, irrelevant passage) if a query has both; else labelled
+    pairs (query, passage, 1 or 0); else pairs (query, relevant passage). Each of these forms can also be
+    requested by its name. csv is a table that `nearsay judgements import` reads; lines contains everything
+    that is stored about each judgement.
 
     \b
     Example:
@@ -307,7 +325,7 @@ def _export_said(written: "JudgementExport") -> str:
 
 @click.group(cls=CommandGroup)
 def judgements() -> None:
-    """Say which passages answer a query; make evaluation and training data of it.
+    """Judge which passages answer a query, and turn judgements into evaluation and training data.
 
     \b
     Example:

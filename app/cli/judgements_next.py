@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
-from nearsay.app.cli.options import Place, encoding_options, json_option, library_options, open_library
+from nearsay.app.cli.options import (
+    Place,
+    encoding_options,
+    json_option,
+    library_options,
+    limit_option,
+    may_remove,
+    open_library,
+    removal_options,
+)
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import counted
 
@@ -27,35 +36,41 @@ _QUERIES: Final = 100  # of those asked, made from documents
     default=("hybrid", "dense"),
     show_default=True,
     metavar="WAY WAY",
-    help="What is compared: dense, lexical, hybrid, rrf, live, generation=2, or several with commas.",
+    help=(
+        "The two search configurations to compare: dense, lexical, hybrid, rrf, live, "
+        "generation=2, or several joined by commas."
+    ),
 )
 @click.option(
     "--queries",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Queries to compare by: .txt, one a line, or .jsonl. Those that were judged so far if left out.",
+    help="File with the queries to compare on: .txt with one per line, or .jsonl.",
+    show_default="queries judged so far",
 )
 @click.option(
     "--from-documents",
     type=click.IntRange(1),
     metavar="N",
-    help="So many queries made from titles and sentences of the documents instead.",
+    help="Add this many queries, made from titles and sentences of the documents.",
 )
 @click.option(
     "--from-log",
     type=click.IntRange(1),
     metavar="N",
-    help="So many of the queries that people searched for most; see `nearsay judgements log`.",
+    help=(
+        "Add this many of the queries that people searched for most, as `nearsay judgements log` shows them."
+    ),
 )
-@click.option("--rater", metavar="NAME", help="Who judges; kept with each judgement.")
+@click.option("--rater", metavar="NAME", help="Name of the person who judges.")
 @click.option(
     "--margin",
     type=click.FloatRange(min=0),
     default=0.01,
     show_default=True,
-    help="A difference of DCG@10 that does not matter.",
+    help="Difference of DCG@10 that is regarded as irrelevant.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many judgements.")
+@click.option("--stop-after", type=click.IntRange(1), metavar="N", help="Stop after this many judgements.")
 @json_option
 @encoding_options
 def next_(
@@ -67,15 +82,16 @@ def next_(
     from_log: int | None,
     rater: str | None,
     margin: float,
-    limit: int | None,
+    stop_after: int | None,
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Judge the passages of COLLECTION that decide soonest which of two ways of searching is better.
+    """Judge the passages of COLLECTION that best decide which of two search configurations is better.
 
-    One query and one passage at a time, answered with a key, until it is decided. Which way found it is not
-    said. The interval of the difference is right with a chance of 95 % however often one looks and whenever
-    one stops. With --json nothing is asked: the next passage is printed, and what is known.
+    Shows one query and one passage at a time, which you judge with a key, until the comparison is decided.
+    Which configuration found a passage is hidden. The 95 % confidence interval of the difference is valid at
+    any time, so you can stop whenever you like. With --json nothing is asked: the next passage and the
+    current state are printed.
 
     \b
     Example:
@@ -97,20 +113,31 @@ def next_(
         if as_json:
             print_json(_as_json(compared))
         else:
-            _judge(compared, rater, limit)
+            _judge(compared, rater, stop_after)
 
 
 @click.command()
 @click.argument("collection")
-@click.option("--on/--off", default=None, help="Keep searches from now on; or forget them and keep none.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Queries shown.")
+@click.option("--on/--off", default=None, help="Keep searches from now on, or delete them and keep none.")
+@limit_option
+@removal_options
 @json_option
 @library_options
-def log(collection: str, *, on: bool | None, limit: int, as_json: bool, **place: Unpack[Place]) -> None:
-    """Show what people searched COLLECTION for most, to judge by; nothing is kept unless it is switched on.
+def log(
+    collection: str,
+    *,
+    on: bool | None,
+    limit: int,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    **place: Unpack[Place],
+) -> None:
+    """Show the most frequent searches of COLLECTION, and switch the search log on or off.
 
-    Kept are the words and the time, of searches by the command line, the page and Python, in the library's
-    folder `searches`. To switch it off removes them.
+    The log is off until you switch it on. It stores the query and the time of searches by the command line,
+    the page and Python in the folder `searches` of the library. Switching it off deletes it,
+    after asking for confirmation.
 
     \b
     Example:
@@ -122,6 +149,10 @@ def log(collection: str, *, on: bool | None, limit: int, as_json: bool, **place:
         searches = target.judgements.searches
         if on is not None:
             target.generations()  # tells of a collection that is not there
+            kept_now = 0 if on or not searches.on else sum(times for _, times in searches.queries())
+            what = f"{counted(kept_now, 'search', 'searches')} of '{collection}'"
+            if not may_remove(what, dry_run=dry_run, yes=yes or not kept_now):
+                return
             forgotten = searches.switch(on=on)
             forgot = f", and {counted(forgotten, 'search', 'searches')} forgotten" if forgotten else ""
             kept = "kept" if on else "not kept"
@@ -142,19 +173,19 @@ def log(collection: str, *, on: bool | None, limit: int, as_json: bool, **place:
     "--queries",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The queries' texts, for TREC's qrels: a table with the columns _id and text.",
+    help="File with the texts of the queries for TREC qrels: a table with the columns _id and text.",
 )
 @json_option
 @library_options
 def import_(
     collection: str, source: Path, queries: Path | None, *, as_json: bool, **place: Unpack[Place]
 ) -> None:
-    """Take over judgements of COLLECTION that were made elsewhere, all or none.
+    """Import judgements of COLLECTION that were made elsewhere, all or none.
 
     SOURCE is a table (.csv, .tsv, .jsonl, .parquet) with the columns query, document and relevant, and
-    perhaps passage, rater and note, as `nearsay judgements export --as csv` writes it; a folder in BEIR's
-    layout; or a file of TREC's qrels with --queries. A later word on a query and a passage replaces what was
-    said.
+    optionally passage, rater and note, as `nearsay judgements export --as csv` writes it; a folder with the
+    BEIR layout; or a file of TREC qrels with --queries. A later judgement replaces an earlier one of the same
+    query and passage.
 
     \b
     Example:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENCODER",
     "ONLY_CHECKED",
+    "SEED",
     "CommandGroup",
     "OnCluster",
     "Place",
@@ -37,16 +38,21 @@ __all__ = [
     "json_option",
     "library_at_hand",
     "library_options",
+    "limit_option",
+    "may_remove",
     "open_library",
     "read_options",
-    "require_yes",
+    "removal_options",
+    "replace_option",
+    "sample_option",
+    "seed_option",
     "shards_options",
     "text_options",
     "trains_encoder",
     "where_option",
-    "yes_option",
 ]
 
+SEED = "Seed of the random number generator."
 _LONGEST = 200  # characters of a first sentence: no limit that one reaches
 
 
@@ -91,7 +97,7 @@ class Sharded(Place):
 
 def json_option(command: Command) -> Command:
     """`--json`: machine-readable output."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
 
 
 def device_option(command: Command) -> Command:
@@ -101,7 +107,8 @@ def device_option(command: Command) -> Command:
         envvar="NEARSAY_DEVICE",
         show_envvar=True,
         metavar="DEVICE",
-        help="Device to compute on: cpu, cuda, cuda:1 or mps. The fastest one available if omitted.",
+        help="Device to compute on: cpu, cuda, cuda:1 or mps.",
+        show_default="the fastest available",
     )(command)
 
 
@@ -159,7 +166,7 @@ def library_at_hand(command: Command) -> Command:
         is_eager=True,
         expose_value=False,
         callback=_remembered(_LIBRARY),
-        help="Folder of the library whose names of encoders can be given, if it exists.",
+        help="Folder of the library.",
     )(command)
 
 
@@ -198,7 +205,9 @@ def _run_options(command: Command) -> Command:
         show_default=True,
         envvar="NEARSAY_PRECISION",
         show_envvar=True,
-        help="Number format that the encoder computes with; auto is the fastest that the device supports.",
+        help=(
+            "Number format that the encoder computes with; auto chooses the fastest that the device supports."
+        ),
     )(command)
     return device_option(command)
 
@@ -208,7 +217,7 @@ def inexact_resume_option(command: Command) -> Command:
     return click.option(
         "--inexact-resume",
         is_flag=True,
-        help="Resume also under another device, precision or version, with a warning.",
+        help="Allow resuming with another device, precision or version, with a warning.",
     )(command)
 
 
@@ -221,7 +230,8 @@ def library_options(command: Command) -> Command:
         envvar="NEARSAY_DATABASE",
         show_envvar=True,
         metavar="URL",
-        help="URL of the PostgreSQL database that holds the catalogue. SQLite inside the library if omitted.",
+        help="URL of the PostgreSQL database that holds the catalogue.",
+        show_default="SQLite in the library",
     )(command)
     return click.option(
         "--library",
@@ -243,14 +253,30 @@ def encoding_options(command: Command) -> Command:
 
 def cluster_options(command: Command) -> Command:
     """`encoding_options`, and the Ray cluster whose workers embed."""
-    whom = "HOST:PORT of its head, or auto: RAY_ADDRESS, or what `nearsay cluster up` started."
-    most = "The most workers; as many as there is room for if left out."
     parts: dict[str, Any] = {"type": float, "show_default": True}
     for option in (
-        click.option("--worker-gpus", default=0.0, **parts, help="GPUs of each worker; .5: two share one."),
-        click.option("--worker-cpus", default=1.0, **parts, help="Cores of each worker."),
-        click.option("--workers", type=int, metavar="N", help=most),
-        click.option("--cluster", metavar="ADDRESS", help=f"By the workers of a Ray cluster: {whom}"),
+        click.option(
+            "--worker-gpus",
+            default=0.0,
+            **parts,
+            help="Number of GPUs of each worker; with 0.5 two workers share one.",
+        ),
+        click.option("--worker-cpus", default=1.0, **parts, help="Number of CPU cores of each worker."),
+        click.option(
+            "--workers",
+            type=int,
+            metavar="N",
+            help="Maximum number of workers.",
+            show_default="as many as fit",
+        ),
+        click.option(
+            "--cluster",
+            metavar="ADDRESS",
+            help=(
+                "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that "
+                "RAY_ADDRESS names or that `nearsay cluster up` started."
+            ),
+        ),
     ):
         command = option(command)
     return encoding_options(command)
@@ -258,11 +284,53 @@ def cluster_options(command: Command) -> Command:
 
 def shards_options(command: Command) -> Command:
     """`encoding_options`, and the Ray cluster whose shards search."""
-    partly = "Answer without the shards that do not, and say so."
-    whom = "Search by the shards that `nearsay cluster serve` started on a Ray cluster: HOST:PORT, or auto."
-    command = click.option("--partial", is_flag=True, help=partly)(command)
-    command = click.option("--cluster", metavar="ADDRESS", help=whom)(command)
+    command = click.option(
+        "--partial", is_flag=True, help="Return results even if some shards do not answer, with a note."
+    )(command)
+    command = click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help=(
+            "Address of the Ray cluster: HOST:PORT of its head node, or auto for the one that "
+            "RAY_ADDRESS names or that `nearsay cluster up` started."
+        ),
+    )(command)
     return encoding_options(command)
+
+
+def limit_option(command: Command, *, default: int | None = 20, most: int | None = None) -> Command:
+    """`-n` and `--limit`: how many results are shown."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1, most),
+        metavar="N",
+        default=default,
+        show_default=True if default else "all",
+        help="Maximum number of results to show.",
+    )(command)
+
+
+def sample_option(command: Command, *, default: int | None = None, least: int = 1) -> Command:
+    """`--sample`: how many are drawn to compute from."""
+    return click.option(
+        "--sample",
+        type=click.IntRange(least),
+        default=default,
+        show_default=True if default else "all",
+        metavar="N",
+        help="Maximum number of items to compute from, drawn at random.",
+    )(command)
+
+
+def replace_option(command: Command) -> Command:
+    """`--replace`: make again what was kept."""
+    return click.option("--replace", is_flag=True, help="Replace the result of an earlier run.")(command)
+
+
+def seed_option(command: Command) -> Command:
+    """`--seed`: of what is drawn at random."""
+    return click.option("--seed", type=int, default=0, show_default=True, help=SEED)(command)
 
 
 def where_option(command: Command) -> Command:
@@ -270,27 +338,37 @@ def where_option(command: Command) -> Command:
     return click.option(
         "--where",
         metavar="EXPR",
-        help="Only documents for which this holds, as in: year >= 2019 and venue in ('acl', 'emnlp')",
+        help=(
+            "Only use documents that match this filter, as in: year >= 2019 and venue in ('acl', 'emnlp')."
+        ),
     )(command)
 
 
-def yes_option(command: Command) -> Command:
-    """`--yes`: of every command that asks before it removes."""
-    return click.option(
-        "--yes", is_flag=True, help="Do not ask; needed where there is no terminal to answer at."
-    )(command)
+def removal_options(command: Command) -> Command:
+    """`--dry-run` and `--yes`: of a command that removes what cannot be brought back."""
+    command = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(command)
+    return click.option("--dry-run", is_flag=True, help="Report what would be removed without removing it.")(
+        command
+    )
 
 
-def require_yes(what: str) -> None:
-    """Ask whether to remove it: exit status 1 for no, and where nobody can answer."""
+def may_remove(what: str, *, dry_run: bool, yes: bool) -> bool:
+    """Whether to remove it: asked at a terminal, and never where the command only reports.
+
+    Ends with exit status 1 for no, and where nobody can answer.
+    """
     from nearsay.app.cli.printing import visible
     from nearsay.data.errors import BadInputError
 
-    if not _at_a_terminal():
-        raise BadInputError(
-            f"this would remove {what}; nothing was done, since there is no terminal to ask at. Add --yes"
-        )
-    click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
+    if dry_run:
+        click.echo(visible(f"would remove {what}"), err=True)
+    elif not yes:
+        if not _at_a_terminal():
+            raise BadInputError(
+                f"this would remove {what}; nothing was done, since there is no terminal to ask at. Add --yes"
+            )
+        click.confirm(visible(f"Remove {what}?"), abort=True, err=True)
+    return not dry_run
 
 
 def _at_a_terminal() -> bool:
@@ -370,8 +448,11 @@ _KEPT: ContextVar[_KeptEncoders | None] = ContextVar("nearsay_kept_encoders", de
 dtype_option = click.option(
     "--dtype",
     type=click.Choice(["float32", "float16", "int8"]),
-    help="How vectors are stored: float16 takes half the room of float32, int8 a quarter and loses more; "
-    "float32 at first.",
+    help=(
+        "Data type of the stored vectors. float16 takes half the space of float32, int8 a "
+        "quarter and loses accuracy."
+    ),
+    show_default="the collection's, or float32",
 )
 
 
@@ -380,12 +461,14 @@ def contract_options(command: Command) -> Command:
     command = click.option(
         "--memory",
         metavar="SIZE",
-        help="The most memory an index may hold, as 2GB or 512MB; none, as at first, is no limit.",
+        help="Maximum memory of an index, as in 2GB or 512MB.",
+        show_default="the collection's, or unlimited",
     )(command)
     return click.option(
         "--recall",
         metavar="SHARE@K",
-        help="How many of the K nearest an index has to find; 0.95@10 at first.",
+        help="Share of the K nearest neighbours that an index has to find.",
+        show_default="the collection's, or 0.95@10",
     )(command)
 
 
@@ -410,15 +493,23 @@ def text_options(command: Command) -> Command:
             type=int,
             default=16 * 2**20,
             show_default=True,
-            help="Longer rows are skipped.",
-        ),
-        click.option("--encoding", metavar="NAME", help="UTF-8 if left out."),
-        click.option("--whole-file", is_flag=True, help="A txt file is one text instead of a text a line."),
-        click.option(
-            "--format", "format_", type=click.Choice(_FORMATS), help="By the file's name if left out."
+            help="Skip rows whose text has more bytes than this.",
         ),
         click.option(
-            "--text", metavar="FIELD", help="The field with the text; guessed and reported if left out."
+            "--encoding", metavar="NAME", help="Character encoding of text files.", show_default="UTF-8"
+        ),
+        click.option(
+            "--whole-file", is_flag=True, help="Treat each txt file as one text instead of one text per line."
+        ),
+        click.option(
+            "--input-format",
+            "format_",
+            type=click.Choice(_FORMATS),
+            help="Format of the files.",
+            show_default="by the file name",
+        ),
+        click.option(
+            "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
         ),
     ):
         command = option(command)

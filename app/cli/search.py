@@ -4,6 +4,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 import click
@@ -14,6 +15,7 @@ from nearsay.app.cli.options import (
     device_option,
     json_option,
     library_options,
+    limit_option,
     open_library,
     shards_options,
     where_option,
@@ -50,37 +52,42 @@ class _How(TypedDict):
     "queries",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Ask each line of a text file, or each `query` or text of a .jsonl, instead of QUERY; - is standard "
-    "input. Prints one JSON object a query.",
+    help=(
+        "File of queries to use instead of QUERY: a text file with one per line, a .jsonl, "
+        "or - for standard input. Prints one JSON object per query."
+    ),
 )
-@click.option("-k", default=10, show_default=True, help="How many results.")
+@partial(limit_option, default=10)
 @where_option
 @click.option(
     "--mode",
     type=click.Choice(["dense", "lexical", "hybrid"]),
     default="hybrid",
     show_default=True,
-    help="By meaning, by words (no encoder is loaded), or by both.",
+    help=(
+        "How to search: by meaning (dense), by words (lexical, which loads no encoder), or by both (hybrid)."
+    ),
 )
 @click.option(
     "--fusion",
     type=click.Choice(["weighted", "rrf"]),
     default="weighted",
     show_default=True,
-    help="How hybrid puts the two rankings together: by scores, or by reciprocal ranks.",
+    help="How hybrid combines the two rankings: by weighted scores, or by reciprocal rank fusion.",
 )
-@click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
+@click.option("--by-document", is_flag=True, help="Only return the best passage of each document.")
 @click.option(
     "--rerank",
     metavar="NAME_OR_FOLDER",
-    help="A cross-encoder that reads the first 50 candidates with the query and ranks them anew.",
+    help="Name or folder of a cross-encoder that reranks the first 50 candidates.",
 )
-@click.option("--explain", is_flag=True, help="Say of each result which words made it match.")
+@click.option("--explain", is_flag=True, help="Show which words made each result match.")
 @click.option(
     "--generation",
     type=int,
     metavar="N",
-    help="Search in another generation than the live one, to compare: ready or retired.",
+    help="Number of the generation to use.",
+    show_default="the live one",
 )
 @json_option
 @shards_options
@@ -88,7 +95,7 @@ def search(
     collection: str,
     query: str | None,
     queries: str | None,
-    k: int,
+    limit: int,
     *,
     as_json: bool,
     library: str,
@@ -99,18 +106,20 @@ def search(
     partial: bool,
     **how: Unpack[_How],
 ) -> None:
-    """Find passages of COLLECTION that answer QUERY, by meaning and by words.
+    """Search COLLECTION for passages that answer QUERY, by meaning and by words.
 
-    A score is the cosine of the two vectors; hybrid adds a fifth where a passage has the query's five rarest
-    words, more where it has others too or repeats them, nothing where it has few. Lexical scores are BM25,
-    those of rrf sums of reciprocal ranks, those of --rerank the cross-encoder's.
+    The score is the cosine similarity of query and passage. Hybrid search adds a fifth for a passage that
+    contains the five rarest words of the query, more for further or repeated words, and nothing for few.
+    Scores of --mode lexical are BM25, those of --fusion rrf are sums of reciprocal ranks, and those of
+    --rerank come from the cross-encoder.
 
-    With -f the file's queries are answered in their order while it is read, one JSON object each: query,
-    line, hits, notes. A line that cannot be asked is reported by its number, and the exit status is 1 then.
+    With -f the queries of a file are answered in order while the file is read, each as one JSON object with
+    query, line, hits and notes. A line that is not a query is reported by its number, and the exit status is
+    1.
 
     \b
     Example:
-        nearsay search papers "loss functions for sentence pairs" -k 5 --where "year >= 2019"
+        nearsay search papers "loss functions for sentence pairs" -n 5 --where "year >= 2019"
         nearsay search papers -f questions.txt > answers.jsonl
         cat questions.txt | nearsay search papers -f -
     """
@@ -126,9 +135,9 @@ def search(
     with open_library(place) as opened:
         target = opened.collection(collection)
         if queries is not None:
-            _answer_all(target, queries, k, how)
+            _answer_all(target, queries, limit, how)
         else:
-            hits = target.search(str(query), k, **how)
+            hits = target.search(str(query), limit, **how)
             print_hits(hits, as_json=as_json, by_ranks=how["fusion"] == "rrf")
 
 
@@ -141,7 +150,7 @@ def _check_asked(query: str | None, queries: str | None) -> None:
         raise click.UsageError(f"{both}. One query is an argument, those of a file are named with -f FILE")
 
 
-def _answer_all(target: "Collection", source: str, k: int, how: _How) -> None:
+def _answer_all(target: "Collection", source: str, limit: int, how: _How) -> None:
     """Print an answer a query as JSON; BadInputError at the end if a line could not be asked."""
     from nearsay.data.errors import BadInputError
     from nearsay.data.faults import Fault
@@ -154,7 +163,7 @@ def _answer_all(target: "Collection", source: str, k: int, how: _How) -> None:
         wrong = [item for item in some if isinstance(item, Fault)]
         asked = [item for item in some if not isinstance(item, Fault)]
         print_notes(f"skipped {fault}" for fault in wrong)
-        answers = target.search([query.text for query in asked], k, **how)
+        answers = target.search([query.text for query in asked], limit, **how)
         for query, hits in zip(asked, answers, strict=True):
             found = [hit.to_json() for hit in hits]
             print_json({"query": query.text, "line": query.line, "hits": found, "notes": hits.notes})
@@ -209,15 +218,29 @@ class _End:
 @click.command()
 @click.argument("collection")
 @click.option(
-    "--id", "ids", required=True, multiple=True, metavar="ID", help="A document to start from; again."
+    "--id",
+    "ids",
+    required=True,
+    multiple=True,
+    metavar="ID",
+    help="Id of a document to start from. Can be repeated.",
 )
-@click.option("--not", "without", multiple=True, metavar="ID", help="A document to keep away from; again.")
-@click.option("-k", default=10, show_default=True, help="How many results.")
 @click.option(
-    "--away", type=float, help="The weight of those of --not against those of --id.  [default: 0.3]"
+    "--not",
+    "without",
+    multiple=True,
+    metavar="ID",
+    help="Id of a document to move away from. Can be repeated.",
+)
+@partial(limit_option, default=10)
+@click.option(
+    "--away",
+    type=float,
+    help="Weight of the documents of --not relative to those of --id.",
+    show_default="0.3",
 )
 @where_option
-@click.option("--by-document", is_flag=True, help="Only the best passage of each document.")
+@click.option("--by-document", is_flag=True, help="Only return the best passage of each document.")
 @json_option
 @library_options
 @device_option
@@ -225,7 +248,7 @@ def similar(
     collection: str,
     ids: tuple[str, ...],
     without: tuple[str, ...],
-    k: int,
+    limit: int,
     *,
     away: float | None,
     where: str | None,
@@ -233,18 +256,18 @@ def similar(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Find passages of COLLECTION near to documents of it, and away from others.
+    """Find passages of COLLECTION that are similar to given documents.
 
-    A document is taken as the mean of its passages; several as the mean of them all, less 0.3 times the mean
-    of those of --not. None of those named is found itself.
+    A document is represented by the mean of its passages, several documents by their mean, minus 0.3 times
+    the mean of the documents of --not. The given documents themselves are not returned.
 
     \b
     Example:
-        nearsay similar papers --id P19-1001 -k 5
+        nearsay similar papers --id P19-1001 -n 5
         nearsay similar papers --id P19-1001 --id D19-1410 --not W18-2605
     """
     weight = {} if away is None else {"away": away}
     with open_library(place) as library:
         papers = library.collection(collection)
-        hits = papers.similar(ids, k, without=without, where=where, by_document=by_document, **weight)
+        hits = papers.similar(ids, limit, without=without, where=where, by_document=by_document, **weight)
         print_hits(hits, as_json=as_json)

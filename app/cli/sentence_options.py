@@ -43,14 +43,14 @@ def _setting_option(part: Field[Any]) -> Callable[[Command], Command]:
         told += f" For {', '.join(users)}."
     if isinstance(part.default, bool):
         return click.option(option, is_flag=True, help=told)
-    if any(usual):
-        defaults = [f"{value} ({', '.join(kinds)})" for value, kinds in usual.items()]
-        told += f"  [default: {'; '.join(defaults) if len(usual) > 1 else next(iter(usual))}]"
+    defaults = [f"{value} for {', '.join(kinds)}" for value, kinds in usual.items() if value]
+    shown = "; ".join(defaults) if len(usual) > 1 else next(iter(usual), "")
+    of: dict[str, Any] = {"help": told, "show_default": shown or None}
     if "list" in part.metadata:
-        return click.option(option, metavar="N,N", help=told)
+        return click.option(option, metavar="N,N", **of)
     if float in get_args(part.type):
-        return click.option(option, type=float, help=told)
-    return click.option(option, metavar="NAME", help=told)
+        return click.option(option, type=float, **of)
+    return click.option(option, metavar="NAME", **of)
 
 
 _OF_OBJECTIVES = tuple(part for part in fields(ObjectiveConfig) if part.metadata)
@@ -60,40 +60,64 @@ _DATA = (
     click.option(
         "--recipe",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A TOML file with sets and settings; options of the training go before its own.",
+        help="TOML file with sets and settings; options on the command line take precedence.",
     ),
     click.option(
-        "--kind", metavar="KIND", help="nli, scored, labelled, pairs, tuples or texts; else guessed."
+        "--kind",
+        metavar="KIND",
+        help="Kind of the examples: nli, scored, labelled, pairs, tuples or texts.",
+        show_default="guessed",
     ),
-    click.option("--columns", metavar="A,B", help="The fields with the texts; guessed if left out."),
+    click.option(
+        "--columns",
+        metavar="A,B",
+        help="Fields that hold the texts, separated by commas.",
+        show_default="guessed",
+    ),
     click.option(
         "--label",
         metavar="FIELD",
-        help="The field with label or score, or with a score of each passage; guessed if left out.",
+        help="Field that holds the label or score.",
+        show_default="guessed",
     ),
-    click.option("--rows", type=int, help="So many rows of each file, drawn by chance."),
+    click.option(
+        "--sample",
+        "rows",
+        type=int,
+        help="Maximum number of items to compute from, drawn at random.",
+        show_default="all",
+    ),
     click.option(
         "--dev",
         metavar="SET",
-        help="Measured while it trains, as in sts:dev.tsv or sts:dev.tsv:left,right,score; the best is kept.",
+        help=(
+            "Judged set to measure on during the training, as in sts:dev.tsv or "
+            "sts:dev.tsv:left,right,score. The best checkpoint is kept."
+        ),
     ),
     click.option(
-        "--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated."
+        "--evaluate",
+        multiple=True,
+        metavar="SET",
+        help="Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.",
     ),
 )
 _OBJECTIVE = (
     click.option(
         "--objective",
         type=_LossName([kind.value for kind in ObjectiveKind]),
-        help="The loss; what is usual for the data if left out.",
+        help="Loss to train with.",
+        show_default="by the kind of the examples",
     ),
     *map(_setting_option, _OF_OBJECTIVES),
     click.option(
         "--guide",
         type=ENCODER,
         metavar="ENCODER",
-        help="The encoder that guides or teaches; a teacher reads the first column, for the others too. For "
-        "margin-mse and kl a cross-encoder may score the passages.",
+        help=(
+            "Encoder that guides or teaches. A teacher encodes the first column, also for the "
+            "others; for margin-mse and kl it may be a cross-encoder."
+        ),
     ),
 )
 _STRUCTURE = (
@@ -101,41 +125,104 @@ _STRUCTURE = (
         "--base",
         type=ENCODER,
         metavar="ENCODER",
-        help="Name or folder of a BERT or encoder.  [default: bundled]",
+        help="Name or folder of the BERT or encoder to start from.",
+        show_default="all-MiniLM-L6-v2",
     ),
-    click.option("--revision", metavar="NAME", help="The base's branch, tag or commit on the hub."),
-    click.option("--pooling", type=click.Choice(_POOLINGS), help="The base's own if left out, else mean."),
-    click.option("--dimension", type=int, help="Of the vectors, by a new dense projection."),
-    click.option("--normalise/--no-normalise", default=None, help="Vectors of length 1; as the base has it."),
-    click.option("--length", type=int, help="Most tokens of a text; as the base has it."),
+    click.option(
+        "--pooling",
+        type=click.Choice(_POOLINGS),
+        help="How token vectors are combined into one vector per text.",
+        show_default="that of the base, or mean",
+    ),
+    click.option(
+        "--dimension", type=int, help="Number of dimensions of the vectors.", show_default="that of the base"
+    ),
+    click.option(
+        "--normalise/--no-normalise",
+        default=None,
+        help="Normalise vectors to length 1.",
+        show_default="as the base does",
+    ),
+    click.option(
+        "--length", type=int, help="Maximum number of tokens in a sequence.", show_default="that of the base"
+    ),
+    click.option(
+        "--revision",
+        metavar="NAME",
+        help="Branch, tag or commit of the base on the hub.",
+        show_default="the main branch",
+    ),
     click.option(
         "--query-prompt",
         metavar="TEXT",
-        help="Put before each query, in training and ever after, as in 'query: '; as the base has it.",
+        help="Prompt that is put before each query, in training and in use, as in 'query: '.",
+        show_default="that of the base",
     ),
     click.option(
-        "--passage-prompt", metavar="TEXT", help="Put before each passage, likewise; as the base has it."
+        "--passage-prompt",
+        metavar="TEXT",
+        help="Prompt that is put before each passage, in training and in use, as in 'passage: '.",
+        show_default="that of the base",
     ),
 )
 _TRAINING = (
-    click.option("--epochs", type=float, help="Times each row is learned from.  [default: by the rows]"),
-    click.option("--steps", type=int, help="Train for so many steps instead."),
-    click.option("--minutes", type=float, help="Train for so many minutes instead."),
-    click.option("--batch", type=int, help="Rows of a step.  [default: 32]"),
-    click.option("--learning-rate", type=float, help="Its highest value.  [default: 2e-5]"),
-    click.option("--warmup", "warmup_share", type=float, help="Share of the run: the rate rises."),
-    click.option("--weight-decay", type=float, help="Not on biases and norms.  [default: 0.01]"),
+    click.option(
+        "--epochs",
+        type=float,
+        help="Number of passes over the training data.",
+        show_default="by the number of rows",
+    ),
+    click.option("--steps", type=int, help="Number of training steps."),
+    click.option("--minutes", type=float, help="Length of the training in minutes."),
+    click.option("--batch", type=int, help="Number of rows in a training step.", show_default="32"),
+    click.option("--learning-rate", type=float, help="Peak learning rate.", show_default="2e-5"),
+    click.option(
+        "--warmup",
+        "warmup_share",
+        type=float,
+        help="Share of the training during which the learning rate rises.",
+        show_default="0.1",
+    ),
+    click.option(
+        "--weight-decay",
+        type=float,
+        help="Weight decay, which spares biases and normalisation layers.",
+        show_default="0.01",
+    ),
     click.option(
         "--sampling",
         type=click.Choice(["proportional", "round-robin"]),
-        help="How often each of several sets has its turn.",
+        help="How steps are divided among several sets.",
+        show_default="proportional",
     ),
-    click.option("--evaluations", type=float, help="On --dev, an epoch.  [default: 1]"),
-    click.option("--patience", type=int, help="End after so many of them without a new best."),
-    click.option("--training-length", type=int, help="Cut texts to so many tokens, in training alone."),
-    click.option("--tokens-at-once", type=int, help="Larger batches are computed in parts, twice."),
-    click.option("--seed", type=int, help="Of everything random.  [default: 0]"),
-    click.option("--seeds", type=int, help="Train so many times, with seeds from --seed on."),
+    click.option(
+        "--evaluations", type=float, help="Number of measurements on --dev per epoch.", show_default="1"
+    ),
+    click.option(
+        "--patience",
+        type=int,
+        help="Number of measurements without improvement after which the training stops.",
+        show_default="never",
+    ),
+    click.option(
+        "--training-length",
+        type=int,
+        help="Maximum number of tokens in a sequence during training.",
+        show_default="--length",
+    ),
+    click.option(
+        "--tokens-at-once",
+        type=int,
+        help="Maximum number of tokens in the model at once; larger batches are computed in parts.",
+        show_default="fitted to the device",
+    ),
+    click.option("--seed", type=int, help="Seed of the random number generator.", show_default="0"),
+    click.option(
+        "--seeds",
+        type=int,
+        help="Number of trainings, with consecutive seeds from --seed on.",
+        show_default="1",
+    ),
     inexact_resume_option,
 )
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
@@ -212,9 +299,10 @@ def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
         return
     for name in (*_OF_FILES, *_SETTINGS):
         if given.get(name, False) is not False:
+            option = "sample" if name == "rows" else name.replace("_", "-")
             raise BadInputError(
-                f"--{name} is for the files that the command names, and there is none. Name a file, or write "
-                f"{name} into the recipe's [[set]]"
+                f"--{option} is for the files that the command names, and there is none. Name a file, or "
+                f"write {name} into the recipe's [[set]]"
             )
 
 

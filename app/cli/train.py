@@ -14,7 +14,7 @@ __all__ = ["train"]
 
 @click.group(cls=CommandGroup)
 def train() -> None:
-    """Train on your own text.
+    """Train vocabularies, encoders and heads on your own text.
 
     \b
     Example:

@@ -34,11 +34,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def head_options(*, length: int, length_help: str) -> Callable[[Command], Command]:
+def head_options(*, length: int) -> Callable[[Command], Command]:
     """FILE and the options of every head; `length`: the default of --length."""
     options = (
         click.argument("file", type=_FILE),
-        click.option("--out", required=True, type=click.Path(path_type=Path), help="The folder to be made."),
+        click.option(
+            "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the model to."
+        ),
         click.option(
             "--bert",
             type=ENCODER,
@@ -46,20 +48,26 @@ def head_options(*, length: int, length_help: str) -> Callable[[Command], Comman
             show_default=True,
             help="Name or folder of the BERT.",
         ),
-        click.option("--dev", type=_FILE, help="Measured each epoch; the best weights are kept."),
-        click.option("--test", type=_FILE, help="Measured at the end."),
-        click.option("--epochs", default=3, show_default=True, help="Times each row is learned from."),
-        click.option("--batch", default=32, show_default=True, help="Rows of a step."),
-        click.option("--learning-rate", default=5e-5, show_default=True, help="Its highest value."),
+        click.option(
+            "--dev", type=_FILE, help="File to measure on after each epoch. The best checkpoint is kept."
+        ),
+        click.option("--test", type=_FILE, help="File to measure on at the end."),
+        click.option(
+            "--epochs", default=3, show_default=True, help="Number of passes over the training data."
+        ),
+        click.option("--batch", default=32, show_default=True, help="Number of rows in a training step."),
+        click.option("--learning-rate", default=5e-5, show_default=True, help="Peak learning rate."),
         click.option(
             "--freeze",
             default="none",
             show_default=True,
             metavar="PART",
-            help="none, all-but-last, all, or a number of layers from below.",
+            help="Which layers to freeze: none, all-but-last, all, or a number of layers from the bottom.",
         ),
-        click.option("--length", default=length, show_default=True, help=length_help),
-        click.option("--seed", default=0, show_default=True, help="Of everything random."),
+        click.option(
+            "--length", default=length, show_default=True, help="Maximum number of tokens in a sequence."
+        ),
+        click.option("--seed", default=0, show_default=True, help="Seed of the random number generator."),
         inexact_resume_option,
         json_option,
         device_options,
@@ -76,9 +84,13 @@ def head_options(*, length: int, length_help: str) -> Callable[[Command], Comman
 def column_options(command: Command) -> Command:
     """`--label`, `--text` and `--pair`: which columns of a file mean what."""
     for option in (
-        click.option("--pair", metavar="FIELD", help="The field with the second text; with --text."),
-        click.option("--text", metavar="FIELD", help="The field with the text; guessed if left out."),
-        click.option("--label", metavar="FIELD", help="The field with the label; guessed if left out."),
+        click.option("--pair", metavar="FIELD", help="Field that holds the second text, with --text."),
+        click.option(
+            "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
+        ),
+        click.option(
+            "--label", metavar="FIELD", help="Field that holds the label or score.", show_default="guessed"
+        ),
     ):
         command = option(command)
     return command
@@ -140,25 +152,31 @@ def print_head(result: "HeadResult", out: Path, *, as_json: bool) -> None:
 _FEATURES = click.option(
     "--features",
     metavar="LAYERS",
-    help="A linear layer on frozen layers instead: last, sum-last-4, concat-last-4, a number …",
+    help=(
+        "Train a linear layer on frozen layers instead: last, sum-last-4, concat-last-4, or a layer's number."
+    ),
 )
 _HEAD_START = click.option(
     "--head-start",
     type=click.Choice(["linear", "random"]),
     default="linear",
     show_default=True,
-    help="The new layer: fitted to the BERT as it is, or random as in the paper.",
+    help=(
+        "How the new layer is initialised: by a linear fit to the BERT as it is, or at "
+        "random as in the paper."
+    ),
 )
 _REGULARISATION = click.option(
     "--regularisation",
     type=float,
     metavar="C",
-    help="Of a linear layer: smaller holds back more.  [default: chosen by trying]",
+    help="Inverse strength C of the regularisation of a linear layer; smaller values regularise more.",
+    show_default="chosen by trying several",
 )
 
 
 @click.command()
-@head_options(length=128, length_help="Tokens of a text or pair; what is beyond is cut.")
+@head_options(length=128)
 @column_options
 @_HEAD_START
 @_FEATURES
@@ -167,16 +185,18 @@ _REGULARISATION = click.option(
     type=click.Choice(["cls", "mean", "max"]),
     default="mean",
     show_default=True,
-    help="Of a text's tokens, with --features.",
+    help="How token vectors are combined into one vector per text.",
 )
-@click.option("--probe", is_flag=True, help="A linear layer on the encoder's own sentence vectors instead.")
+@click.option(
+    "--probe", is_flag=True, help="Train a linear layer on the encoder's own sentence vectors instead."
+)
 @_REGULARISATION
 def classifier(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
     """Train a classifier of texts, or of pairs of texts.
 
-    FILE: tsv, csv or jsonl (or its .gz) with a label and a text, or a label and two texts. --out loads in
-    transformers, unless it is a linear layer (--features, --probe); --out/run tells how it was made. Stopped
-    or killed, the same command goes on.
+    FILE is a tsv, csv or jsonl (also .gz) with a label and a text, or a label and two texts. The model loads
+    in transformers, unless it is a linear layer (--features, --probe); OUT/run documents the training. If the
+    command is interrupted, running it again resumes it.
 
     \b
     Example:
@@ -194,15 +214,16 @@ def classifier(file: Path, out: Path, as_json: bool, **options: Any) -> None:  #
 
 
 @click.command()
-@head_options(length=128, length_help="Tokens of a row; longer sentences have several.")
+@head_options(length=128)
 @_HEAD_START
 @_FEATURES
 @_REGULARISATION
 def tagger(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
-    """Train a tagger of named entities.
+    """Train a named entity tagger.
 
-    FILE: CoNLL, a word and its tag (O, B-type, I-type) a line, blank lines between sentences. --out loads in
-    transformers, unless it is a linear layer on other layers than the last (--features).
+    FILE has the CoNLL format: a word and its tag (O, B-type, I-type) per line, and a blank line between
+    sentences. The model loads in transformers, unless it is a linear layer on other layers than the last
+    (--features).
 
     \b
     Example:
@@ -217,14 +238,18 @@ def tagger(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noq
 
 
 @click.command()
-@head_options(length=384, length_help="Tokens of a row: question and a window of the context.")
-@click.option("--step", default=128, show_default=True, help="Tokens from one window to the next.")
-@click.option("--question-length", default=64, show_default=True, help="Most tokens of a question.")
-@click.option("--answer-length", default=30, show_default=True, help="Most tokens of an answer.")
+@head_options(length=384)
+@click.option(
+    "--step", default=128, show_default=True, help="Number of tokens between the starts of two windows."
+)
+@click.option(
+    "--question-length", default=64, show_default=True, help="Maximum number of tokens in a question."
+)
+@click.option("--answer-length", default=30, show_default=True, help="Maximum number of tokens in an answer.")
 def reader(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
-    """Train a reader that finds answers in a text.
+    """Train a question answering model that finds answers in a text.
 
-    FILE: JSON in the format of SQuAD 1.1 or 2.0. --out loads in transformers.
+    FILE is JSON in the format of SQuAD 1.1 or 2.0. The model loads in transformers.
 
     \b
     Example:

@@ -60,41 +60,56 @@ class MiningChoices(TypedDict):
 def mining_options(command: Command) -> Command:
     """The ranks, margins and score bounds of a negative, how many, and how they are drawn."""
     for option in (
-        click.option("--seed", default=0, show_default=True, help="Of random sampling."),
+        click.option("--seed", default=0, show_default=True, help="Seed of the random number generator."),
         click.option(
-            "--triplets", is_flag=True, help="Write a row for each negative, instead of one with all of them."
+            "--triplets", is_flag=True, help="Write one row per negative instead of one row with all of them."
         ),
         click.option(
             "--incomplete",
             type=click.Choice(["drop", "keep"]),
             default="drop",
             show_default=True,
-            help="Anchors with fewer negatives: left out, or kept with theirs repeated to fill the row.",
+            help=(
+                "What to do with anchors that have too few negatives: drop them, or repeat their "
+                "negatives to fill the row."
+            ),
         ),
         click.option(
             "--sampling",
             type=click.Choice(["top", "random"]),
             default="top",
             show_default=True,
-            help="Take the hardest that pass, or draw among all that do.",
+            help="Take the hardest negatives that pass the filters, or draw among them at random.",
         ),
         click.option(
             "--judge-margin",
             default=0.0,
             show_default=True,
-            help="A judge drops what it scores above the positive's score less this, in its own scores.",
+            help=(
+                "Tolerance of the judges: a negative is dropped if it scores above the positive's "
+                "score minus this."
+            ),
         ),
-        click.option("--max-score", type=float, help="A negative's highest score (cosine similarity)."),
-        click.option("--min-score", type=float, help="A negative's lowest score."),
         click.option(
-            "--absolute-margin", type=float, help="A negative scores at least this below the positive."
+            "--max-score", type=float, help="Maximum cosine similarity of a negative to the anchor."
         ),
-        click.option("--no-relative-margin", is_flag=True, help="Set no relative margin."),
+        click.option(
+            "--min-score", type=float, help="Minimum cosine similarity of a negative to the anchor."
+        ),
+        click.option(
+            "--absolute-margin",
+            type=float,
+            help="Minimum difference between the positive's and the negative's score.",
+        ),
+        click.option("--no-relative-margin", is_flag=True, help="Disable the relative margin."),
         click.option(
             "--relative-margin",
             default=0.05,
             show_default=True,
-            help="A negative scores at least this share of the positive's score below it.",
+            help=(
+                "Minimum difference between the positive's and the negative's score, as a share of "
+                "the positive's."
+            ),
         ),
         click.option(
             "--ranks",
@@ -102,9 +117,9 @@ def mining_options(command: Command) -> Command:
             show_default=True,
             metavar="FIRST-LAST",
             callback=_ranks,
-            help="Which of an anchor's neighbours are looked at; known positives are not counted.",
+            help="Ranks of the neighbours to mine, not counting known positives.",
         ),
-        click.option("--per-anchor", default=3, show_default=True, help="Negatives for each anchor."),
+        click.option("--per-anchor", default=3, show_default=True, help="Number of negatives per anchor."),
     ):
         command = option(command)
     return command
@@ -158,49 +173,70 @@ class _Options(_Sources, MiningChoices, TextFields, Place):
 
 @click.command()
 @click.argument("pairs", type=click.Path(exists=True, path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The .tsv or .jsonl to write.")
-@click.option("--columns", metavar="ANCHOR,POSITIVE", help="The columns of PAIRS; guessed if left out.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write, .tsv or .jsonl.")
+@click.option(
+    "--columns",
+    metavar="ANCHOR,POSITIVE",
+    help="Fields that hold the texts, separated by commas.",
+    show_default="guessed",
+)
 @click.option(
     "--min-label",
     type=float,
-    help="Scored pairs: from this score on, in the file's own scale, two texts belong together.",
+    help="Minimum score, on the file's scale, from which a scored pair counts as a positive.",
 )
-@click.option("--split", default="train", show_default=True, help="Of a folder: qrels/SPLIT.tsv.")
+@click.option(
+    "--split",
+    default="train",
+    show_default=True,
+    help="Split to read from a folder: judgements in qrels/SPLIT.tsv.",
+)
 @click.option(
     "--corpus",
     multiple=True,
     metavar="FILE",
-    help="Texts to mine from: a file, folder or glob as for `documents add`; may be repeated.",
+    help="File, folder or glob of texts to mine from, as for `nearsay documents add`. Can be repeated.",
 )
-@click.option("--collection", metavar="NAME", help="Mine from a collection of --library, by its vectors.")
+@click.option(
+    "--collection", metavar="NAME", help="Collection of --library to mine from, by its stored vectors."
+)
 @click.option(
     "--encoder",
     type=ENCODER,
     metavar="NAME",
-    help="Name or folder; all-MiniLM-L6-v2, or the collection's, if left out.",
+    help="Name or folder of the encoder.",
+    show_default="the collection's, or all-MiniLM-L6-v2",
 )
 @click.option(
     "--judge",
     type=ENCODER,
     multiple=True,
     metavar="NAME",
-    help="An encoder that drops what it scores like the positive; may be repeated.",
+    help=(
+        "Name or folder of an encoder that vetoes negatives which it scores like the "
+        "positive. Can be repeated."
+    ),
 )
-@click.option("--cross-encoder", type=ENCODER, metavar="NAME", help="A cross-encoder that does the same.")
+@click.option(
+    "--cross-encoder",
+    type=ENCODER,
+    metavar="NAME",
+    help="Name or folder of a cross-encoder that vetoes negatives in the same way.",
+)
 @mining_options
 @text_options
 @json_option
 @encoding_options
 def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
-    """Mine hard negatives: texts near an anchor that do not belong to it.
+    """Mine hard negatives: texts that are similar to an anchor but do not match it.
 
-    PAIRS: tsv, csv, jsonl or parquet with anchors and positives, or a judged corpus in the BEIR layout
-    (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv). Without --corpus or --collection the pairs' own positives
-    are mined, or the judged corpus. --text, --format, --whole-file, --encoding and --max-text-bytes are for
-    --corpus.
+    PAIRS is a tsv, csv, jsonl or parquet with anchors and positives, or a judged corpus with the BEIR layout
+    (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv). Without --corpus or --collection, negatives are mined from
+    the positives of the pairs or from the judged corpus. --text, --input-format, --whole-file, --encoding and
+    --max-text-bytes apply to --corpus.
 
-    What the pairs put together is never taken: an anchor's positives, texts it is a positive of, and texts
-    that share a partner with it. What is written trains as it is: nearsay train sentence.
+    Known matches are never used: positives of the anchor, texts that the anchor is a positive of, and texts
+    that share a match with it. The file can be used for `nearsay train sentence` as it is.
 
     \b
     Example:

@@ -30,7 +30,10 @@ BREAKS = click.option(
     type=click.Choice(["blank-lines", "files", "headings"]),
     default="blank-lines",
     show_default=True,
-    help="Where a document ends in plain text: at blank lines, with its file, or at WikiText's headings.",
+    help=(
+        "Where a document ends in plain text: at a blank line, at the end of a file, or at "
+        "a WikiText heading."
+    ),
 )
 
 
@@ -104,32 +107,53 @@ def _pretraining(texts: Sequence[str], options: Mapping[str, Any]) -> "Pretraini
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="TEXT…")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The folder to write.")
-@click.option("--size", default=30_522, show_default=True, help="Pieces, special tokens included.")
-@click.option("--cased/--uncased", default=False, show_default=True, help="Tell A from a, or lowercase all.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the vocabulary to."
+)
+@click.option("--size", default=30_522, show_default=True, help="Number of tokens, including special tokens.")
+@click.option(
+    "--cased/--uncased",
+    default=False,
+    show_default=True,
+    help="Keep the case of letters, or convert all text to lower case.",
+)
 @click.option(
     "--accents",
     type=click.Choice(["auto", "keep", "strip"]),
     default="auto",
     show_default=True,
-    help="auto: stripped if uncased, kept if cased, as BERT does.",
+    help=(
+        "What to do with accents; auto strips them from uncased text and keeps them in "
+        "cased text, as BERT does."
+    ),
 )
 @click.option(
-    "--min-frequency", default=2, show_default=True, help="Times that a new piece's two parts occur together."
+    "--min-frequency",
+    default=2,
+    show_default=True,
+    help="Minimum number of times that two parts occur together to become a new token.",
 )
 @click.option(
-    "--alphabet", default=1_000, show_default=True, help="Most different characters; rarer ones are [UNK]."
+    "--alphabet",
+    default=1_000,
+    show_default=True,
+    help="Maximum number of different characters; rarer ones become [UNK].",
 )
 @click.option(
     "--ascii/--no-ascii",
     "ascii_",
     default=True,
     show_default=True,
-    help="Have pieces for all ASCII characters.",
+    help="Include all ASCII characters.",
 )
-@click.option("--special", multiple=True, metavar="TOKEN", help="A further special token; may be repeated.")
-@click.option("--unused", default=0, show_default=True, help="Reserve pieces [unused0], [unused1], ….")
-@click.option("--replace", is_flag=True, help="Replace a vocabulary made here that is in --out.")
+@click.option("--special", multiple=True, metavar="TOKEN", help="Additional special token. Can be repeated.")
+@click.option(
+    "--unused",
+    default=0,
+    show_default=True,
+    help="Number of unused tokens to reserve: [unused0], [unused1] and so on.",
+)
+@click.option("--replace", is_flag=True, help="Replace the result of an earlier run.")
 @text_options
 @json_option
 def vocabulary(
@@ -150,9 +174,9 @@ def vocabulary(
 ) -> None:
     """Train a WordPiece vocabulary.
 
-    TEXT: files, folders, globs in quotes, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
-    .gz), parquet, markdown, html, pdf. The same texts always give the same vocabulary. --out loads in
-    transformers: AutoTokenizer.from_pretrained(DIR).
+    TEXT is a file, folder, quoted glob, or - for standard input. Formats: txt, csv, tsv, jsonl (each also
+    .gz), parquet, markdown, html, pdf. The same texts always give the same vocabulary. It loads in
+    transformers with AutoTokenizer.from_pretrained(DIR).
 
     \b
     Example:
@@ -178,63 +202,136 @@ def vocabulary(
 
 
 _MODEL = (
-    click.option("--vocabulary", metavar="DIR", help="For a new BERT: from nearsay train vocabulary."),
-    click.option("--size", metavar="SIZE", help="tiny to large, or as in 6x384.  [default: small]"),
-    click.option("--from", "start", type=ENCODER, metavar="BERT", help="Go on from this BERT instead."),
-    click.option("--dropout", type=float, help="Of a new BERT.  [default: 0.1]"),
+    click.option(
+        "--vocabulary",
+        metavar="DIR",
+        help="Folder of a vocabulary made by `nearsay train vocabulary`, for a new BERT.",
+    ),
+    click.option(
+        "--size",
+        metavar="SIZE",
+        help="Size of a new BERT: tiny, mini, small, medium, base, large, or LAYERSxWIDTH as in 6x384.",
+        show_default="small",
+    ),
+    click.option(
+        "--from",
+        "start",
+        type=ENCODER,
+        metavar="BERT",
+        help="Name or folder of a BERT to continue training instead of a new one.",
+    ),
+    click.option("--dropout", type=float, help="Dropout of a new BERT.", show_default="0.1"),
 )
 _TEXT = (
-    click.option("--text", metavar="FIELD", help="The field with the text; guessed if left out."),
+    click.option(
+        "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
+    ),
     BREAKS,
-    click.option("--one-sentence-a-line", is_flag=True, help="Do not cut lines into sentences."),
-    click.option("--strict", is_flag=True, help="Stop at a row or line that cannot be used."),
-    click.option("--prepared", metavar="DIR", help="Keep the tokenized text here, for further runs."),
-    click.option("--dev", multiple=True, metavar="TEXT", help="Held-out text; may be repeated."),
-    click.option("--evaluate-every", type=int, metavar="STEPS", help="Between two measurements on --dev."),
+    click.option(
+        "--one-sentence-a-line", is_flag=True, help="Treat each line as one sentence instead of splitting it."
+    ),
+    click.option("--strict", is_flag=True, help="Fail if a row cannot be used, instead of skipping it."),
+    click.option(
+        "--prepared",
+        metavar="DIR",
+        help="Folder to keep the tokenized text in, for reuse by later trainings.",
+    ),
+    click.option(
+        "--dev",
+        multiple=True,
+        metavar="TEXT",
+        help="Held-out text to measure on during the training. Can be repeated.",
+    ),
+    click.option(
+        "--evaluate-every",
+        type=int,
+        metavar="STEPS",
+        help="Number of steps between two measurements on --dev.",
+    ),
 )
 _EXAMPLES = (
-    click.option("--length", default=128, show_default=True, help="Tokens of a row."),
-    click.option("--long-length", default=512, show_default=True, help="Tokens of a row in the last part."),
-    click.option("--long-share", default=0.1, show_default=True, help="Of the run, with long rows."),
-    click.option("--batch", default=256, show_default=True, help="Rows of a step; fewer long ones."),
+    click.option("--length", default=128, show_default=True, help="Maximum number of tokens in a sequence."),
+    click.option(
+        "--long-length",
+        default=512,
+        show_default=True,
+        help="Maximum number of tokens in a sequence during the last part of the training.",
+    ),
+    click.option(
+        "--long-share", default=0.1, show_default=True, help="Share of the training that uses long sequences."
+    ),
+    click.option("--batch", default=256, show_default=True, help="Number of rows in a training step."),
     click.option(
         "--masking",
         type=click.Choice(["tokens", "whole-words", "spans"]),
         default="tokens",
         show_default=True,
-        help="What is masked together.",
+        help="Unit that is masked together.",
     ),
-    click.option("--span-boundary", is_flag=True, help="SpanBERT's objective, with --masking spans."),
-    click.option("--no-nsp", is_flag=True, help="No pairs: rows full of sentences."),
+    click.option(
+        "--span-boundary",
+        is_flag=True,
+        help="Add the span boundary objective of SpanBERT, with --masking spans.",
+    ),
+    click.option(
+        "--no-nsp",
+        is_flag=True,
+        help="Train without next sentence prediction, on rows filled with sentences.",
+    ),
 )
 _OPTIMISATION = (
-    click.option("--steps", type=int, help="Train for so many steps."),
-    click.option("--minutes", type=float, help="Train for so many minutes instead."),
-    click.option("--learning-rate", default=1e-4, show_default=True, help="Its highest value."),
-    click.option("--warmup", default=0.1, show_default=True, help="Share of the run: the rate rises."),
-    click.option("--weight-decay", default=0.01, show_default=True, help="Not on biases and norms."),
-    click.option("--tokens-at-once", type=int, help="Most tokens in the model together."),
-    click.option("--compile/--no-compile", default=None, help="If left out: long runs on a GPU."),
-    click.option("--seed", default=0, show_default=True, help="Of everything random."),
-    click.option("--log-every", default=10, show_default=True, help="Steps between lines of metrics."),
-    click.option("--checkpoint-every", type=int, help="Steps; there is one every 5 minutes too."),
+    click.option("--steps", type=int, help="Number of training steps."),
+    click.option("--minutes", type=float, help="Length of the training in minutes."),
+    click.option("--learning-rate", default=1e-4, show_default=True, help="Peak learning rate."),
+    click.option(
+        "--warmup",
+        default=0.1,
+        show_default=True,
+        help="Share of the training during which the learning rate rises.",
+    ),
+    click.option(
+        "--weight-decay",
+        default=0.01,
+        show_default=True,
+        help="Weight decay, which spares biases and normalisation layers.",
+    ),
+    click.option(
+        "--tokens-at-once",
+        type=int,
+        help="Maximum number of tokens in the model at once; larger batches are computed in parts.",
+        show_default="fitted to the device",
+    ),
+    click.option(
+        "--compile/--no-compile",
+        default=None,
+        help="Compile the model.",
+        show_default="on a GPU, if the training is long",
+    ),
+    click.option("--seed", default=0, show_default=True, help="Seed of the random number generator."),
+    click.option(
+        "--log-every", default=10, show_default=True, help="Number of steps between two lines of metrics."
+    ),
+    click.option(
+        "--checkpoint-every",
+        type=int,
+        help="Number of steps between two checkpoints, besides one every five minutes.",
+    ),
     inexact_resume_option,
 )
 
 
 @click.command()
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT…")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the model."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write the model to.")
 @json_option
 @device_options
 def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
-    """Pretrain a BERT with masked words and next sentences.
+    """Pretrain a BERT with masked language modelling and next sentence prediction.
 
-    TEXT: files, folders, globs. In plain text a blank line ends a document; a row of jsonl, csv or parquet is
-    one. Stopped or killed, the same command goes on from the last checkpoint. --out loads in transformers;
-    --out/run tells how it was made. Several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …
+    TEXT is a file, folder or glob. In plain text a blank line ends a document; in jsonl, csv and parquet each
+    row is a document. Limit the training by --steps or --minutes. The model loads in transformers; OUT/run
+    documents the training. If the command is interrupted, running it again resumes it from the last
+    checkpoint. For several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …
 
     \b
     Example:

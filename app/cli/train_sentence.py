@@ -29,7 +29,7 @@ __all__ = ["adapt", "print_changes", "sentence"]
 @click.command()
 @click.argument("files", nargs=-1, metavar="[FILE]…")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the encoder."
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
 )
 @sentence_options
 @json_option
@@ -38,11 +38,12 @@ __all__ = ["adapt", "print_changes", "sentence"]
 def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
     """Train a sentence encoder on pairs, triplets, labels, scores or texts.
 
-    FILE: tsv, csv, jsonl, parquet (or .gz) with two texts and a score, an NLI label or 0 and 1; two texts
-    that belong together; anchor, positive and negatives; a text a line; or what `search -f` printed. What it
-    is and which loss it gets is found out and said. Stopped or killed, the same command goes on. --out
-    loads in sentence-transformers. Several GPUs: torchrun --nproc-per-node 4 -m nearsay.app.cli train …;
-    they divide each batch, whose rows all stay each other's negatives.
+    FILE is a tsv, csv, jsonl or parquet (also .gz) with two texts and a score, an NLI label or a label of 0
+    and 1; two texts that match; anchor, positive and negatives; one text per line; or the output of `nearsay
+    search -f`. The kind of data and the loss are detected and reported. The encoder loads in
+    sentence-transformers. If the command is interrupted, running it again resumes it. For several GPUs:
+    torchrun --nproc-per-node 4 -m nearsay.app.cli train …; the GPUs share each batch, and all of its rows
+    serve as negatives for each other.
 
     \b
     Example:
@@ -143,16 +144,23 @@ def print_changes(changes: Sequence["Change"]) -> None:
 
 @click.command()
 @click.argument("collection")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
-@click.option("--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
+)
+@click.option(
+    "--evaluate",
+    multiple=True,
+    metavar="SET",
+    help="Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.",
+)
 @click.option(
     "--power",
     type=float,
     default=0.15,
     show_default=True,
-    help="How far directions in which all passages differ are weakened: 0 not at all, 1 entirely.",
+    help="Strength with which shared directions are weakened, from 0 (not at all) to 1 (entirely).",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the pseudo-queries that are drawn.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random number generator.")
 @json_option
 @encoding_options
 @trains_encoder
@@ -166,12 +174,12 @@ def adapt(
     as_json: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Fit the encoder of COLLECTION to its documents, from the documents alone, within a minute or so.
+    """Adapt the encoder of COLLECTION to its documents, without labels, in about a minute.
 
-    A linear layer behind the encoder weakens the directions in which all passages differ. It is measured on
-    titles, sentences and salient words, asked as if somebody had searched for them, on the collection's
-    judgements if it has any, on general texts, and on each --evaluate. An encoder is written only if it is
-    better. The collection stays as it is: index rebuild takes the new encoder.
+    A linear layer after the encoder weakens the directions that all passages share. It is evaluated on
+    pseudo-queries (titles, sentences and salient words), on the judgements of the collection, on general
+    texts, and on each --evaluate. The new encoder is written only if it is better. The collection is not
+    changed: use `nearsay index rebuild` with the new encoder.
 
     \b
     Example:

@@ -29,16 +29,16 @@ __all__ = ["average", "distill", "reduce", "static"]
 @click.command()
 @click.argument("encoders", nargs=-1, required=True, type=ENCODER, metavar="ENCODER…")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the encoder."
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
 )
 @json_option
 @library_at_hand
 @trains_encoder
 def average(encoders: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """Average the weights of several trainings of one base.
+    """Average the weights of several encoders that were trained from the same base.
 
-    ENCODER: folders that were trained from the same base, as by train sentence --seeds 3. The average is as
-    quick as each of them and often better than all.
+    ENCODER is a folder of an encoder, as made by `nearsay train sentence --seeds 3`. The average is as fast
+    as each of them and often better than all.
 
     \b
     Example:
@@ -86,31 +86,59 @@ def _layers(
     type=ENCODER,
     default="all-MiniLM-L6-v2",
     show_default=True,
-    help="Name or folder of the encoder.",
+    help="Name or folder of the encoder to learn from.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
+)
 @click.option(
     "--keep-layers",
     callback=_layers,
     metavar="N|N,N",
-    help="The student: the teacher with so many of its layers, or with these, the first is 0.",
+    help=(
+        "Make the student from this many layers of the teacher, or from the layers of these numbers, from 0."
+    ),
 )
-@click.option("--student", type=ENCODER, metavar="ENCODER", help="The student: another encoder or a BERT.")
-@click.option("--text", "columns", metavar="FIELD,FIELD", help="The fields with the texts; else guessed.")
+@click.option(
+    "--student",
+    type=ENCODER,
+    metavar="ENCODER",
+    help="Name or folder of another encoder or BERT to use as the student.",
+)
+@click.option(
+    "--columns",
+    metavar="FIELD,FIELD",
+    help="Fields that hold the texts, separated by commas.",
+    show_default="guessed",
+)
 @click.option(
     "--translations",
     is_flag=True,
-    help="Each row is a text in the teacher's language and its translations, in the order of --text; all "
-    "learn the teacher's vector of the text.",
+    help=(
+        "Treat each row as a text in the teacher's language and its translations, in the "
+        "order of --columns; all learn the teacher's vector of the first."
+    ),
 )
-@click.option("--dev", metavar="SET", help="Measured while it trains, as in sts:dev.tsv; the best is kept.")
-@click.option("--evaluate", multiple=True, metavar="SET", help="Measured before and after; may be repeated.")
-@click.option("--epochs", default=1.0, show_default=True, help="Times each text is learned from.")
-@click.option("--steps", type=int, help="Train for so many steps instead.")
-@click.option("--minutes", type=float, help="Train for so many minutes instead.")
-@click.option("--batch", default=32, show_default=True, help="Texts of a step.")
-@click.option("--learning-rate", default=2e-4, show_default=True, help="Its highest value.")
-@click.option("--seed", default=0, show_default=True, help="Of everything random.")
+@click.option(
+    "--dev",
+    metavar="SET",
+    help=(
+        "Judged set to measure on during the training, as in sts:dev.tsv or "
+        "sts:dev.tsv:left,right,score. The best checkpoint is kept."
+    ),
+)
+@click.option(
+    "--evaluate",
+    multiple=True,
+    metavar="SET",
+    help="Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.",
+)
+@click.option("--epochs", default=1.0, show_default=True, help="Number of passes over the training data.")
+@click.option("--steps", type=int, help="Number of training steps.")
+@click.option("--minutes", type=float, help="Length of the training in minutes.")
+@click.option("--batch", default=32, show_default=True, help="Number of rows in a training step.")
+@click.option("--learning-rate", default=2e-4, show_default=True, help="Peak learning rate.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random number generator.")
 @inexact_resume_option
 @json_option
 @device_options
@@ -130,16 +158,17 @@ def distill(
     device: str | None,
     **training: Unpack[_Training],
 ) -> None:
-    """Train a smaller encoder to give a larger one's vectors.
+    """Train a smaller encoder to reproduce the vectors of a larger one.
 
-    TEXTS: tsv, csv, jsonl, parquet (or .gz) or txt, one text a line; every different text in them is learned
-    from, and labels are not looked at. Name --keep-layers or --student. Stopped or killed, the same command
-    goes on. With --translations a --student learns languages that the teacher does not know.
+    TEXTS is a tsv, csv, jsonl, parquet (also .gz) or txt with one text per line; every distinct text is used,
+    and labels are ignored. Choose the student with --keep-layers or --student. With --translations, the
+    student learns languages that the teacher does not know. If the command is interrupted, running it again
+    resumes it.
 
     \b
     Example:
         nearsay train distill texts.txt --teacher all-MiniLM-L6-v2 --keep-layers 3 --out small-encoder
-        nearsay train distill talks.tsv --text english,german --translations --student my-bert --out both
+        nearsay train distill talks.tsv --columns english,german --translations --student my-bert --out both
     """
     from nearsay.app.cli.progress import TrainingLine, stoppable
     from nearsay.data.sentence_examples.reading import read_sentence_examples
@@ -206,14 +235,21 @@ def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
 @click.command()
 @click.argument("encoder", type=ENCODER)
 @click.argument("sources", nargs=-1, metavar="[TEXT]…")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
-@click.option("--dimension", required=True, type=click.IntRange(1), help="Numbers of a vector.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
+)
+@click.option(
+    "--dimension", required=True, type=click.IntRange(1), help="Number of dimensions of the vectors."
+)
 @click.option(
     "--method",
     type=click.Choice(["pca", "matryoshka"]),
     default="pca",
     show_default=True,
-    help="pca: principal components of the texts' vectors. matryoshka: the first numbers, without texts.",
+    help=(
+        "How vectors are shortened: by principal components of the vectors of TEXT (pca), "
+        "or to their first dimensions, without texts (matryoshka)."
+    ),
 )
 @text_options
 @json_option
@@ -231,11 +267,11 @@ def reduce(
     precision: str,
     **fields: Unpack[TextFields],
 ) -> None:
-    """Make an encoder that gives shorter vectors.
+    """Make an encoder with fewer dimensions.
 
-    ENCODER: its name or folder. TEXT: files, folders, globs in quotes, or - for standard input, some thousand
-    texts like those that will be searched. Take matryoshka for an encoder that was trained with
-    --matryoshka; any other keeps more by pca of texts of its own kind.
+    ENCODER is a name or folder. TEXT is a file, folder, quoted glob, or - for standard input with a few
+    thousand texts like those to be searched. Use matryoshka for an encoder that was trained with
+    --matryoshka; for others, pca on similar texts preserves more quality.
 
     \b
     Example:
@@ -274,18 +310,25 @@ def reduce(
 @click.command()
 @click.argument("encoder", type=ENCODER)
 @click.argument("sources", nargs=-1, metavar="[TEXT]…")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new encoder's folder.")
 @click.option(
-    "--dimension", default=256, show_default=True, type=click.IntRange(1), help="Numbers of a vector."
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
 )
 @click.option(
-    "--rows",
+    "--dimension",
+    default=256,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of dimensions of the vectors.",
+)
+@click.option(
+    "--sample",
+    "rows",
     default=50_000,
     show_default=True,
     type=click.IntRange(1),
-    help="Most texts that are learned from, drawn by chance.",
+    help="Maximum number of items to compute from, drawn at random.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the drawing.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random number generator.")
 @text_options
 @json_option
 @device_options
@@ -303,11 +346,11 @@ def static(
     precision: str,
     **fields: Unpack[TextFields],
 ) -> None:
-    """Make a static encoder: a vector for each token, and no transformer.
+    """Make a static encoder: one vector per token, and no transformer.
 
-    Many times quicker and less exact. ENCODER: name or folder of the encoder that it is made from. TEXT:
-    files, folders, globs in quotes, or - for standard input. With some thousand texts like those that will be
-    searched it becomes much better; they need no labels.
+    Static encoders are many times faster and less accurate. ENCODER is the name or folder of the encoder to
+    start from. TEXT is a file, folder, quoted glob, or - for standard input; a few thousand unlabelled texts
+    like those to be searched improve the result a lot.
 
     \b
     Example:

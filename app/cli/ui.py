@@ -15,32 +15,43 @@ __all__ = ["ui"]
 
 
 @click.command()
-@click.option("--address", default="localhost", show_default=True, help="Where the page listens.")
-@click.option("--port", type=int, help="Its port.  [default: 8501, or the next that is free]")
+@click.option("--address", default="localhost", show_default=True, help="Address that the page listens on.")
+@click.option(
+    "--port", type=int, help="Port that the page listens on.", show_default="8501, or the next free one"
+)
 @click.option(
     "--host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="A name that browsers use for it, a proxy's for instance. Can be repeated.",
+    help="Host name that browsers use for the page, such as that of a proxy. Can be repeated.",
 )
-@click.option("--read-only", is_flag=True, help="Search and explore only: nothing can be changed.")
+@click.option("--read-only", is_flag=True, help="Only allow searching and exploring.")
 @click.option(
-    "--password", is_flag=True, help="Ask for a password at the page. Typed now. [env: NEARSAY_UI_PASSWORD]"
+    "--password",
+    is_flag=True,
+    help=(
+        "Protect the page with a password, which is asked for now unless the environment "
+        "variable NEARSAY_UI_PASSWORD holds it."
+    ),
 )
-@click.option("--password-file", type=click.Path(path_type=Path), help="The file whose first line it is.")
+@click.option(
+    "--password-file", type=click.Path(path_type=Path), help="File whose first line is the password."
+)
 @click.option(
     "--max-upload",
     default=200,
     show_default=True,
     metavar="MB",
-    help="The largest file taken. All uploads together hold at most five times as much memory.",
+    help=(
+        "Maximum size of an uploaded file in MB. All uploads together take at most five times as much memory."
+    ),
 )
 @click.option(
     "--server-files/--no-server-files",
     default=None,
-    help="Whether files and folders of this machine may be named on the page, and read.  "
-    "[default: only if nobody but this machine reaches it]",
+    help="Allow the page to read files and folders of this machine.",
+    show_default="only if no other machine can reach the page",
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @encoding_options
@@ -57,11 +68,11 @@ def ui(
     no_browser: bool,
     **place: Unpack[Place],
 ) -> None:
-    """Open the library in the browser: search, explore, collections, training.
+    """Open the library in the browser to search, explore, manage collections and train.
 
-    Only this machine can reach the page unless --address or --host says otherwise, which needs --password or
-    --read-only. Without a password, the printed address holds a token that lets its browser in, and nobody
-    else on this machine. Nothing is fetched from or sent to any other address.
+    Only this machine can reach the page unless you set --address or --host, which require --password or
+    --read-only. Without a password, the printed address contains a token, which keeps other users of this
+    machine out. The page neither loads from nor sends to any other address.
 
     \b
     Example:

@@ -27,7 +27,7 @@ class TooManyPairsError(BadInputError):
         """pairs: so many at least are over the threshold."""
         super().__init__(
             f"{pairs:,} pairs or more have a cosine of {threshold:.6g} and above, and {MOST_PAIRS:,} can be "
-            "listed. Raise the threshold, ask for the best only (--top 1000), or see them in groups: "
+            "listed. Raise the threshold, ask for the best only (--limit 1000), or see them in groups: "
             "nearsay explore duplicates"
         )
         self.pairs = pairs

@@ -137,7 +137,7 @@ class DuplicateGroups:
 
     def _require_documents(self, what: str) -> None:
         if self.by is not By.DOCUMENT:
-            raise BadInputError(f"groups of passages cannot be {what}. Group by document: --by document")
+            raise BadInputError(f"groups of passages cannot be {what}. Group by document: --unit documents")
 
 
 def find_duplicates(

@@ -108,7 +108,7 @@ def drawing(
         notes.append(f"no clusters were made yet. Names on the map: nearsay explore clusters {explored.name}")
     newer = 0 if saved is None else int((ids > saved.row.through).sum())
     if newer:
-        remedy = f"nearsay explore clusters {explored.name} --anew"
+        remedy = f"nearsay explore clusters {explored.name} --replace"
         notes.append(f"{counted(newer, 'passage')} came after the clustering. Take them in: {remedy}")
     if colour_by is None and clusters is not None:
         colour_by = CLUSTER

@@ -63,7 +63,7 @@ class MapPoints:
         if fault is not None:
             raise NearsayError(
                 f"the map of collection '{collection}' cannot be read: {fault}. "
-                f"Lay it out anew: nearsay explore map {collection} --anew"
+                f"Lay it out anew: nearsay explore map {collection} --replace"
             )
         count = _HEAD.unpack_from(stored)[1]
         at = _HEAD.size

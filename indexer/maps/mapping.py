@@ -52,7 +52,7 @@ def current_map(
         found = _brought_up_to_date(explored, own, points, chosen, listener)
         if seed is not None and seed != found.parameters.get("seed"):
             said = f"the kept map has the seed {found.parameters.get('seed')}"
-            found = replace(found, notes=(*found.notes, f"{said}. Lay it out anew for another: --anew"))
+            found = replace(found, notes=(*found.notes, f"{said}. Lay it out anew for another: --replace"))
     else:
         found = _new(explored, snapshot, points, chosen, before, listener)
     if found.new or found.added:
@@ -87,7 +87,7 @@ def _brought_up_to_date(
     notes: tuple[str, ...] = ()
     if placed > _MOST_PROJECTED and base < options.most_laid_out // 2:
         said = f"{placed:.0%} of the different passages were put among the {base:,} laid out before"
-        notes = (f"{said}. Lay all of them out: nearsay explore map {explored.name} --anew",)
+        notes = (f"{said}. Lay all of them out: nearsay explore map {explored.name} --replace",)
     return replace(found, points=grown, added=missing, created_at=now(), notes=notes)
 
 

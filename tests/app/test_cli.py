@@ -62,7 +62,7 @@ def test_results_go_to_standard_output_and_remarks_to_standard_error(pets: Run) 
 
 
 def test_json_is_one_object_a_line_with_the_whole_hit(pets: Run) -> None:
-    hits = lines(pets("search", "pets", "a cow ate", "-k", "2", "--json"))
+    hits = lines(pets("search", "pets", "a cow ate", "-n", "2", "--json"))
     assert [hit["id"] for hit in hits] == ["cat", "dog"]
     assert hits[0]["score"] == pytest.approx(1.0)
     assert hits[0]["metadata"] == {"legs": 4}
@@ -94,7 +94,6 @@ def test_no_hits_is_not_a_failure(pets: Run) -> None:
         (("search", "nope", "x"), "there is no collection 'nope' in library; there are: pets."),
         (("search", "pets", "x", "--where", "legs >> 1"), "the filter cannot be read at column 7"),
         (("search", "pets", "x", "--where", "kind = cat"), "near 'cat'. Text is written in quotes: 'cat'"),
-        (("search", "pets", "x", "-k", "0"), "k is 0. Ask for 1 to 10000 results"),
         (("search", "pets", "   "), "the query is empty"),
         (("search", "pets", "x", "--library", "elsewhere"), "there is no library in elsewhere"),
         (("similar", "pets", "--id", "cow"), "collection 'pets' has no document 'cow'"),
@@ -127,7 +126,8 @@ def test_a_known_error_is_one_line_and_exit_status_one(
     [
         ("search", "pets"),
         ("documents", "remove", "pets"),
-        ("search", "pets", "x", "-k", "many"),
+        ("search", "pets", "x", "-n", "many"),
+        ("search", "pets", "x", "-n", "0"),
         ("frobnicate",),
     ],
 )
@@ -180,7 +180,7 @@ def test_strict_writes_nothing_when_a_row_cannot_be_used(run: Run, tmp_path: Pat
 
 def test_standard_input_is_read_line_by_line(run: Run) -> None:
     assert run("documents", "add", "tickets", "-", stdin="the shop is shut\na cat sat\n").exit_code == 0
-    assert [hit["text"] for hit in lines(run("search", "tickets", "a cow ate", "-k", "1", "--json"))] == [
+    assert [hit["text"] for hit in lines(run("search", "tickets", "a cow ate", "-n", "1", "--json"))] == [
         "a cat sat"
     ]
 
@@ -200,7 +200,7 @@ class TestQueriesFromAFile:
         self, pets: Run, tmp_path: Path
     ) -> None:
         (tmp_path / "asked.txt").write_text("a cow ate\n\n  melodies \n")
-        options = ("-k", "1", "--where", "legs > 0", "--mode", "dense")
+        options = ("-n", "1", "--where", "legs > 0", "--mode", "dense")
         answers = lines(pets("search", "pets", "-f", "asked.txt", *options))
         assert [(one["query"], one["line"]) for one in answers] == [("a cow ate", 1), ("melodies", 3)]
         for one in answers:
@@ -217,7 +217,7 @@ class TestQueriesFromAFile:
     def test_the_field_query_is_taken_of_json_lines(self, pets: Run, tmp_path: Path) -> None:
         rows = [{"_id": "q1", "query": "a cow ate", "text": "?"}, {"_id": "q2", "query": "melodies"}]
         (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, rows)))
-        answers = lines(pets("search", "pets", "-f", "asked.jsonl", "-k", "1"))
+        answers = lines(pets("search", "pets", "-f", "asked.jsonl", "-n", "1"))
         assert [(one["query"], one["line"], one["hits"][0]["id"]) for one in answers] == [
             ("a cow ate", 1, "cat"),
             ("melodies", 2, "bird"),
@@ -228,7 +228,7 @@ class TestQueriesFromAFile:
         self, pets: Run, tmp_path: Path, bad: bytes
     ) -> None:
         (tmp_path / "asked.txt").write_bytes(b"a cow ate\n" + bad + b"\nmelodies\n")
-        result = pets("search", "pets", "-f", "asked.txt", "-k", "1")
+        result = pets("search", "pets", "-f", "asked.txt", "-n", "1")
         assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [1, 3]
         assert result.exit_code == 1
         assert "skipped asked.txt:2: " in result.stderr
@@ -285,7 +285,7 @@ def test_a_text_without_spaces_is_shown_by_its_first_characters(run: Run) -> Non
 def test_a_row_without_title_and_id_is_called_by_its_beginning(run: Run) -> None:
     long = "a cat sat on the mat " * 10
     assert run("documents", "add", "notes", "-", stdin=f"a dog ran\n{long}\n").exit_code == 0
-    found = run("search", "notes", "a dog ran", "-k", "2").stdout
+    found = run("search", "notes", "a dog ran", "-n", "2").stdout
     assert found.splitlines()[0].endswith("  a dog ran") or "  a dog ran  (" in found.splitlines()[0]
     assert found.count("a dog ran") == 1  # what the headline says in full is not said again
     assert "  a cat sat on the mat a cat sat" in found

@@ -1,5 +1,7 @@
 """Every command's options: where they stand and what their help says."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 import click
@@ -47,3 +49,57 @@ def test_a_device_is_asked_for_only_where_something_is_computed(name: str) -> No
 
 def test_commands_without_a_device_are_commands() -> None:
     assert COMMANDS.keys() >= WITHOUT_A_DEVICE
+
+
+# Options whose object depends on the command: what --out is written to, which query, whose id.
+OF_THE_COMMAND = {
+    *(
+        "--collection",
+        "--dev",
+        "--encoder",
+        "--id",
+        "--margin",
+        "--method",
+        "--near-duplicates",
+        "--out",
+        "--pair",
+    ),
+    *("--queries", "--query", "--relevant", "--sampling", "--size", "--split", "--title"),
+}
+NO_HELP = re.compile(r"\[(default|env)|if left out|if omitted|at first|may be (repeated|given)|told|anew")
+
+
+def option_helps() -> Iterator[tuple[str, click.Option]]:
+    """Every option with the command that has it."""
+    for name, command in COMMANDS.items():
+        for one in command.params:
+            if isinstance(one, click.Option) and not one.hidden:
+                yield name, one
+
+
+def test_every_help_is_a_sentence_and_leaves_the_default_to_click() -> None:
+    wrong = []
+    for name, option in option_helps():
+        said = option.help or ""
+        if not (said[:1].isupper() or said.startswith(".")) or not said.endswith(".") or NO_HELP.search(said):
+            wrong.append(f"{name} {option.opts[-1]}: {said}")
+        if option.multiple and not said.endswith("Can be repeated."):
+            wrong.append(f"{name} {option.opts[-1]} does not say that it can be repeated: {said}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_option_means_the_same_in_every_command() -> None:
+    said = defaultdict(set)
+    for _, option in option_helps():
+        said[option.opts[-1]].add((option.help or "").removesuffix(" Can be repeated."))
+    several = {name: helps for name, helps in said.items() if len(helps) > 1}
+    assert not several.keys() - OF_THE_COMMAND, several
+    assert several.keys() == OF_THE_COMMAND, "an option that is worded once needs no exception"
+
+
+def test_every_command_says_in_a_sentence_what_it_does() -> None:
+    for name, command in COMMANDS.items():
+        summary = (command.help or "").split("\n\n")[0]
+        assert summary[:1].isupper(), name
+        assert summary.endswith("."), name
+        assert not re.search(r"\banew\b|\btold\b|go on with|goes on", command.help or ""), name

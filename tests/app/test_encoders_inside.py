@@ -59,7 +59,7 @@ def test_a_sample_is_made_and_searched(run: Run) -> None:
     (made,) = rows(run("sample", "pets", "--encoder", "mine", "--layer", "1", "--json"))
     assert made["texts"] == 3
     search = ("search", "pets", "the cat sat", "--place", "2", "--layer", "1", "--encoder", "mine")
-    found = rows(run(*search, "--json", "-k", "3"))
+    found = rows(run(*search, "--json", "-n", "3"))
     assert [row["rank"] for row in found] == [1, 2, 3]
     assert (found[0]["token"], found[0]["text"]) == ("cat", "the cat sat")
     assert found[0]["score"] == pytest.approx(1.0, abs=1e-5)
@@ -69,7 +69,7 @@ def test_a_sample_is_made_and_searched(run: Run) -> None:
 
 
 def test_an_encoder_compared_with_itself_has_not_changed(run: Run) -> None:
-    found = rows(run("compare", "mine", "mine", "pets", "--texts", "3", "--json"))
+    found = rows(run("compare", "mine", "mine", "pets", "--sample", "3", "--json"))
     assert {row["layer"] for row in found} == {1, 2}
     assert max(row["divergence"] for row in found) < 1e-9
 

@@ -115,7 +115,7 @@ def test_the_keys_that_scripts_may_read_stay(run: Run) -> None:
 
 
 def test_a_limit_says_that_it_is_a_sample(run: Run) -> None:
-    result = run("sts", "sets/stsb/test.tsv", "--encoder", "mine", "--limit", "3", "--json", *ALWAYS)
+    result = run("sts", "sets/stsb/test.tsv", "--encoder", "mine", "--sample", "3", "--json", *ALWAYS)
     assert rows(result)[0]["pairs"] == 3
     assert "3 of 4 items, drawn with seed 0; not comparable" in result.stderr
 

@@ -33,7 +33,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_encoders_stand_side_by_side_in_a_table(run: Run) -> None:
-    result = run("owls.txt", "--encoder", "all-MiniLM-L6-v2", "--encoder", "owlish", "--lengths", "8,16")
+    result = run(
+        "owls.txt", "--encoder", "all-MiniLM-L6-v2", "--encoder", "owlish", "--length", "8", "--length", "16"
+    )
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     table = {line[:28].strip(): line[28:].split() for line in lines[: lines.index("")]}
@@ -80,10 +82,10 @@ def test_without_a_new_vocabulary_the_table_says_so(run: Run) -> None:
     ("arguments", "status", "message"),
     [
         (["nowhere.txt"], 1, "nowhere.txt does not exist"),
-        (["owls.txt", "--lengths", "a,b"], 2, "'a,b' is no list of numbers such as 64,128"),
-        (["owls.txt", "--encoder", "owlish", "--lengths", "2"], 1, "a length of 2 tokens leaves no room"),
+        (["owls.txt", "--length", "a,b"], 2, "'a,b' is not a valid integer"),
+        (["owls.txt", "--encoder", "owlish", "--length", "2"], 1, "a length of 2 tokens leaves no room"),
         (["owls.txt", "--encoder", "./nowhere"], 1, "there is no encoder folder"),
-        (["owls.txt", "--sample", "0"], 1, "a sample of 0 texts is asked for"),
+        (["owls.txt", "--sample", "0"], 2, "0 is not in the range"),
         (["owls.txt", "--encoder", "owlish", "--new-size", "50"], 1, "Give a size of"),
     ],
 )

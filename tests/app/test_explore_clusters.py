@@ -72,7 +72,7 @@ def test_a_name_is_given_and_searched_by(zoo: Run) -> None:
 
 def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
     three(zoo)
-    result = zoo("explore", "clusters", "zoo", "--anew")
+    result = zoo("explore", "clusters", "zoo", "--replace")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [
         ["1", "5"],
         ["2", "4"],
@@ -81,9 +81,9 @@ def test_anew_is_as_last_time_and_says_what_moved(zoo: Run) -> None:
     assert "since before: 3 clusters kept, 0 born, 0 gone; 0 of 12 passages moved" in result.stderr
     assert (
         "3 clusters of 12 passages by kmeans"
-        in zoo("explore", "clusters", "zoo", "--anew", "--seed", "5").stderr
+        in zoo("explore", "clusters", "zoo", "--replace", "--seed", "5").stderr
     )
-    assert "by graph" in zoo("explore", "clusters", "zoo", "--anew", "--resolution", "2").stderr
+    assert "by graph" in zoo("explore", "clusters", "zoo", "--replace", "--resolution", "2").stderr
 
 
 def test_the_table_fits_and_leaves_out_what_holds_a_single_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_what_came_since_is_told_and_assigned(zoo: Run, tmp_path: Path) -> None:
     result = zoo("explore", "clusters", "zoo")
     assert "1 newer passage not yet in a cluster" in result.stderr
     assert "1 newer passage in none" in zoo("collections", "show", "zoo").stdout
-    result = zoo("explore", "clusters", "zoo", "--assign", "--anew")
+    result = zoo("explore", "clusters", "zoo", "--assign", "--replace")
     assert result.exit_code == 2
     result = zoo("explore", "clusters", "zoo", "--assign")
     assert "1 newer passage assigned, 0 outliers\n" in result.stderr
@@ -139,7 +139,7 @@ def test_files_are_written_and_bad_names_refused_before_the_work(zoo: Run, tmp_p
     result = three(zoo, "--out", "members.csv")
     assert "12 passages written to members.csv" in result.stderr
     assert len((tmp_path / "members.csv").read_text().splitlines()) == 13
-    result = zoo("explore", "clusters", "zoo", "--anew", "--out", "members.xls")
+    result = zoo("explore", "clusters", "zoo", "--replace", "--out", "members.xls")
     assert result.exit_code == 1
     assert "'members.xls' is neither" in result.stderr
 

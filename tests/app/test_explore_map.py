@@ -54,7 +54,7 @@ def test_a_summary_comes_as_json(pets: Run) -> None:
     )
     assert report["parameters"]["seed"] == 7
     assert json.loads(pets("--out", "map.csv", "--json").stdout)["laid_out"] is False
-    assert json.loads(pets("--out", "map.csv", "--anew", "--json").stdout)["laid_out"] is True
+    assert json.loads(pets("--out", "map.csv", "--replace", "--json").stdout)["laid_out"] is True
 
 
 def test_what_cannot_be_written_is_refused_before_the_work(

@@ -34,7 +34,7 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
 
 
 def test_the_most_similar_pair_is_shown_with_both_texts(pets: Run) -> None:
-    result = pets("explore", "pairs", "pets", "--top", "1")
+    result = pets("explore", "pairs", "pets", "-n", "1")
     assert result.exit_code == 0
     assert result.stdout == "  1. 1.0000\n     cat\n       a cat sat\n     dog\n       a dog ran\n"
 
@@ -62,7 +62,7 @@ def test_pairs_with_another_collection(pets: Run, tmp_path: Path) -> None:
         json.dumps({"id": "song", "text": "parrots whistle melodies"}) + "\n"
     )
     pets("documents", "add", "more", "more.jsonl")
-    result = pets("explore", "pairs", "pets", "--with", "more", "--top", "1", "--json")
+    result = pets("explore", "pairs", "pets", "--with", "more", "-n", "1", "--json")
     row = json.loads(result.stdout)
     assert (row["first"]["id"], row["second"]["id"]) == ("bird", "song")
     result = pets("explore", "pairs", "pets", "--with", "more", "--with-where", "id = 'none'")
@@ -103,6 +103,6 @@ def test_one_of_each_group_is_written_and_can_be_added(pets: Run, tmp_path: Path
     assert (group["representative"]["id"], [other["id"] for other in group["others"]]) == ("cat", ["dog"])
     assert pets("documents", "add", "kept", "kept.jsonl").exit_code == 0
     assert "1 group among" not in pets("explore", "duplicates", "kept").stderr
-    result = pets("explore", "duplicates", "pets", "--by", "passage", "--out", "other.jsonl")
+    result = pets("explore", "duplicates", "pets", "--unit", "passages", "--out", "other.jsonl")
     assert result.exit_code == 2
     assert not (tmp_path / "other.jsonl").exists()

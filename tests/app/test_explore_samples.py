@@ -82,13 +82,13 @@ def test_several_documents_and_others_to_keep_away_from(run: Run) -> None:
 
 
 def test_outliers_come_with_what_is_nearest_to_them(run: Run) -> None:
-    found = lines(run("explore", "outliers", "texts", "--count", "2", "--json"))
+    found = lines(run("explore", "outliers", "texts", "-n", "2", "--json"))
     assert [(each["rank"], each["id"], each["score"]) for each in found] == [
         (1, "alone", 0.0),
         (2, "c1", 0.0),
     ]
     assert found[0].keys() == {"rank", "score", "id", "title", "text", "metadata", "passage", "nearest"}
-    shown = run("explore", "outliers", "texts", "--count", "5")
+    shown = run("explore", "outliers", "texts", "-n", "5")
     assert shown.stdout.startswith("  1. 0.000  alone  (mean cosine to the nearest)\n     eeeeeee\n")
     assert "     nearest: 0.000  First  (a1)\n" in shown.stdout
     assert "     nearest: 0.800  a a bb\n" in shown.stdout
@@ -96,9 +96,9 @@ def test_outliers_come_with_what_is_nearest_to_them(run: Run) -> None:
 
 
 def test_a_diverse_sample_says_what_each_stands_for(run: Run) -> None:
-    found = lines(run("explore", "diverse", "texts", "--count", "3", "--json"))
+    found = lines(run("explore", "diverse", "texts", "-n", "3", "--json"))
     assert [each["stands_for"] for each in found] == [3, 1, 1]
-    shown = run("explore", "diverse", "texts", "--count", "1", "--query", "x yy", "--where", "year = 2019")
+    shown = run("explore", "diverse", "texts", "-n", "1", "--query", "x yy", "--where", "year = 2019")
     assert shown.stdout.startswith("  1. 0.408  First  (stands for 1)\n     a bb\n     a1  year=2019\n")
     assert run("explore", "diverse", "texts", "--balance", "7").exit_code == 1
 
@@ -113,7 +113,7 @@ def test_clusters_through_time_are_shown_and_written(clustered: Run, tmp_path: P
     ]
     assert "no date in year, and not counted: 1 document, as 'someday'" in shown.stderr
     assert (tmp_path / "trend.csv").read_text("utf-8").startswith("period,cluster,name,documents,share\n")
-    found = lines(clustered("explore", "time", "texts", "--field", "year", "--by", "year", "--json"))
+    found = lines(clustered("explore", "time", "texts", "--field", "year", "--period", "year", "--json"))
     assert [(each["cluster"], each["counts"]) for each in found] == [
         (1, {"2019": 1, "2020": 1, "2021": 1}),
         (2, {"2019": 0, "2020": 0, "2021": 1}),
@@ -128,7 +128,7 @@ def test_without_clusters_time_says_how_to_make_them(run: Run) -> None:
 
 
 def test_what_is_new_is_told_with_its_clusters(clustered: Run) -> None:
-    shown = clustered("explore", "new", "texts", "--since", "2021", "--field", "year", "--count", "1")
+    shown = clustered("explore", "new", "texts", "--since", "2021", "--field", "year", "-n", "1")
     assert shown.exit_code == 0, shown.output
     assert shown.stdout.startswith(
         "since 2021-01-01: 2 documents, 2 passages; before: 2 documents, 2 passages\n"

@@ -204,7 +204,7 @@ def test_next_stops_where_the_person_does(run: Run, tmp_path: Path) -> None:
     (tmp_path / "asked.txt").write_text("the cat sat\nowl at night\n")
     compared = ("judgements", "next", "pets", "--between", "lexical", "dense", "--queries", "asked.txt")
     assert CliRunner().invoke(main, [*compared], input="q").exit_code == 0
-    assert CliRunner().invoke(main, [*compared, "--limit", "1"], input="s").exit_code == 0
+    assert CliRunner().invoke(main, [*compared, "--stop-after", "1"], input="s").exit_code == 0
     told = json.loads(run(*compared, "--json").stdout)
     assert told["judged"] == 1
     assert run("judgements", "list", "pets", "--json").stdout == ""  # could not say

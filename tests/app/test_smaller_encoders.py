@@ -1,4 +1,4 @@
-"""`nearsay train reduce|static|distill`, `evaluate compression`, `encoders encode --numbers`."""
+"""`nearsay train reduce|static|distill`, `evaluate compression`, `encoders encode --dtype`."""
 
 import json
 from collections.abc import Callable
@@ -77,7 +77,9 @@ def test_a_static_encoder_is_made_with_and_without_texts(run: Run) -> None:
     plain = run("train", "static", "mine", "--out", "plain", "--dimension", "4", *EXACT)
     assert plain.exit_code == 0, plain.output
     assert plain.stderr.endswith("13 tokens of 4 numbers in plain\n")
-    fitted = run("train", "static", "mine", "texts.txt", "--out", "fitted", "--rows", "20", "--json", *EXACT)
+    fitted = run(
+        "train", "static", "mine", "texts.txt", "--out", "fitted", "--sample", "20", "--json", *EXACT
+    )
     assert fitted.exit_code == 0, fitted.output
     told = json.loads(fitted.stdout)
     assert (told["texts"], told["dimension"], told["folder"]) == (20, 16, "fitted")
@@ -136,7 +138,17 @@ def test_a_student_that_cannot_be_is_refused(options: tuple[str, ...], said: str
 
 def test_compression_is_one_table(run: Run) -> None:
     result = run(
-        "evaluate", "compression", "--encoder", "mine", "--sts", "pairs.tsv", "--dimensions", "8,4", *EXACT
+        "evaluate",
+        "compression",
+        "--encoder",
+        "mine",
+        "--sts",
+        "pairs.tsv",
+        "--dimension",
+        "8",
+        "--dimension",
+        "4",
+        *EXACT,
     )
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -155,22 +167,22 @@ def test_compression_as_json_names_what_was_not_measured(run: Run) -> None:
 
 def test_compression_needs_something_to_measure_on(run: Run) -> None:
     assert "--sts FILE, --retrieval FOLDER or both" in run("evaluate", "compression").stderr
-    wrong = run("evaluate", "compression", "--sts", "pairs.tsv", "--dimensions", "big")
-    assert "'big' is not numbers" in wrong.stderr
+    wrong = run("evaluate", "compression", "--sts", "pairs.tsv", "--dimension", "big")
+    assert "'big' is not a valid integer" in wrong.stderr
 
 
 def test_vectors_are_encoded_with_fewer_bits(run: Run) -> None:
     always = ("encoders", "encode", "texts.txt", "--encoder", "mine", *EXACT)
-    assert run(*always, "--out", "b.npy", "--numbers", "binary").exit_code == 0
-    assert run(*always, "--out", "v.npy", "--numbers", "int8").exit_code == 0
+    assert run(*always, "--out", "b.npy", "--dtype", "binary").exit_code == 0
+    assert run(*always, "--out", "v.npy", "--dtype", "int8").exit_code == 0
     vectors = load("mine").encode(TEXTS)
     np.testing.assert_array_equal(np.load("b.npy"), np.packbits(vectors > 0, axis=1))
     ranges = np.load("v.ranges.npy")
     np.testing.assert_allclose(ranges, [vectors.min(axis=0), vectors.max(axis=0)], atol=1e-6)
-    again = run(*always, "--out", "w.npy", "--numbers", "int8", "--ranges", "v.ranges.npy")
+    again = run(*always, "--out", "w.npy", "--dtype", "int8", "--ranges", "v.ranges.npy")
     assert again.exit_code == 0, again.output
     np.testing.assert_array_equal(np.load("w.npy"), np.load("v.npy"))
-    refused = run(*always, "--out", "x.npy", "--numbers", "binary", "--pooling", "cls")
+    refused = run(*always, "--out", "x.npy", "--dtype", "binary", "--pooling", "cls")
     assert (refused.exit_code, Path("x.npy").exists()) == (2, False)
 
 

@@ -65,7 +65,7 @@ def test_neither_steps_nor_minutes_is_an_error_with_its_remedy(vocabulary: Path,
 
 
 def test_fill_prints_the_words_of_every_mask(bert: Path) -> None:
-    done = run("bert", "fill", "the [MASK] of a [MASK]", "--bert", bert, "-k", "2", "--json")
+    done = run("bert", "fill", "the [MASK] of a [MASK]", "--bert", bert, "-n", "2", "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["place"], row["rank"]) for row in rows] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert all(0 < row["probability"] < 1 for row in rows)

@@ -110,7 +110,7 @@ def test_the_ranking_by_meaning_and_words_is_distilled_into_an_encoder(
     queries.write_text("cat fjord\ndog amber birch\nsat heath\nran cedar\n", "utf-8")
     place = ("--library", tmp_path / "library", "--device", "cpu")
     printed("documents", "add", "trees", texts, "--encoder", bert, *place)
-    rankings.write_text(printed("search", "trees", "-f", queries, "-k", 6, *place), "utf-8")
+    rankings.write_text(printed("search", "trees", "-f", queries, "-n", 6, *place), "utf-8")
     answers = [json.loads(line)["hits"] for line in rankings.read_text("utf-8").splitlines()]
     scores = [hit["scores"] for hits in answers for hit in hits]
     assert any(each["fused"] > each["dense"] for each in scores)  # words count, too
@@ -214,7 +214,7 @@ def test_a_margin_of_nothing_is_no_margin(pairs: Path, tmp_path: Path, run: Run)
 
 
 @pytest.mark.parametrize(
-    "option", [["--rows", "5"], ["--objective", "softmax"], ["--symmetric"], ["--margin", "0"]]
+    "option", [["--sample", "5"], ["--objective", "softmax"], ["--symmetric"], ["--margin", "0"]]
 )
 def test_options_about_files_without_a_file_are_refused(option: list[str], tmp_path: Path, run: Run) -> None:
     recipe = tmp_path / "recipe.toml"

@@ -75,7 +75,7 @@ def test_every_option_reaches_the_vocabulary(run: Run) -> None:
 
 
 def test_a_whole_folder_is_read(run: Run) -> None:
-    result = run(".", "--out", "mine", "--size", "110", "--json", "--format", "txt", "--whole-file")
+    result = run(".", "--out", "mine", "--size", "110", "--json", "--input-format", "txt", "--whole-file")
     assert json.loads(result.stdout)["texts"] == 1
 
 

@@ -111,7 +111,7 @@ def test_one_name_alone_is_a_source(write: Callable[[str, str | bytes], str]) ->
         ("a/*.txt", r"matches no readable file\. Check"),
         ("a/*", r"a/\* matches no readable file \(passed over: 1 \.png\)"),
         ("a", r"the folder a holds no readable file \(passed over: 1 \.png\)"),
-        ("a/x.png", r"a/x\.png: unknown suffix '\.png'\. Say what it holds, such as --format txt"),
+        ("a/x.png", r"a/x\.png: unknown suffix '\.png'\. Say what it holds, such as --input-format txt"),
         ("b**/*.txt", r"pattern|matches no"),
         ("", "the name of a file is empty"),
         ("a\0b", "cannot be a file|does not exist"),

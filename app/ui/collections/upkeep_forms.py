@@ -68,7 +68,7 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
             f"Also forget what is retired (generation {numbers}): no way back to it",
             key=f"compact-drop-{found.name}",
         )
-    arguments = ["index", "compact", *(["--drop-retired"] if drop else []), "--", found.name]
+    arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
     if st.button("Compact", key=f"compact-{found.name}", icon=":material/compress:"):
         title = f"Compact {found.name}"
         start(visit, RunKind.COMPACT, arguments, title=title, collection=found.name)

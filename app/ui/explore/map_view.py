@@ -75,7 +75,7 @@ def show_map_view(visit: Visit) -> None:
                 "New passages are put among the others, which stay where they are. Where many came, a map "
                 "laid out from nothing shows more; everything then lies elsewhere."
             )
-            _start(visit, "Lay out anew", "--anew")
+            _start(visit, "Lay out anew", "--replace")
     show_command(visit, ["explore", "map", visit.name or "", "--out", "map.html"])
 
 

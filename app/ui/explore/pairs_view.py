@@ -27,7 +27,7 @@ _COLUMNS = ("cosine", "first", "first id", "first text", "second", "second id", 
 def show_pairs(visit: Visit) -> None:
     """A table of pairs, and the chosen one side by side."""
     top = st.number_input("How many pairs", 10, _MOST, 100, 10, key="pairs_top", bind="query-params")
-    arguments = ("explore", "pairs", visit.name or "", "--top", str(top))
+    arguments = ("explore", "pairs", visit.name or "", "--limit", str(top))
     look = Look(
         "pairs",
         f"Most similar pairs in {visit.name}",

@@ -78,9 +78,9 @@ def _through_time(visit: Visit, field: str | None) -> None:
             width=180,
             help="0: the clusters themselves; 1: those that they belong to, and so on.",
         )
-    arguments = ["explore", "time", visit.name or "", "--level", str(level), "--count", counted]
+    arguments = ["explore", "time", visit.name or "", "--level", str(level), "--unit", counted]
     arguments += [] if field is None else ["--field", field]
-    arguments += [] if by == _AUTO else ["--by", by]
+    arguments += [] if by == _AUTO else ["--period", by]
     look = Look(
         "time",
         f"Clusters of {visit.name} through time",
@@ -159,7 +159,7 @@ def _news(visit: Visit, field: str | None) -> None:
     if not since:
         st.caption("Name a date to see what came since, and is unlike everything before.")
         return
-    arguments = ["explore", "new", visit.name or "", "--since", since, "--count", str(_NEW)]
+    arguments = ["explore", "new", visit.name or "", "--since", since, "--limit", str(_NEW)]
     arguments += [] if field is None else ["--field", field]
     look = Look(
         "new",

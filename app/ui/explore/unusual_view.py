@@ -47,7 +47,7 @@ def _outliers(visit: Visit, count: int) -> None:
         "The passages least like any of another document, the loneliest first: what came in by mistake, "
         "or what nobody else has said."
     )
-    arguments = ("explore", "outliers", visit.name or "", "--count", str(count))
+    arguments = ("explore", "outliers", visit.name or "", "--limit", str(count))
     look = Look(
         "outliers",
         f"Outliers of {visit.name}",
@@ -76,7 +76,7 @@ def _diverse(visit: Visit, count: int) -> None:
         bind="query-params",
         help="1: the most relevant, however alike; 0: the most unlike each other.",
     )
-    arguments = ["explore", "diverse", visit.name or "", "--count", str(count), "--balance", f"{balance:g}"]
+    arguments = ["explore", "diverse", visit.name or "", "--limit", str(count), "--balance", f"{balance:g}"]
     arguments += ["--query", query] if query else []
     look = Look(
         "diverse",

@@ -17,7 +17,7 @@ def search_line(
     explain: bool = False,
 ) -> str:
     """`nearsay search` for a query."""
-    line = ["nearsay", "search", collection, "-k", str(k), "--mode", mode]
+    line = ["nearsay", "search", collection, "-n", str(k), "--mode", mode]
     line += ["--where", where] if where else []
     line += ["--by-document"] if by_document else []
     line += ["--explain"] if explain else []
@@ -37,7 +37,7 @@ def similar_line(
     line = ["nearsay", "similar", collection]
     line += [part for id_ in ids for part in _option("--id", id_)]
     line += [part for id_ in without for part in _option("--not", id_)]
-    line += ["-k", str(k)]
+    line += ["-n", str(k)]
     line += ["--where", where] if where else []
     line += ["--by-document"] if by_document else []
     return shlex.join(line)

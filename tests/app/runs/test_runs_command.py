@@ -79,8 +79,8 @@ def test_a_run_is_shown_with_the_end_of_its_log_or_what_it_printed(
     assert f"nearsay scripted say --library {folder.library}" in shown.stdout
     assert shown.stdout.splitlines()[-3:] == ["   result", "a       1", "plain [2J"]
     assert shown.stderr == "two [2J\n"
-    assert nearsay("show", "1", "--output").stdout == "   result\na       1\nplain [2J\n"
-    assert nearsay("show", "1", "--output", "--json").stdout == '{"a": 1}\nplain [2J\n'
+    assert nearsay("show", "1", "--all").stdout == "   result\na       1\nplain [2J\n"
+    assert nearsay("show", "1", "--all", "--json").stdout == '{"a": 1}\nplain [2J\n'
     facts = json.loads(nearsay("show", "1", "--json").stdout)
     assert (facts["state"], facts["message"], len(facts["log"])) == ("failed", "no bread", 2)
 
@@ -99,7 +99,7 @@ def test_an_addition_that_is_done_says_what_the_command_would_have_said(
         "papers: 1 added, 74 unchanged, 1 skipped; 1 passage embedded",
     ]
     assert nearsay("show", "1").stdout.splitlines()[-3:] == wanted
-    assert nearsay("show", "1", "--output").stdout.splitlines() == wanted
+    assert nearsay("show", "1", "--all").stdout.splitlines() == wanted
 
 
 def test_nothing_is_counted_before_the_first_is_done(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
@@ -119,8 +119,8 @@ def test_many_rows_are_a_table_of_the_first_and_the_rest_is_named(
     *_, last, more = nearsay("show", "1").stdout.splitlines()
     assert last.split()[:3] == ["t19", "0.1235", "long"]
     assert last.endswith("…")
-    assert more == "… all rows: nearsay jobs show 1 --output"
-    head, *whole = nearsay("show", "1", "--output").stdout.splitlines()
+    assert more == "… all rows: nearsay jobs show 1 --all"
+    head, *whole = nearsay("show", "1", "--all").stdout.splitlines()
     assert (head.split(), len(whole)) == (["text", "id", "score", "text"], 25)
 
 
@@ -130,7 +130,7 @@ def test_long_runs_are_told_in_seconds_and_numbers_that_name_something_as_they_a
     nearsay("start", "scripted", "say")
     runs.get(1).folder.output_file.write_text('{"passage": 20190308, "seconds": 12345.6, "venues": ["é"]}')
     spawned.end(1)
-    lines = nearsay("show", "1", "--output").stdout.splitlines()
+    lines = nearsay("show", "1", "--all").stdout.splitlines()
     assert [line.split() for line in lines[1:]] == [
         ["passage", "20190308"],
         ["seconds", "12,346"],
@@ -154,11 +154,14 @@ def test_numbers_that_name_something_have_no_separators(
 def test_a_run_is_cancelled_resumed_and_removed(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
     nearsay("start", "scripted", "say")
     assert "run 1 was asked to stop" in nearsay("cancel", "1").stderr
-    refused = nearsay("remove", "1")
+    refused = nearsay("remove", "1", "--yes")
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     spawned.die(1)
     assert nearsay("resume", "1").stderr == "run 2 is waiting. See: nearsay jobs show 2\n"
-    assert nearsay("remove", "1").exit_code == 0
+    assert "this would remove the logs and results of 1 (" in nearsay("remove", "1").stderr
+    assert "would remove" in nearsay("remove", "1", "--dry-run").stderr
+    assert [run.number for run in runs.list()] == [2, 1]
+    assert nearsay("remove", "1", "--yes").exit_code == 0
     assert [run.number for run in runs.list()] == [2]
     assert nearsay("show", "1").stderr.startswith("Error: there is no run 1 in this library.")
 

@@ -171,7 +171,10 @@ def test_doctor_finds_members_that_are_no_passage(zoo: Collection) -> None:
         connection.exec_driver_sql("UPDATE cluster_members SET cluster = 77 WHERE passage = 3")
     unsound = [finding.detail for finding in examine(zoo.library) if not finding.sound]
     assert unsound == [
-        "2 members that are no passage or in no cluster. Make them anew: nearsay explore clusters zoo --anew"
+        (
+            "2 members that are no passage or in no cluster. "
+            "Make them anew: nearsay explore clusters zoo --replace"
+        )
     ]
 
 

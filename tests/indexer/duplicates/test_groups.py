@@ -83,7 +83,7 @@ def test_documents_are_duplicates_as_a_whole_and_passages_by_themselves(library:
     assert named(collection.explore.duplicates(0.99)) == [["both", "again"]]
     by_passage = collection.explore.duplicates(0.99, by="passage")
     assert named(by_passage) == [["both", "again", "half"], ["both", "again"]]
-    with pytest.raises(BadInputError, match="--by document"):
+    with pytest.raises(BadInputError, match="--unit documents"):
         by_passage.keep_one(io.BytesIO())
 
 
@@ -211,7 +211,7 @@ def test_groups_name_their_documents_without_those_gone_since(papers: Collection
 
 
 def test_groups_of_passages_name_no_documents(papers: Collection) -> None:
-    with pytest.raises(BadInputError, match=r"cannot be listed as documents.*--by document"):
+    with pytest.raises(BadInputError, match=r"cannot be listed as documents.*--unit documents"):
         papers.explore.duplicates(by="passage").ids()
 
 

@@ -78,7 +78,7 @@ def test_clusters_are_named_at_their_medians(drawn: Drawn) -> None:
 def test_passages_newer_than_the_clusters_are_counted(drawn: Drawn, papers: Collection) -> None:
     ids = papers.vectors()[0]
     assert drawn([1, 1, -1, -1], through=int(ids[1])).notes[-1] == (
-        "2 passages came after the clustering. Take them in: nearsay explore clusters papers --anew"
+        "2 passages came after the clustering. Take them in: nearsay explore clusters papers --replace"
     )
 
 

@@ -40,7 +40,7 @@ def test_what_was_written_is_read() -> None:
 def test_what_is_damaged_is_refused_with_the_remedy(stored: bytes, said: str) -> None:
     with pytest.raises(NearsayError, match=said) as error:
         MapPoints.from_bytes(stored, "papers")
-    assert str(error.value).endswith("Lay it out anew: nearsay explore map papers --anew")
+    assert str(error.value).endswith("Lay it out anew: nearsay explore map papers --replace")
 
 
 def test_points_are_left_out_and_joined() -> None:

@@ -87,7 +87,7 @@ def test_when_most_were_only_put_among_others_it_is_said(papers: Collection, map
     papers.add_rows(rows(100, 130))
     (note,) = map_of(papers).notes
     assert note.startswith("71% of the different passages were put among the 10 laid out before. ")
-    assert note.endswith("nearsay explore map papers --anew")
+    assert note.endswith("nearsay explore map papers --replace")
     anew = map_of(papers, anew=True)
     assert (anew.new, anew.notes, bool(anew.points.laid_out[10:].any())) == (True, (), True)
 
@@ -126,7 +126,7 @@ def test_a_map_of_which_nothing_is_left_is_laid_out_anew(papers: Collection, map
 def test_another_seed_needs_a_new_layout(papers: Collection, map_of: MapOf) -> None:
     first = map_of(papers, seed=1)
     (note,) = map_of(papers, seed=2).notes
-    assert note == "the kept map has the seed 1. Lay it out anew for another: --anew"
+    assert note == "the kept map has the seed 1. Lay it out anew for another: --replace"
     second = map_of(papers, seed=2, anew=True)
     assert not np.array_equal(second.points.places, first.points.places)
     assert np.array_equal(map_of(papers, seed=1, anew=True).points.places, first.points.places)
@@ -194,7 +194,7 @@ def test_a_damaged_map_is_refused_until_it_is_laid_out_anew(
     with library.store.database.writing() as connection:
         connection.execute(table.update().values(points=b"rubbish"))
     with pytest.raises(
-        NearsayError, match=r"cannot be read: .*Lay it out anew: nearsay explore map papers --anew"
+        NearsayError, match=r"cannot be read: .*Lay it out anew: nearsay explore map papers --replace"
     ):
         map_of(papers)
     map_of(papers, anew=True)

@@ -79,4 +79,5 @@ def test_the_command_keeps_shows_and_forgets(tmp_path: Path) -> None:
     assert '{"query": "a sleeping cat", "times": 1}' in run("judgements", "log", "pets", "--json")
     between = ("--between", "lexical", "dense")
     assert "a sleeping cat" in run("judgements", "next", "pets", "--from-log", "5", *between, "--json")
-    assert "1 search forgotten" in run("judgements", "log", "pets", "--off")
+    assert "would remove 1 search of 'pets'" in run("judgements", "log", "pets", "--off", "--dry-run")
+    assert "1 search forgotten" in run("judgements", "log", "pets", "--off", "--yes")

@@ -29,7 +29,7 @@ def write_vectors(
     """
     wanted = Numbers(numbers)
     if ranges is not None and wanted is not Numbers.INT8:
-        raise BadInputError(f"{wanted} vectors have no ranges. Leave --ranges out, or take --numbers int8")
+        raise BadInputError(f"{wanted} vectors have no ranges. Leave --ranges out, or take --dtype int8")
     stored: NDArray[np.generic]
     notes: tuple[str, ...] = ()
     if wanted is Numbers.INT8:

@@ -55,30 +55,42 @@ class ObjectiveConfig:
 
     kind: ObjectiveKind
     # None: what the table of losses has. The command line and the page's form make an option of each.
-    scale: float | None = field(default=None, metadata={"help": "Factor of the cosines; 1 / temperature."})
-    margin: float | None = field(
-        default=None, metadata={"help": "How much farther a negative has to be, in units of the distance."}
+    scale: float | None = field(
+        default=None, metadata={"help": "Factor of the cosine similarities, the inverse of the temperature."}
     )
-    distance: Distance | None = field(default=None, metadata={"help": "euclidean, manhattan or cosine."})
+    margin: float | None = field(
+        default=None,
+        metadata={"help": "Minimum difference between the distances of a negative and a positive."},
+    )
+    distance: Distance | None = field(
+        default=None, metadata={"help": "Distance between vectors: euclidean, manhattan or cosine."}
+    )
     concatenation: Concatenation = field(
-        default=Concatenation.BOTH_DIFFERENCE, metadata={"help": "What is seen of a pair, as in u,v,|u-v|."}
+        default=Concatenation.BOTH_DIFFERENCE,
+        metadata={"help": "Vectors that represent a pair, as in u,v,|u-v|."},
     )
     score_range: tuple[float, float] | None = field(
-        default=None, metadata={"help": "Lowest and highest score, as in 0,5.", "list": float}
+        default=None, metadata={"help": "Lowest and highest score of the data, as in 0,5.", "list": float}
     )
     cosine_range: tuple[float, float] = field(
         default=(0.0, 1.0),
-        metadata={"help": "The cosines that these two scores stand for, as in -1,1.", "list": float},
+        metadata={
+            "help": "Cosine similarities that the lowest and highest score stand for, as in -1,1.",
+            "list": float,
+        },
     )
-    symmetric: bool = field(default=False, metadata={"help": "The positive looks for its anchor, too."})
-    online: bool = field(default=False, metadata={"help": "Only the hard pairs of a batch count."})
+    symmetric: bool = field(default=False, metadata={"help": "Also rank anchors for each positive."})
+    online: bool = field(default=False, metadata={"help": "Only train on the hard pairs of a batch."})
     teacher_temperature: float | None = field(
-        default=None, metadata={"help": "What the teacher's scores are divided by."}
+        default=None, metadata={"help": "Temperature that the teacher's scores are divided by."}
     )
-    deletion: float | None = field(default=None, metadata={"help": "Share of the words that are deleted."})
+    deletion: float | None = field(default=None, metadata={"help": "Share of the words to delete."})
     matryoshka: tuple[int, ...] = field(
         default=(),
-        metadata={"help": "Train these first dimensions to stand alone, as in 384,128.", "list": int},
+        metadata={
+            "help": "Numbers of leading dimensions that are trained to work alone, as in 384,128.",
+            "list": int,
+        },
     )
 
     def __post_init__(self) -> None:

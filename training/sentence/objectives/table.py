@@ -28,7 +28,7 @@ class Loss:
 
     made_by: str  # "module:Class", the module in this folder; imported when the loss is made
     learns_from: tuple[ExampleKind, ...]  # as they are; `kind_to_learn_from` says what else can be turned
-    help: str  # what it asks of the encoder, for people: "make the cosine of a pair its score"
+    help: str  # what it asks of the encoder, for people: "match the cosine similarity of a pair to its score"
     source: str  # address of the paper
     # Settings of ObjectiveConfig that it uses, with what is usual; None: as the data have it.
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="softmax:SoftmaxObjective",
             learns_from=(NLI, LABELLED),
-            help="tell the label of a pair from both vectors",
+            help="classify the label of a pair from both vectors",
             source="https://arxiv.org/abs/1908.10084",
             defaults={"concatenation": "u,v,|u-v|"},
             compares_labels=True,
@@ -99,7 +99,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="cosine:CosineObjective",
             learns_from=(SCORED, LABELLED),
-            help="make the cosine of a pair its score",
+            help="match the cosine similarity of a pair to its score",
             source="https://arxiv.org/abs/1908.10084",
             defaults={"score_range": None, "cosine_range": (0.0, 1.0)},
             names=("CosineSimilarity",),
@@ -110,7 +110,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="triplet:TripletObjective",
             learns_from=(TUPLES,),
-            help="bring the positive nearer than the negative, by a margin",
+            help="keep the positive closer to the anchor than the negative, by a margin",
             source="https://arxiv.org/abs/1908.10084",
             distances={Distance.EUCLIDEAN: 1.0, Distance.MANHATTAN: 1.0, Distance.COSINE: 0.5},
         ),
@@ -120,7 +120,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="ranking:RankingObjective",
             learns_from=(PAIRS, TUPLES),
-            help="make the positive the nearest of all texts of the batch",
+            help="rank the positive above all other texts of the batch",
             source="https://arxiv.org/abs/1705.00652",
             defaults={"scale": 20.0, "symmetric": False},
             names=("MNRL", "MultipleNegativesRanking", "InfoNCE"),
@@ -131,7 +131,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="cosent:CosentObjective",
             learns_from=(SCORED, LABELLED),
-            help="put the pairs in the order of their scores",
+            help="rank pairs by their scores",
             source="https://kexue.fm/archives/8847",
             defaults={"scale": 20.0},
             compares_labels=True,
@@ -142,7 +142,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="angle:AngleObjective",
             learns_from=(SCORED, LABELLED, TUPLES),
-            help="put the pairs in the order of their scores, by angles in complex space",
+            help="rank pairs by their scores, measured by angles in complex space",
             source="https://arxiv.org/abs/2309.12871",
             defaults={"scale": 20.0},
             compares_labels=True,
@@ -153,7 +153,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="contrastive:ContrastiveObjective",
             learns_from=(LABELLED,),
-            help="bring pairs that mean the same together, and others a margin apart",
+            help="pull pairs with the same meaning together and push others a margin apart",
             source="http://yann.lecun.com/exdb/publis/pdf/hadsell-chopra-lecun-06.pdf",
             defaults={"online": False},
             distances={Distance.COSINE: 0.5, Distance.EUCLIDEAN: 0.5, Distance.MANHATTAN: 0.5},
@@ -164,7 +164,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="guided:GuidedObjective",
             learns_from=(PAIRS, TUPLES),
-            help="rank, without the texts that a guide takes for false negatives",
+            help="rank the positive first, ignoring what a guide regards as false negatives",
             source="https://arxiv.org/abs/2402.16829",
             defaults={"scale": 100.0, "margin": 0.0},
             names=("GIST", "GISTEmbed"),
@@ -176,7 +176,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="simcse:SimcseObjective",
             learns_from=(TEXTS,),
-            help="make two passes of a text, apart by dropout alone, nearest to each other",
+            help="match two encodings of a text that differ only in dropout",
             source="https://arxiv.org/abs/2104.08821",
             defaults={"scale": 20.0},  # temperature 0.05
             passes=2,
@@ -187,7 +187,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="denoising:DenoisingObjective",
             learns_from=(TEXTS,),
-            help="write the whole text from the vector of the text with words deleted",
+            help="reconstruct a text from its vector after words were deleted",
             source="https://arxiv.org/abs/2104.06979",
             defaults={"deletion": 0.6},
             names=("DenoisingAutoEncoder",),
@@ -199,7 +199,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="teacher:TeacherObjective",
             learns_from=(TEXTS, PAIRS, TUPLES),
-            help="give another encoder's vectors, for translations of its texts too",
+            help="reproduce the vectors of another encoder, also for translations",
             source="https://arxiv.org/abs/2004.09813",
             distances={Distance.COSINE: None, Distance.EUCLIDEAN: None},
             names=("distillation", "EmbedDistill", "MSE"),
@@ -211,7 +211,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="margin_mse:MarginMseObjective",
             learns_from=(TUPLES,),
-            help="set positive and negatives as far apart as a teacher's scores do",
+            help="reproduce the margins between a teacher's scores of positives and negatives",
             source="https://arxiv.org/abs/2010.02666",
             defaults={"scale": None},
             guide="scores",
@@ -222,7 +222,7 @@ class ObjectiveKind(StrEnum):
         Loss(
             made_by="kl_divergence:KlDivergenceObjective",
             learns_from=(TUPLES,),
-            help="rank a query's passages as sharply as a teacher's scores do",
+            help="reproduce the distribution of a teacher's scores over a query's passages",
             source="https://arxiv.org/abs/2010.11386",
             defaults={"scale": 20.0, "teacher_temperature": None},
             names=("DistillKLDiv", "KLDivergence"),

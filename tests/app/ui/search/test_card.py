@@ -193,11 +193,11 @@ def test_a_page_ends_with_a_line_or_a_word_where_one_ends_nearby() -> None:
 
 def test_the_command_line_says_the_same() -> None:
     assert search_line("papers", "it's", 5, "year = 3", "dense", by_document=True, explain=True) == (
-        "nearsay search papers 'it'\"'\"'s' -k 5 --mode dense --where 'year = 3' --by-document --explain"
+        "nearsay search papers 'it'\"'\"'s' -n 5 --mode dense --where 'year = 3' --by-document --explain"
     )
-    assert search_line("papers", "-x", 5, "", "dense") == "nearsay search papers -k 5 --mode dense -- -x"
+    assert search_line("papers", "-x", 5, "", "dense") == "nearsay search papers -n 5 --mode dense -- -x"
     assert similar_line("papers", ["a", "-b"], ["c"], 5, "") == (
-        "nearsay similar papers --id a --id=-b --not c -k 5"
+        "nearsay similar papers --id a --id=-b --not c -n 5"
     )
 
 
