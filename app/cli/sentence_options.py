@@ -223,6 +223,24 @@ _TRAINING = (
         help="Number of trainings, with consecutive seeds from --seed on.",
         show_default="1",
     ),
+    click.option(
+        "--lora-rank",
+        type=int,
+        help="Rank of the low-rank adapters that are trained instead of the whole transformer.",
+        show_default="none",
+    ),
+    click.option(
+        "--lora-alpha",
+        type=int,
+        help="Scale of the adapters: they are weighted by alpha / rank.",
+        show_default="twice the rank",
+    ),
+    click.option(
+        "--lora-targets",
+        metavar="A,B",
+        help="Names of the linear layers that get adapters.",
+        show_default="all",
+    ),
     inexact_resume_option,
 )
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")

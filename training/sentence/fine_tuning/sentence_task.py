@@ -151,7 +151,7 @@ class SentenceTask:
 def _flops_per_token(encoder: nn.Module) -> float:
     """Operations in the matrices, forward and backward; attention's own products are left out.
 
-    A weight costs 2 forward, 2 for its gradient, and 2 for passing the gradient on.
+    A weight costs 2 forward, 2 for its gradient if it is trained, and 2 for passing the gradient on.
     """
     matrices = (module.weight for module in encoder.modules() if isinstance(module, nn.Linear))
-    return 6.0 * sum(weight.numel() for weight in matrices)
+    return float(sum(weight.numel() * (6 if weight.requires_grad else 4) for weight in matrices))

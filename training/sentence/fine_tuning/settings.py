@@ -36,6 +36,9 @@ class SentenceTraining:
     patience: int | None = None  # evaluations in a row without a new best that end the run
     training_length: int | None = None  # tokens of a text in training; the encoder's own limit stays as it is
     tokens_at_once: int | None = None  # padded tokens in the model at once; None: what suits the device
+    lora_rank: int | None = None  # of adapters that are trained instead of the transformer; None: all of it
+    lora_alpha: int | None = None  # they are scaled by alpha / rank; None: twice the rank
+    lora_targets: str | None = None  # the linear layers that get one, "query,value"; None: every one
     precision: Precision = Precision.AUTO  # of matrix products; weights and losses stay float32
     seed: int = 0  # of new weights, the order of rows, and dropout
     exact_resume: bool = True  # whether a resume under another device, precision or version is refused
@@ -47,6 +50,8 @@ class SentenceTraining:
             "patience": self.patience,
             "training length": self.training_length,
             "number of tokens at once": self.tokens_at_once,
+            "LoRA rank": self.lora_rank,
+            "LoRA alpha": self.lora_alpha,
             "seed": self.seed,
         }
         for name, value in whole.items():
@@ -68,6 +73,10 @@ class SentenceTraining:
             raise BadInputError(f"the weight decay is {self.weight_decay!r}; give 0 or more")
         if self.steps is not None and self.minutes is not None:
             raise BadInputError("give either a number of steps or a number of minutes, or leave both out")
+        if self.lora_rank is None and (self.lora_alpha is not None or self.lora_targets is not None):
+            raise BadInputError(
+                "LoRA's alpha and targets are given, and no rank. Give --lora-rank, such as 8"
+            )
 
     def to_json(self) -> dict[str, JsonValue]:
         """Give what decides the run's numbers, for its config.json; what was left out is not in it."""
@@ -78,7 +87,14 @@ class SentenceTraining:
         }
         if self.steps is not None or self.minutes is not None:
             told.pop("epochs", None)
+        if self.lora_rank is not None:
+            told |= {"lora_alpha": self.scale, "lora_targets": self.lora_targets or "all-linear"}
         return told
+
+    @property
+    def scale(self) -> int:
+        """LoRA's alpha, as it was given or twice the rank."""
+        return self.lora_alpha or 2 * (self.lora_rank or 0)
 
 
 def usual_epochs(examples: int) -> int:

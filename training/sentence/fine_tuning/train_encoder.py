@@ -5,6 +5,9 @@ import math
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sentence_transformers import SentenceTransformer
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
@@ -22,6 +25,7 @@ from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.fine_tuning.lora import add_adapters, merge_adapters
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.result import SentenceResult
@@ -36,10 +40,14 @@ from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, bu
 from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.objectives.simcse import require_dropout
+from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.tokens import shortened
+
+if TYPE_CHECKING:
+    from peft import LoraModel
 
 __all__ = ["train_sentence_encoder"]
 
@@ -113,6 +121,7 @@ def _train(  # noqa: PLR0917 - one call's parts
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     if any(one.objective.kind.loss.passes > 1 for one in sets):
         require_dropout(encoder, source.name)
+    adapters = _adapters(encoder, sets, chosen, source.name, watch)
     asked, chosen = chosen, _with_epochs(chosen, sets, run, watch)
     settings: dict[str, JsonValue] = {
         "task": "sentence encoder",
@@ -156,6 +165,8 @@ def _train(  # noqa: PLR0917 - one call's parts
     )
     if not ended.finished or not joined.leads:
         return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)
+    if adapters is not None:
+        merge_adapters(adapters)
     rows = sum(len(one.examples) for one in sets) * ended.steps / steps
     result = SentenceResult(
         finished=True,
@@ -178,7 +189,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         run,
         encoder,
         result,
-        learned=learned_from(sets),
+        learned=learned_from(sets) + _told_lora(chosen),
         base=lineage_of(source),
         settings=settings,
         texts=_learned_texts(source, sets),
@@ -195,6 +206,34 @@ def _learned_texts(source: EncoderSource, sets: Sequence[TrainingSet]) -> Learne
     for one in sets:
         found = found.with_texts(chain.from_iterable(one.examples.texts), one.examples.name)
     return found
+
+
+def _adapters(
+    encoder: SentenceTransformer,
+    sets: Sequence[TrainingSet],
+    options: SentenceTraining,
+    name: str,
+    watch: Watch,
+) -> "LoraModel | None":
+    if options.lora_rank is not None and any(one.objective.kind is ObjectiveKind.TSDAE for one in sets):
+        raise BadInputError(
+            f"the objective {ObjectiveKind.TSDAE} makes its decoder of the encoder's own weights, which LoRA "
+            f"leaves as they are. Leave --lora-rank out, or take {ObjectiveKind.SIMCSE}"
+        )
+    adapters = add_adapters(encoder, options, name=name)
+    if adapters is not None:
+        every = list(encoder.parameters())
+        trained = sum(one.numel() for one in every if one.requires_grad)
+        whole = sum(one.numel() for one in every)
+        watch.report(f"LoRA: {trained:,} numbers are trained, {whole - trained:,} stay as they are")
+    return adapters
+
+
+def _told_lora(options: SentenceTraining) -> str:
+    if options.lora_rank is None:
+        return ""
+    targets = options.lora_targets or "all-linear"
+    return f", LoRA of rank {options.lora_rank} and alpha {options.scale} on {targets}, merged"
 
 
 def _without_all_leaks(
