@@ -117,7 +117,7 @@ class Collection:
         progress: ProgressListener = unheard,
         stdin: BinaryIO | None = None,
         wait: float | None = None,
-        index: Literal["now", "later"] = "now",
+        index: Literal["now", "later"] = "later",
     ) -> "AddReport":
         """Add or update the documents of files by id; unchanged ones are not embedded again.
 
@@ -128,8 +128,8 @@ class Collection:
         near_duplicates: of earlier documents: report, skip or link; off = no gate, None = as it was; the
             gate and its threshold (a cosine, 0.95 at first) are remembered for later additions
         wait:    seconds for another writer to finish; None = as the library was opened with
-        index:   now: what is new gets an index of its own where that is due; later: that is left to
-            `optimize` or to another addition, so that every addition is short
+        index:   later: the report says when an index would pay off, and `optimize` makes it; until then all
+            is searched exactly. now: one is chosen by measuring, or what is new gets its own, where due
 
         A document whose id is there already is replaced with its title, text and all its metadata; `update`
         changes single fields. Killed anywhere, the same call goes on where it was. BadInputError if nothing
@@ -158,7 +158,7 @@ class Collection:
         near_duplicate_threshold: float | None = None,
         progress: ProgressListener = unheard,
         wait: float | None = None,
-        index: Literal["now", "later"] = "now",
+        index: Literal["now", "later"] = "later",
     ) -> "AddReport":
         """Do the same with Python values: texts, mappings or `Document`s; `strict` holds them in memory.
 

@@ -50,7 +50,13 @@ from nearsay.indexer.writing.compaction import (
 from nearsay.indexer.writing.editing import remove_documents, update_metadata
 from nearsay.indexer.writing.gathering import FewRows, add_few, few_rows, gathering
 from nearsay.indexer.writing.given_vectors import VectorsOnly, with_vectors
-from nearsay.indexer.writing.index_upkeep import keep_prepared, prepare_index, refresh_index, unmeasured
+from nearsay.indexer.writing.index_upkeep import (
+    keep_prepared,
+    left_for_later,
+    prepare_index,
+    refresh_index,
+    unmeasured,
+)
 from nearsay.indexer.writing.ingest import (
     AddReport,
     add,
@@ -424,8 +430,10 @@ class CollectionWriting:
             promise = self._promise.of(generation.plan)
             refresh = partial(refresh_index, store, row, generation, contract=promise, listener=progress)
             passed = go_through_gate(store, row, self._snapshot.take, refresh, progress)
-            said: tuple[str | None, ...] = ()
-            if index == "now":
+            said: tuple[str | None, ...]
+            if index == "later":
+                said = left_for_later(store, row, generation, promise)
+            else:
                 said = (
                     unmeasured(self._record.name, refresh(), promise),
                     check_contract(store, row, self._snapshot.take),

@@ -147,9 +147,9 @@ def documents() -> None:
     "--index",
     "index_",
     type=click.Choice(["now", "later"]),
-    default="now",
+    default="later",
     show_default=True,
-    help="When to index many new passages: with this addition, or later by `nearsay index optimize`.",
+    help="When to index many new passages: within this addition, or later by `nearsay index optimize`.",
 )
 @json_option
 @cluster_options

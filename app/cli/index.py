@@ -278,10 +278,11 @@ def tune(
 @json_option
 @encoding_options
 def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
-    """Merge the indexes of COLLECTION into one after many additions.
+    """Make one index of everything in COLLECTION: the first one, or a new one after many additions.
 
-    Additions index new passages by themselves without measuring. If the collection has doubled since its
-    index was chosen, the index is chosen again as by `nearsay index tune`. Searches continue meanwhile.
+    Additions build no index unless asked to, and say when one would pay off. The first index of over 50,000
+    passages is chosen by measurement as by `nearsay index tune`, and chosen again if the collection has
+    doubled. Searches and additions continue meanwhile.
 
     \b
     Example:

@@ -51,7 +51,9 @@ GRACE = {
 
 _ROWS = 131_072  # passages in a merged segment
 _SMALL = 16_384  # passages: what one addition writes at once
-_MOST_SMALL = 32  # small segments at the end of a generation before they are merged
+_TOGETHER = 8  # small segments that are merged at once, at least
+_MERGED_AT_ONCE = 4096  # passages that any addition may merge, 6 MB at 384 dimensions
+_MERGED_A_PASSAGE = 20  # and for each passage of its last segment: about twice what it takes to enter one
 _MOST_INDEXED = 8  # segments, beside twice as many as merged ones would be, that an index is built over
 
 
@@ -259,14 +261,26 @@ def _now(folder: Path) -> float:
 
 
 def merge_small(store: Store, collection: CollectionRow, generation: GenerationRow) -> None:
-    """Merge the small segments that many little additions leave behind, once there are dozens of them.
+    """Merge some of the small segments that little additions leave behind, as little at a time as they are.
 
-    Without it a thousand additions of one document would make a thousand files to open.
+    Without it a thousand additions of one document would make a thousand files to open. Of a merge no part is
+    larger than half of the whole, so that a passage is written again a few times until it stands among many;
+    and none is so large that its addition takes much longer than the others.
     """
-    small = _vector_rows(store, collection, generation)[-1]
-    while small and max(row.count for row in small) >= _SMALL:
-        small = small[1:]
-    if len(small) <= _MOST_SMALL or any(row.state is SegmentState.QUARANTINED for row in small):
+    rows = _vector_rows(store, collection, generation)[-1]
+    if not rows:
+        return
+    most = max(_MERGED_AT_ONCE, _MERGED_A_PASSAGE * rows[-1].count)
+    small: list[SegmentRow] = []
+    total = largest = 0
+    for begin in range(len(rows) - 1, -1, -1):
+        row = rows[begin]
+        total, largest = total + row.count, max(largest, row.count)
+        if total > most or row.count >= _SMALL or row.state is SegmentState.QUARANTINED:
+            break
+        if len(rows) - begin >= _TOGETHER and 2 * largest <= total:
+            small = rows[begin:]
+    if not small:
         return
     vectors = open_all(store, collection, generation, small)
     _replace(store, collection, generation, small, vectors, np.arange(len(vectors)))

@@ -1,9 +1,10 @@
 """When a generation gets an index, and when it gets a further one or a new one.
 
-The first index is chosen by measurement. Passages that come later are searched exactly until there are enough
-of them for an index of their own, built by the plan that stands: an addition measures nothing again. What the
-indexes propose is united and scored exactly (`plans.united`). `prepare_index` makes one of them while others
-add, and chooses anew where the collection has doubled.
+An addition builds none unless it is asked to: it says when one would pay off, and what has none is searched
+exactly. The first index is chosen by measurement. Passages that come later get an index of their own once
+there are enough of them, built by the plan that stands. What the indexes propose is united and scored exactly
+(`plans.united`). `prepare_index` makes one of them while others add, and chooses anew where the collection
+has doubled.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.durable import synchronise
@@ -22,6 +24,7 @@ from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.engine import faiss_is_installed
@@ -40,7 +43,7 @@ from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing.compaction import merge_for_index, superseding
 from nearsay.indexer.writing.report_plot import keep_report_plot
 
-__all__ = ["Prepared", "keep_prepared", "prepare_index", "refresh_index", "unmeasured"]
+__all__ = ["Prepared", "keep_prepared", "left_for_later", "prepare_index", "refresh_index", "unmeasured"]
 
 logger = logging.getLogger("nearsay")
 
@@ -118,15 +121,62 @@ def refresh_index(
     outgrown |= missing and total < plan.measured_at / 2  # by its index
     small = not wanted and total <= exact_up_to
     if contract is not None and promised and not wanted and (small or not plan.measured_at):
-        plan = replace(plan, contract=contract)
-        with store.database.writing() as connection:
-            generations.set_plan(connection, generation, plan.to_json())
-            collections.changed(connection, collection.id)
+        plan = _promised(store, collection, generation, plan, contract)
     if small or not (outgrown or missing) or not faiss_is_installed() or not state.whole:
         return plan
     if not outgrown:
         return _built_again(store, collection, generation)
     return _tune(store, collection, generation, contract or plan.contract, listener=listener)
+
+
+def left_for_later(
+    store: Store,
+    collection: CollectionRow,
+    generation: GenerationRow,
+    contract: RecallContract,
+    *,
+    exact_up_to: int = EXACT_UP_TO,
+    tail: int = TAIL,
+) -> tuple[str, ...]:
+    """What has to be said of an addition that measures and builds nothing; the rest as for `refresh_index`.
+
+    A contract for what is searched exactly is kept: it holds, and whoever chooses an index has to keep it.
+    """
+    state, notes = _state(store, collection, generation), []
+    plan, wanted = state.plan, state.plan.kind is not PlanKind.EXACT
+    if contract != plan.contract and not wanted and not plan.measured_at:
+        _promised(store, collection, generation, plan, contract)
+    elif contract != plan.contract:
+        notes.append(
+            f"{contract} was not measured, {plan.contract} goes on. Measure it: nearsay index tune "
+            f"{collection.name} --recall {contract.recall}@{contract.at}"
+        )
+    through = max((row.last_passage for row in state.indexes), default=0)
+    gone = (removed_passages.c.collection_id == collection.id) & (removed_passages.c.passage > through)
+    with store.database.reading() as connection:
+        counted = sa.select(sa.func.count()).select_from(removed_passages).where(gone)
+        removed = connection.execute(counted).scalar_one()
+    newer = sum(row.count for row in state.vectors if row.last_passage > through)
+    covered = sum(row.count for row in state.indexes)
+    enough = max(tail, TAIL_SHARE * covered) if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
+    if newer - removed > enough and faiss_is_installed():
+        one_by_one = "are newer than the index" if covered else "have no index"
+        notes.append(
+            f"{newer - removed:,} passages {one_by_one}: each search compares with every one of them. From "
+            f"{enough:,.0f} on it is quicker to index them: nearsay index optimize {collection.name}"
+        )
+    return tuple(notes)
+
+
+def _promised(
+    store: Store, collection: CollectionRow, generation: GenerationRow, plan: Plan, contract: RecallContract
+) -> Plan:
+    """Keep what a plan has to keep from now on; the plan."""
+    plan = replace(plan, contract=contract)
+    with store.database.writing() as connection:
+        generations.set_plan(connection, generation, plan.to_json())
+        collections.changed(connection, collection.id)
+    return plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@
 
 Passages arrive in batches with vectors that they bring, grown from real ones (`made_vectors`). Two ways:
 
-  now    every addition indexes what is due, as by default
-  later  additions leave it; another thread chooses an index at 50,000 passages, with 300 other queries of the
-         same kind, and calls `optimize` whenever a fifth more has come, as a page or a nightly job would
+  now    every addition indexes what is due (`index="now"`)
+  later  additions leave it, as by default; another thread chooses an index at 50,000 passages, with 300 other
+         queries of the same kind, and calls `optimize` whenever a fifth more has come, as a page or a nightly
+         job would
 
 After every batch one search by vector, the snapshot being opened anew; every 50 batches the recall@10 of 100
 queries that are in no collection, against exact search, and 200 searches one by one for their median and 99th

@@ -233,7 +233,7 @@ def test_what_comes_later_shares_the_centres_of_the_groups(
     with Library.open(tmp_path / "library", cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
         made = _unindexed(library)
         made.tune()
-        made.add_rows(_ROWS[2000:2450], vectors=_VECTORS[2000:2450])
+        made.add_rows(_ROWS[2000:2450], vectors=_VECTORS[2000:2450], index="now")
         snapshot = made.snapshot()
         index = snapshot.index
         assert isinstance(index, UnitedIndex)

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -327,11 +328,34 @@ def test_the_grace_period_is_an_hour_where_machines_may_share_the_files(
     assert old < _files(pets)
 
 
+@pytest.mark.parametrize("each", [1, 7])
+def test_additions_merge_a_little_at_a_time(
+    library: Library, monkeypatch: pytest.MonkeyPatch, each: int
+) -> None:
+    monkeypatch.setattr(compaction, "_MERGED_AT_ONCE", 40)
+    monkeypatch.setattr(compaction, "_SMALL", 60)
+    rewritten: list[int] = []
+    replace = compaction._replace
+
+    def noted(*given: Any) -> None:
+        rewritten.append(given[-1].size)
+        replace(*given)
+
+    monkeypatch.setattr(compaction, "_replace", noted)
+    collection, count = library.collection("grown", chunking="none"), 140
+    for begin in range(0, count, each):
+        collection.add_rows([{"id": str(n), "text": "a" * (n + 1)} for n in range(begin, begin + each)])
+    assert max(rewritten) <= max(40, 20 * each)
+    assert sum(rewritten) <= 4 * count
+    assert len(_segments(collection)) <= 16
+    assert len(collection.search("a", count, mode="dense")) == count
+
+
 def test_an_addition_that_merges_keeps_the_grace_period(
     pets: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(compaction.GRACE, "sqlite", 3600.0)
-    monkeypatch.setattr(compaction, "_MOST_SMALL", 5)
+    monkeypatch.setattr(compaction, "_TOGETHER", 5)
     _age(pets, 10_000.0)
     old = _files(pets)
     pets.add_rows([{"id": "new", "text": "a"}])
@@ -408,7 +432,7 @@ def test_a_folder_that_cannot_be_listed_does_not_fail_a_compaction(pets: Collect
 def test_an_addition_that_merges_does_not_fail_for_files_that_stay(
     pets: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "_MOST_SMALL", 5)
+    monkeypatch.setattr(compaction, "_TOGETHER", 5)
     with pytest.MonkeyPatch.context() as patch:
         _refuse(patch, "unlink", errno.EACCES)
         assert pets.add_rows([{"id": "new", "text": "a"}]).added == 1

@@ -40,20 +40,20 @@ WARNING = (
 
 
 def test_nothing_is_looked_at_while_little_changes(indexed: Collection) -> None:
-    indexed.add_rows(rows(COUNT, COUNT + 100))
+    indexed.add_rows(rows(COUNT, COUNT + 100), index="now")
     indexed.remove(f"d{i}" for i in range(1, 100, 10))
     assert plan_of(indexed).check is None
 
 
 def test_growth_by_a_tenth_is_looked_at_once(indexed: Collection) -> None:
-    report = indexed.add_rows(rows(COUNT, COUNT + 300))
+    report = indexed.add_rows(rows(COUNT, COUNT + 300), index="now")
     check = plan_of(indexed).check
     assert check is not None
     assert (check.passages, check.churn, check.kept) == (3000, pytest.approx(300 / 2700, abs=1e-4), True)
     assert check.queries in {200, 1000}
     assert check.recall >= 0.95
     assert not any("no longer holds" in note for note in report.notes)
-    indexed.add_rows(rows(COUNT + 300, COUNT + 350))
+    indexed.add_rows(rows(COUNT + 300, COUNT + 350), index="now")
     assert plan_of(indexed).check == check
 
 
@@ -88,7 +88,7 @@ def test_a_generation_that_goes_live_again_is_looked_at(indexed: Collection) -> 
     other = any_encoder("")
     other.name = "other"
     indexed.promote(indexed.rebuild(other).generation)
-    indexed.add_rows(rows(COUNT, COUNT + 300))
+    indexed.add_rows(rows(COUNT, COUNT + 300), index="now")
     assert indexed.warnings() == ()
     assert indexed.rollback() == 1
     (warning,) = indexed.warnings()
@@ -105,7 +105,7 @@ def test_removals_are_looked_at_like_growth(indexed: Collection) -> None:
 
 def test_a_contract_that_no_longer_holds_is_said_wherever_someone_looks(indexed: Collection) -> None:
     search_worse(indexed)
-    report = indexed.add_rows(rows(COUNT, COUNT + 300))
+    report = indexed.add_rows(rows(COUNT, COUNT + 300), index="now")
     (note,) = [note for note in report.notes if "no longer holds" in note]
     assert re.search(WARNING, note)
     assert note.endswith("Choose the index anew: nearsay index tune table")
@@ -113,18 +113,18 @@ def test_a_contract_that_no_longer_holds_is_said_wherever_someone_looks(indexed:
     assert check is not None
     assert (check.kept, check.queries) == (False, 200)
     assert note in indexed.search("1").notes
-    again = indexed.add_rows(rows(COUNT + 300, COUNT + 301))
+    again = indexed.add_rows(rows(COUNT + 300, COUNT + 301), index="now")
     assert note in again.notes
 
 
 def test_tuning_again_mends_it(indexed: Collection) -> None:
     search_worse(indexed)
-    indexed.add_rows(rows(COUNT, COUNT + 300))
+    indexed.add_rows(rows(COUNT, COUNT + 300), index="now")
     assert indexed.search("1").notes != ()
     plan = indexed.tune()
     assert plan.check is None
     assert indexed.search("1").notes == ()
-    assert indexed.add_rows(rows(COUNT + 300, COUNT + 301)).notes[1:] == ()
+    assert indexed.add_rows(rows(COUNT + 300, COUNT + 301), index="now").notes[1:] == ()
 
 
 def test_the_check_tells_the_same_recall_as_the_report(indexed: Collection) -> None:

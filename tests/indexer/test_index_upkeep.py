@@ -127,15 +127,15 @@ def growing(indexed: Collection, monkeypatch: pytest.MonkeyPatch) -> Collection:
 
 def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table: OpenCollection) -> None:
     (before,) = segments(growing, SegmentKind.INDEX)
-    growing.add_rows(rows(COUNT, COUNT + 400))
+    growing.add_rows(rows(COUNT, COUNT + 400), index="now")
     assert segments(growing, SegmentKind.INDEX) == [before]  # a fifth of 2,700 is 540
-    growing.add_rows(rows(COUNT + 400, COUNT + 600))
+    growing.add_rows(rows(COUNT + 400, COUNT + 600), index="now")
     first, second = segments(growing, SegmentKind.INDEX)
     assert first == before
     assert (second.count, second.first_passage, second.last_passage) == (600, COUNT + 1, COUNT + 600)
-    growing.add_rows(rows(COUNT + 600, COUNT + 1300))
+    growing.add_rows(rows(COUNT + 600, COUNT + 1300), index="now")
     assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 700]
-    growing.add_rows(rows(COUNT + 1300, COUNT + 1310))
+    growing.add_rows(rows(COUNT + 1300, COUNT + 1310), index="now")
     for collection in (growing, open_table()):
         index = collection.snapshot().index
         assert index is not None
@@ -149,7 +149,7 @@ def test_what_is_newer_gets_an_index_of_its_own(growing: Collection, open_table:
 
 
 def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600))
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
     growing.search("1", 3)
     opened = []
     before = snapshot.open_index_bytes
@@ -158,7 +158,7 @@ def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.Monk
         "open_index_bytes",
         lambda path, *rest, **named: opened.append(path) or before(path, *rest, **named),
     )
-    growing.add_rows(rows(COUNT + 600, COUNT + 1300))
+    growing.add_rows(rows(COUNT + 600, COUNT + 1300), index="now")
     growing.search("1", 3)
     assert [path.stem for path in opened] == [segments(growing, SegmentKind.INDEX)[-1].sha256]
 
@@ -166,7 +166,7 @@ def test_several_indexes_open_once(growing: Collection, monkeypatch: pytest.Monk
 def test_a_damaged_index_of_several_is_left_out_with_all(
     growing: Collection, open_table: OpenCollection
 ) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600))
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
     second = segments(growing, SegmentKind.INDEX)[1]
     path = growing.library.store.segment(growing.snapshot().collection.id, second.sha256)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -178,8 +178,8 @@ def test_a_damaged_index_of_several_is_left_out_with_all(
 
 
 def test_optimizing_makes_one_index(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600))
-    growing.add_rows(rows(COUNT + 600, COUNT + 610))
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
+    growing.add_rows(rows(COUNT + 600, COUNT + 610), index="now")
     before = [(hit.id, hit.score) for hit in growing.search("5", 20, mode="dense")]
     plan = growing.optimize()
     (only,) = segments(growing, SegmentKind.INDEX)
@@ -199,11 +199,11 @@ def test_optimizing_what_has_doubled_chooses_anew(indexed: Collection) -> None:
 
 
 def test_others_add_while_an_index_is_made_one(growing: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600))
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
     built = index_upkeep.build
 
     def meanwhile(*given: Any, **named: Any) -> Any:
-        growing.add_rows(rows(COUNT + 600, COUNT + 650))
+        growing.add_rows(rows(COUNT + 600, COUNT + 650), index="now")
         growing.remove(["d1"])
         growing.compact()
         return built(*given, **named)
@@ -224,13 +224,13 @@ def test_others_add_while_an_index_is_made_one(growing: Collection, monkeypatch:
 def test_an_index_that_was_made_for_nothing_takes_no_place(
     growing: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 600))
+    growing.add_rows(rows(COUNT, COUNT + 600), index="now")
     built, once = index_upkeep.build, []
 
     def meanwhile(*given: Any, **named: Any) -> Any:
         if not once:
             once.append(1)
-            growing.add_rows(rows(COUNT + 600, COUNT + 1400))
+            growing.add_rows(rows(COUNT + 600, COUNT + 1400), index="now")
         return built(*given, **named)
 
     monkeypatch.setattr(index_upkeep, "build", meanwhile)
@@ -254,11 +254,42 @@ def test_a_plan_of_given_queries_is_kept_when_the_collection_doubles(indexed: Co
     assert index.parameters["probes"] == round(plan.parameters["probes"] * index.lists / plan.shape["lists"])
 
 
+def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_pays_off(
+    open_table: OpenCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for function in (index_upkeep.left_for_later, index_upkeep.prepare_index):
+        monkeypatch.setitem(function.__kwdefaults__, "exact_up_to", 2700)
+    collection = open_table()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_upkeep, "tune", None)
+        patch.setattr(index_upkeep, "build", None)
+        (note,) = collection.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
+        assert "2,701 passages have no index" in note
+        assert "From 2,700 on" in note
+        assert "nearsay index optimize table" in note
+        assert collection.search("1")[0].lineage.plan == "exact"
+    assert collection.optimize().kind is PlanKind.IVF
+    assert collection.add_rows(rows(COUNT + 1, COUNT + 541)).notes[1:] == ()
+    monkeypatch.setitem(index_upkeep.left_for_later.__kwdefaults__, "tail", 100)
+    (note,) = collection.add_rows(rows(COUNT + 541, COUNT + 601)).notes[1:]
+    assert "600 passages are newer than the index" in note
+    assert [row.count for row in segments(collection, SegmentKind.INDEX)] == [2701]
+    collection.optimize()
+    assert [row.count for row in segments(collection, SegmentKind.INDEX)] == [3301]
+
+
+def test_a_contract_that_an_index_has_to_be_measured_for_is_left_for_later(indexed: Collection) -> None:
+    again = indexed.library.collection("table", recall="0.9@5")
+    (note,) = again.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
+    assert "nearsay index tune table --recall 0.9@5" in note
+    assert Plan.from_json(again._record.live().plan).contract == RecallContract()
+
+
 def test_an_addition_may_leave_the_index_for_later(growing: Collection) -> None:
-    growing.add_rows(rows(COUNT, COUNT + 900), index="later")
+    growing.add_rows(rows(COUNT, COUNT + 900))
     assert len(segments(growing, SegmentKind.INDEX)) == 1
     assert [hit.id for hit in growing.search(str(COUNT + 3), 1, mode="dense")] == [f"d{COUNT + 3}"]
-    growing.add_rows(rows(COUNT + 900, COUNT + 901))
+    growing.add_rows(rows(COUNT + 900, COUNT + 901), index="now")
     assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 901]
     with pytest.raises(BadInputError, match="index is 'never'"):
         growing.add_rows(["a"], index="never")
@@ -291,7 +322,7 @@ def test_a_contract_given_at_the_first_addition_holds_for_later_builds(open_tabl
     again = library.collection("mine", recall=0.99)
     again.add_rows(rows(20, 30))
     assert Plan.from_json(again._record.live().plan).contract == RecallContract(0.99, 5, 1000)
-    library.collection("mine").add_rows(rows(30, 1200))
+    library.collection("mine").add_rows(rows(30, 1200), index="now")
     plan = Plan.from_json(again._record.live().plan)
     assert (plan.contract, plan.measured_at) == (RecallContract(0.99, 5, 1000), 1200)
     assert plan.kind is PlanKind.EXACT
@@ -299,7 +330,7 @@ def test_a_contract_given_at_the_first_addition_holds_for_later_builds(open_tabl
 
 def test_a_new_contract_has_the_index_chosen_anew(indexed: Collection) -> None:
     other = indexed.library.collection("table", memory="1KB")
-    other.add_rows(rows(COUNT, COUNT + 1))
+    other.add_rows(rows(COUNT, COUNT + 1), index="now")
     assert Plan.from_json(other._record.live().plan).kind is PlanKind.EXACT
     indexed.library.collection("table", memory="none").rebuild()
     assert Plan.from_json(other._record.live().plan).kind is PlanKind.IVF
@@ -349,9 +380,9 @@ def test_an_addition_that_is_stopped_while_measuring_claims_nothing_and_goes_on_
     before = indexed._record.live().plan
     promising = indexed.library.collection("table", recall="0.8@5")
     with pytest.raises(KeyboardInterrupt):
-        promising.add_rows(rows(COUNT, COUNT + 1), progress=stop_measuring)
+        promising.add_rows(rows(COUNT, COUNT + 1), index="now", progress=stop_measuring)
     assert indexed._record.live().plan == before
-    assert promising.add_rows(rows(COUNT, COUNT + 1)).unchanged == 1
+    assert promising.add_rows(rows(COUNT, COUNT + 1), index="now").unchanged == 1
     plan = Plan.from_json(indexed._record.live().plan)
     assert (plan.contract, plan.measured_at) == (RecallContract(0.8, 5), COUNT * 9 // 10 + 1)
 
@@ -362,7 +393,7 @@ def test_a_contract_that_cannot_be_measured_without_faiss_is_not_claimed(
     promising = indexed.library.collection("table", recall="0.8@5")
     with monkeypatch.context() as patch:
         patch.setattr(index_upkeep, "faiss_is_installed", lambda: False)
-        (note,) = promising.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
+        (note,) = promising.add_rows(rows(COUNT, COUNT + 1), index="now").notes[1:]
         assert promising.rebuild().notes == (note,)
     assert note == (
         "recall 0.8@5 was not measured, recall 0.95@10 goes on: FAISS is not installed. Install it: "
@@ -413,7 +444,7 @@ def test_a_small_addition_reads_no_passage_numbers(
         raise AssertionError
 
     monkeypatch.setattr(index_upkeep, "_living", never)
-    assert indexed.add_rows(rows(COUNT, COUNT + 1)).embedded == 1
+    assert indexed.add_rows(rows(COUNT, COUNT + 1), index="now").embedded == 1
     assert indexed.search(str(COUNT), 1)[0].id == f"d{COUNT}"
 
 
@@ -424,7 +455,7 @@ def test_many_segments_are_merged_before_an_index_is_built(
     monkeypatch.setattr(compaction, "_ROWS", 4000)
     collection = open_table()
     for begin in range(COUNT, COUNT + 60, 20):
-        collection.add_rows(rows(begin, begin + 20))
+        collection.add_rows(rows(begin, begin + 20), index="now")
     monkeypatch.setattr(compaction, "_MOST_INDEXED", 1)
     small = [row.sha256 for row in segments(collection, SegmentKind.VECTORS)[1:]]
     assert len(small) == 3
@@ -512,7 +543,7 @@ def test_faiss_is_looked_for_without_importing_it(monkeypatch: pytest.MonkeyPatc
 
 
 def test_many_queries_at_once_find_what_each_finds_alone(indexed: Collection) -> None:
-    indexed.add_rows(rows(COUNT, COUNT + 100))  # a tail that the index does not know
+    indexed.add_rows(rows(COUNT, COUNT + 100), index="now")  # a tail that the index does not know
     snapshot = indexed.snapshot()
     queries = TABLE[[1, 2, COUNT + 5, COUNT + 500, 77]]
     wide = np.flatnonzero(snapshot.alive)[::2]

@@ -125,7 +125,7 @@ def _findings(library: Library) -> list[str]:
 def test_a_collection_embedded_in_any_order_answers_from_what_it_has(
     open_library: Callable[[], Library], words: WordsEncoder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "_MOST_SMALL", 2)
+    monkeypatch.setattr(compaction, "_TOGETHER", 3)
     chance = np.random.default_rng(seed)
     library = open_library()
     _enter(library.store.database, words, ["x" * int(length) for length in chance.integers(1, 30, _COUNT)])

@@ -27,7 +27,7 @@ def opened(tmp_path, words, monkeypatch):
         )
         return libraries[-1]
 
-    open_on(None).collection("papers").add(file)
+    open_on(None).collection("papers").add(file, index="now")
     yield open_on
     for library in libraries:
         library.close()
@@ -54,7 +54,7 @@ def test_what_is_removed_is_hidden_and_what_is_new_is_found_without_a_new_gpu_in
     papers.remove(["3"])
     file = tmp_path / "more.jsonl"
     file.write_text(json.dumps({"id": "new", "text": "aaaa bb"}), "utf-8")
-    papers.add(file)
+    papers.add(file, index="now")
     assert papers.search("aaaa bb", k=1)[0].id == "new"
     assert papers.snapshot().index is index
     assert faiss.searches != []
@@ -78,7 +78,7 @@ def test_a_gpu_index_that_cannot_be_made_is_tried_once_and_said_each_time(gpu_fa
     faiss.most_living = 0
     file = tmp_path / "more.jsonl"
     file.write_text(json.dumps({"id": "new", "text": "aaaa bb"}), "utf-8")
-    papers.add(file)
+    papers.add(file, index="now")
     assert papers.search("aaaa bb", k=3).notes == said
     assert faiss.most_living == 0
 
