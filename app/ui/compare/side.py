@@ -65,7 +65,7 @@ def usual_sides(generations: Sequence[GenerationRow]) -> tuple[Side, Side]:
 
 
 def described(generation: GenerationRow) -> str:
-    """A generation in a few words: live · all-MiniLM-L6-v2 · 384 numbers a passage · exact."""
+    """A generation in a few words: live · all-MiniLM-L6-v2 · 384 dimensions · exact."""
     encoder = generation.encoder
     plan = Plan.from_json(generation.plan)
-    return f"{generation.state} · {encoder.name} · {encoder.dimension} numbers a passage · {plan.kind}"
+    return f"{generation.state} · {encoder.name} · {encoder.dimension} dimensions · {plan.kind}"

@@ -32,7 +32,8 @@ from nearsay.data.samples import sample_file
 from nearsay.indexer import Library
 
 ROOT = Path(__file__).parents[3]
-QUERY = "hungry animals in winter"
+QUERY = "my puppy pulls on the leash"
+_NEARSAY = (sys.executable, "-m", "nearsay.app.cli")
 WIDE, PHONE = (1280, 860), (390, 844)
 
 
@@ -118,8 +119,7 @@ PICTURES = (
 
 def nearsay(*words: str, library: Path) -> None:
     """Give a command over the library."""
-    command = [sys.executable, "-m", "nearsay.app.cli", *words, "--library", str(library)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*_NEARSAY, *words, "--library", str(library)], check=True, stdout=subprocess.DEVNULL)
 
 
 def make_library(library: Path) -> None:
@@ -133,18 +133,8 @@ def make_library(library: Path) -> None:
             samples.judgements.add(QUERY, hit, hit.rank != 3)
     train = ["train", "sentence", str(sample_file("scored-pairs")), "--epochs", "2", "--batch", "16"]
     out = str(library / "encoders" / "paraphrases")
-    start = [
-        sys.executable,
-        "-m",
-        "nearsay.app.cli",
-        "runs",
-        "start",
-        "--title",
-        "Train paraphrases",
-        "--wait",
-    ]
-    command = [*start, "--library", str(library), *train, "--out", out]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    start = [*_NEARSAY, "jobs", "start", "--title", "Train paraphrases", "--wait", "--library", str(library)]
+    subprocess.run([*start, *train, "--out", out], check=True, stdout=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
@@ -153,7 +143,7 @@ def served(library: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "nearsay.app.cli", "ui", "--library", str(library), "--no-browser"]
+    command = [*_NEARSAY, "ui", "--library", str(library), "--no-browser"]
     process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True)
     try:
         for _ in range(300):
