@@ -222,5 +222,6 @@ def encode(
         report = encode_file(file, out, encoder, numbers=dtype, ranges=ranges, **run)
     print_notes(report.notes)
     click.echo(
-        f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} numbers in {out}", err=True
+        f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} dimensions in {out}",
+        err=True,
     )

@@ -382,4 +382,4 @@ def static(
     if as_json:
         print_json(report)
     else:
-        click.echo(f"{counted(report.tokens, 'token')} of {report.dimension} numbers in {out}", err=True)
+        click.echo(f"{counted(report.tokens, 'token')} of {report.dimension} dimensions in {out}", err=True)

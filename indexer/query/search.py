@@ -259,8 +259,8 @@ def query_vectors(given: NDArray[np.floating], snapshot: Snapshot) -> NDArray[np
     if given.ndim != 2 or given.shape[1] != encoder.dimension or given.dtype.kind not in "fiu":
         raise BadInputError(
             f"the query is an array {given.shape} of {given.dtype}; the vectors of collection "
-            f"'{snapshot.collection.name}' have {encoder.dimension} numbers. Give ({encoder.dimension},) or "
-            f"(queries, {encoder.dimension}), made by {encoder.name}"
+            f"'{snapshot.collection.name}' have {encoder.dimension} dimensions. Give ({encoder.dimension},) "
+            f"or (queries, {encoder.dimension}), made by {encoder.name}"
         )
     vectors = np.ascontiguousarray(given, dtype=np.float32)
     bad = ~np.isfinite(vectors).all(axis=1) | ~vectors.any(axis=1)

@@ -87,7 +87,7 @@ class VectorsOnly:
             if kind is TextKind.QUERY:
                 raise BadInputError(
                     f"the vectors of this collection are made elsewhere, by {self.name}. Search for a vector "
-                    f"of {self.dimension} numbers, or by words: mode='lexical' (--mode lexical)"
+                    f"of {self.dimension} dimensions, or by words: mode='lexical' (--mode lexical)"
                 )
             raise BadInputError(
                 f"the vectors of this collection are made elsewhere, by {self.name}, and there is none for "

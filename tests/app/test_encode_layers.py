@@ -53,7 +53,7 @@ def test_features_are_rows_in_the_order_of_the_file(
     result = run("--out", "out.npy", *options)
     assert result.exit_code == 0, result.output
     width = 32 if layers == "concat-last-4" else 8
-    assert f"4 vectors of {width} numbers in out.npy" in result.stderr
+    assert f"4 vectors of {width} dimensions in out.npy" in result.stderr
     assert "1 of 4 texts is longer than 6 tokens; what is beyond was left out" in result.stderr
     assert result.stdout == ""
     vectors = np.load("out.npy", allow_pickle=False)
@@ -77,7 +77,7 @@ def test_without_the_options_the_vectors_are_the_encoders_own(run: Run) -> None:
 def test_token_vectors_are_arrays_in_one_file(run: Run) -> None:
     result = run("--out", "out.npz", "--tokens", "--layers", "second-to-last")
     assert result.exit_code == 0, result.output
-    assert "20 vectors of 8 numbers in out.npz" in result.stderr
+    assert "20 vectors of 8 dimensions in out.npz" in result.stderr
     assert "1 of 4 texts is longer than 6 tokens" in result.stderr
     found = features("second-to-last", "mean").tokens(TEXTS)
     with np.load("out.npz", allow_pickle=False) as arrays:

@@ -76,7 +76,7 @@ def test_a_matryoshka_encoder_is_cut_without_texts(run: Run) -> None:
 def test_a_static_encoder_is_made_with_and_without_texts(run: Run) -> None:
     plain = run("train", "static", "mine", "--out", "plain", "--dimension", "4", *EXACT)
     assert plain.exit_code == 0, plain.output
-    assert plain.stderr.endswith("13 tokens of 4 numbers in plain\n")
+    assert plain.stderr.endswith("13 tokens of 4 dimensions in plain\n")
     fitted = run(
         "train", "static", "mine", "texts.txt", "--out", "fitted", "--sample", "20", "--json", *EXACT
     )

@@ -64,7 +64,7 @@ def test_a_vector_is_searched_like_its_text(yard: Collection) -> None:
 @pytest.mark.parametrize(
     ("vector", "said"),
     [
-        (np.ones(3), r"array \(1, 3\) of float64; the vectors of collection 'yard' have 8 numbers"),
+        (np.ones(3), r"array \(1, 3\) of float64; the vectors of collection 'yard' have 8 dimensions"),
         (np.zeros(8), "query vector 0 is zero"),
         (np.array([[1.0] * 8, [np.nan] * 8]), "query vector 1 is zero, infinite or not a number"),
         (np.array([["a"] * 8]), "array"),

@@ -14,7 +14,10 @@ def facts(found: CollectionOverview) -> list[tuple[str, str]]:
     if found.clusters is not None and found.unclustered:
         clusters += f", {counted(found.unclustered, 'newer passage')} in none"
     said = [
-        ("Encoder", "none yet" if live is None else f"{live.encoder.name}, {live.encoder.dimension} numbers"),
+        (
+            "Encoder",
+            "none yet" if live is None else f"{live.encoder.name}, {live.encoder.dimension} dimensions",
+        ),
         ("Clusters", clusters),
         ("Fields", ", ".join(found.fields) or "none"),
     ]

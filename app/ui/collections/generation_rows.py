@@ -27,7 +27,7 @@ def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[s
         "state": STATE_MARKS[row.state],
         "encoder": row.encoder.name,
         "fingerprint": row.encoder.fingerprint[:8],
-        "numbers": row.encoder.dimension,
+        "dimensions": row.encoder.dimension,
         "stored as": str(row.dtype),
         "plan": _how(plan.kind, plan.shape, mapped=plan.mapped),
         "contract": str(plan.contract),
@@ -91,8 +91,8 @@ def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting
         before, after = live.encoder, chosen.encoder
         if before.fingerprint != after.fingerprint:
             said.append(
-                f"Questions and passages are compared by {after.name} ({after.dimension} numbers) instead of "
-                f"{before.name} ({before.dimension} numbers): other passages may come first."
+                f"Questions and passages are compared by {after.name} ({after.dimension} dimensions) "
+                f"instead of {before.name} ({before.dimension} dimensions): other passages may come first."
             )
         if before.max_tokens != after.max_tokens:
             said.append(

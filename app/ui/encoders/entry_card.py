@@ -57,7 +57,7 @@ def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[st
 def _told(visit: Visit, entry: EncoderEntry, facts: EncoderFacts) -> None:
     parts = []
     if facts.dimension is not None:
-        parts.append(f"{facts.dimension:,} numbers a text")
+        parts.append(f"{facts.dimension:,} dimensions")
     if facts.max_tokens is not None:
         parts.append(f"{facts.max_tokens:,} tokens at most")
     parts += [size_words(facts.bytes), f"fingerprint {facts.fingerprint[:12]}"]

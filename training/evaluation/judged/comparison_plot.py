@@ -81,7 +81,7 @@ def comparison_figure(comparison: Comparison) -> "Figure":
 
 
 def _label(encoder: EncoderProfile) -> str:
-    facts = [f"{encoder.dimension} numbers"]
+    facts = [f"{encoder.dimension} dimensions"]
     if encoder.size is not None:
         facts.insert(0, f"{encoder.size.parameters / 1e6:,.1f} M parameters")
     if encoder.speed is not None:

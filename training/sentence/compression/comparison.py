@@ -86,7 +86,7 @@ def compare_compressions(
     wrong = [number for number in dimensions if not 1 <= number < encoder.dimension]
     if wrong:
         raise BadInputError(
-            f"{encoder.name} gives {encoder.dimension} numbers, which cannot be cut to {wrong[0]}. "
+            f"{encoder.name} gives {encoder.dimension} dimensions, which cannot be cut to {wrong[0]}. "
             f"Name dimensions from 1 to {encoder.dimension - 1}"
         )
     if not pairs and retrieval is None:

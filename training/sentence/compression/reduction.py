@@ -95,7 +95,7 @@ def reduce_encoder(
         Derivation(
             step=f"{loaded.dimension} dimensions reduced to {dimension} by PCA of {fitted.vectors:,} texts",
             summary=(
-                f"{source.name} with vectors of {dimension} numbers in place of {loaded.dimension}: the "
+                f"{source.name} with vectors of {dimension} dimensions in place of {loaded.dimension}: the "
                 f"principal components of {fitted.vectors:,} texts' vectors, with {kept} of their variance."
             ),
             settings={
@@ -113,7 +113,7 @@ def reduce_encoder(
 
 
 def truncate_encoder(encoder: str | Path, out: Path, *, dimension: int) -> ReductionReport:
-    """Write an encoder that gives the first `dimension` numbers of an encoder's vectors to a new folder.
+    """Write an encoder that gives the first `dimension` dimensions of an encoder's vectors to a new folder.
 
     For one that was trained with the Matryoshka objective; its vectors have no longer the length 1. Raises
     BadInputError for a dimension that is not smaller, and as `Encoder.load` does.
@@ -132,7 +132,7 @@ def truncate_encoder(encoder: str | Path, out: Path, *, dimension: int) -> Reduc
         out,
         Derivation(
             step=f"cut from {before} to {dimension} dimensions",
-            summary=f"{source.name} with the first {dimension} numbers of its vectors in place of {before}.",
+            summary=f"{source.name} with the first {dimension} of its {before} dimensions.",
             settings={"method": "matryoshka", "dimension": dimension},
             limits=("An encoder that was not trained for it may lose much by this.",),
         ),
@@ -142,6 +142,6 @@ def truncate_encoder(encoder: str | Path, out: Path, *, dimension: int) -> Reduc
 
 def _not_smaller(dimension: int, before: int, name: str) -> BadInputError:
     return BadInputError(
-        f"the vectors of {name!r} have {before} numbers, which cannot be reduced to {dimension}. "
+        f"the vectors of {name!r} have {before} dimensions, which cannot be reduced to {dimension}. "
         f"Name a dimension from 1 to {before - 1}"
     )

@@ -62,7 +62,7 @@ def make_static_encoder(
 ) -> StaticReport:
     """Write a static encoder that stands for a transformer's, as a StaticEmbedding, to a new folder.
 
-    dimension: numbers of a vector, chosen by PCA; an encoder with no more than these keeps its own
+    dimension: dimensions of a vector, chosen by PCA; an encoder with no more than these keeps its own
     texts:     unlabelled, like those that will be encoded; held in memory with their vectors
     progress:  is told what is encoded ("tokens" or "texts"), how much of it, and of how much if known
 
@@ -79,7 +79,9 @@ def make_static_encoder(
     """
     require_new(out)
     if dimension < 1:
-        raise BadInputError(f"vectors of {dimension} numbers are asked for. Name a dimension of at least 1")
+        raise BadInputError(
+            f"vectors of {dimension} dimensions are asked for. Name a dimension of at least 1"
+        )
     report = progress or _silent
     source, model = open_model(encoder)
     transformer_of(model, source.folder)

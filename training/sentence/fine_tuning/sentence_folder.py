@@ -114,8 +114,9 @@ def finish_encoder(
     run.write_run_json(LEARNED_FILE, texts.to_json())
     card = ModelCard(
         title=name,
-        summary=f"A sentence encoder: a text becomes {encoder.get_embedding_dimension()} numbers, "
-        "and texts that say nearly the same become vectors that are near.",
+        summary="A sentence encoder: a text becomes a vector of "
+        f"{encoder.get_embedding_dimension()} dimensions, and texts that say nearly the same become "
+        "vectors that are near.",
         library="sentence-transformers",
         tags=("sentence-transformers", "sentence-similarity", "nearsay"),
         usage=_USAGE.format(name=name),

@@ -51,7 +51,7 @@ class EncoderStructure:
     """
 
     pooling: SentencePooling | None = None
-    dimension: int | None = None  # numbers of a vector, by a dense projection; a new one starts at random
+    dimension: int | None = None  # dimensions of a vector, by a dense projection; a new one starts at random
     normalise: bool | None = None  # vectors of length 1
     length: int | None = None  # most tokens of a text, special tokens included
     query_prompt: str | None = None  # put before each query; "" for none
@@ -164,7 +164,7 @@ def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> dict[str
 
 def _cut_base(folder: EncoderFolder, dimension: int) -> BadInputError:
     return BadInputError(
-        f"the encoder in {folder.path} keeps {dimension} numbers of a vector, which training would undo. "
+        f"the encoder in {folder.path} keeps {dimension} dimensions of a vector, which training would undo. "
         "Train the encoder that it was cut from, and cut the result (nearsay train reduce)"
     )
 

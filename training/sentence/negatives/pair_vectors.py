@@ -35,7 +35,7 @@ def pair_vectors(
     """
     if corpus.vectors is not None and corpus.vectors.shape[1] != encoder.dimension:
         raise BadInputError(
-            f"the vectors of {corpus.name} have {corpus.vectors.shape[1]} numbers and those of "
+            f"the vectors of {corpus.name} have {corpus.vectors.shape[1]} dimensions and those of "
             f"{encoder.name} {encoder.dimension}. Mine with the encoder that made the vectors"
         )
     rows = {text: row for row, text in enumerate(corpus.texts)}

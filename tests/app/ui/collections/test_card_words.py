@@ -12,7 +12,7 @@ def test_a_sound_collection_has_nothing_to_be_told(library: Library) -> None:
     cats.add_rows([{"id": "a", "text": "a cat sat", "year": 2001}])
     found = cats.overview()
     assert to_be_told(found) == []
-    assert ("Encoder", "words, 8 numbers") in facts(found)
+    assert ("Encoder", "words, 8 dimensions") in facts(found)
     assert ("Fields", "year") in facts(found)
     assert ("Clusters", "none yet") in facts(found)
 

@@ -57,7 +57,7 @@ def test_a_generation_is_a_line() -> None:
     row = generation_row(_LIVE, segments)
     assert (row["generation"], row["state"], row["segments"], row["MB"]) == (1, "● live", 2, 3.0)
     assert (row["plan"], row["contract"]) == ("ivf (lists 64)", "recall 0.95@10")
-    assert (row["numbers"], row["stored as"]) == (384, "float32")
+    assert (row["dimensions"], row["stored as"]) == (384, "float32")
     assert (row["cut texts"], row["made"]) == (3, "2024-05-01 10:00")
 
 
@@ -107,7 +107,10 @@ def test_it_is_said_what_a_promotion_changes() -> None:
     )
     said = " ".join(promotion_changes(_LIVE, ready, waiting=4))
     for part in (
-        *("by mine (64 numbers) instead of mini (384 numbers)", "128 tokens of a passage instead of 256"),
+        *(
+            "by mine (64 dimensions) instead of mini (384 dimensions)",
+            "128 tokens of a passage instead of 256",
+        ),
         *(
             "9 passages were cut",
             "searched by exact",

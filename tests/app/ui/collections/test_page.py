@@ -55,7 +55,7 @@ def _library(settings: Settings) -> Library:
 def test_a_card_tells_what_a_collection_holds(page: Page) -> None:
     said = _said(page("collections"))
     assert "**160 documents**, 160 passages" in said
-    assert "Encoder: all-MiniLM-L6-v2, 384 numbers" in said
+    assert "Encoder: all-MiniLM-L6-v2, 384 dimensions" in said
     assert "Fields: date, kind, level, subject" in said
 
 

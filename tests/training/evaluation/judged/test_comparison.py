@@ -143,12 +143,12 @@ def test_the_picture_has_a_line_a_set_and_a_mark_an_encoder(compared: Comparison
     assert [label.get_text() for label in axes.get_yticklabels()] == ["asked\naccuracy", "scored\nSpearman"]
     marks = {bars.get_label(): list(bars.lines[0].get_xdata()) for bars in axes.containers}
     assert list(marks) == [
-        "words: 8 numbers",
-        "blurred: 3 numbers",
-        "broken: 8 numbers",
+        "words: 8 dimensions",
+        "blurred: 3 dimensions",
+        "broken: 8 dimensions",
     ]
-    assert marks["words: 8 numbers"] == pytest.approx([100, 100])
-    assert marks["broken: 8 numbers"] == pytest.approx([100])
+    assert marks["words: 8 dimensions"] == pytest.approx([100, 100])
+    assert marks["broken: 8 dimensions"] == pytest.approx([100])
     write_comparison_plot(compared, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 

@@ -77,7 +77,7 @@ def test_a_dimension_that_is_not_smaller_is_refused(
         lambda out: reduce_encoder(tiny_folder, TEXTS, out, dimension=dimension, **EXACT),
         lambda out: truncate_encoder(tiny_folder, out, dimension=dimension),
     ):
-        with pytest.raises(BadInputError, match=r"have 32 numbers.*from 1 to 31"):
+        with pytest.raises(BadInputError, match=r"have 32 dimensions.*from 1 to 31"):
             make(tmp_path / "small")
     assert list(tmp_path.iterdir()) == []
 

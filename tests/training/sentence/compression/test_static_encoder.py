@@ -130,7 +130,7 @@ def test_texts_bring_it_nearer_to_the_encoder(tiny: Encoder, tiny_folder: Path, 
 def test_what_cannot_be_made_is_refused(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NearsayError, match="begins with a StaticEmbedding"):
         make_static_encoder(folder, tmp_path / "again", **EXACT)
-    with pytest.raises(BadInputError, match="vectors of 0 numbers"):
+    with pytest.raises(BadInputError, match="vectors of 0 dimensions"):
         make_static_encoder(tiny_folder, tmp_path / "again", dimension=0)
     with pytest.raises(BadInputError, match="4 texts are too few"):
         make_static_encoder(
