@@ -3,7 +3,7 @@
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self, Union, cast
 
 from nearsay.data.document import JsonValue
 
-__all__ = ["Report", "as_json", "of_json"]
+__all__ = ["Finding", "Report", "as_json", "of_json"]
 
 
 class Report:
@@ -36,6 +36,17 @@ class Report:
         ValueError, KeyError or TypeError for what is none.
         """
         return cast("Self", of_json(cls, row))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Report):
+    """One thing that the doctor looked at."""
+
+    REPORT: ClassVar = "finding"
+
+    subject: str
+    detail: str
+    sound: bool
 
 
 def as_json(value: object) -> JsonValue:

@@ -4,10 +4,10 @@ import importlib.metadata
 import platform
 import sqlite3
 import sys
-from dataclasses import dataclass
 
 import torch
 
+from nearsay.data.report import Finding
 from nearsay.training.encoder.device import choose_device
 from nearsay.training.encoder.precision import Precision, resolve_precision
 from nearsay.training.encoder.processor import Processor
@@ -16,15 +16,6 @@ __all__ = ["Finding", "environment"]
 
 _PACKAGES = ("nearsay", "torch", "transformers", "sentence-transformers", "tokenizers", "sqlalchemy", "numpy")
 _FAISS = ("faiss-cpu", "faiss-gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    subject: str
-    detail: str
-    sound: bool
 
 
 def environment(device: str | None = None, precision: str = "auto") -> list[Finding]:

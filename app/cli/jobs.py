@@ -267,10 +267,12 @@ def print_result(run: "Run", first: int | None = None) -> None:
     """Print what a run printed; first: only so many lines of it, and how to see all of them."""
     from nearsay.app.runs import RunKind
     from nearsay.app.runs.results import read_results
+    from nearsay.indexer import AddReport
+    from nearsay.indexer.results import newest
 
     output = run.output(None if first is None else first + 1)
     if run.kind is RunKind.ADD and run.collection:
-        added = next((line for line in output if isinstance(line, Mapping) and "embedded" in line), None)
+        added = newest(output, AddReport)
         if added is not None:
             for line in report_lines(run.collection, added):
                 click.echo(visible(line))

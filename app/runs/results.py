@@ -39,7 +39,7 @@ def read_results(output: Sequence[Any]) -> RunResults:
         elif "folder" in line:
             _training(line, found)
         else:
-            found.rows.append({str(name): _plain(value) for name, value in line.items()})
+            found.rows.append({str(name): _plain(value) for name, value in line.items() if name != "report"})
     return found
 
 

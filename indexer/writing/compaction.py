@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import BadInputError, StorageError
 from nearsay.data.quantity import counted, size_words
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue import clusterings, collections, generations, passages, ranges, token_samples
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
@@ -58,8 +60,10 @@ _MOST_INDEXED = 8  # segments, beside twice as many as merged ones would be, tha
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReport:
+class CompactReport(Report):
     """What a compaction did."""
+
+    REPORT: ClassVar = "compacted"
 
     segments_before: int
     segments_after: int

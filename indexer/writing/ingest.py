@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import ClassVar
 
 import sqlalchemy as sa
 
@@ -18,6 +19,7 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault, KeptFaults, spread
 from nearsay.data.reading import Reading
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import KnownDocument
@@ -58,8 +60,10 @@ _SOURCES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class AddReport:
+class AddReport(Report):
     """What an `add` did, in documents unless said otherwise."""
+
+    REPORT: ClassVar = "added"
 
     added: int
     updated: int  # title or text changed: embedded again where it did

@@ -4,13 +4,14 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.quantity import counted
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
@@ -55,8 +56,10 @@ _SAME = 0.999  # cosine from which two vectors of a passage are one
 
 
 @dataclass(frozen=True, slots=True)
-class RebuildReport:
+class RebuildReport(Report):
     """What a rebuild did."""
+
+    REPORT: ClassVar = "rebuilt"
 
     generation: int
     state: GenerationState

@@ -15,6 +15,8 @@ from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.runs.watching import followed, running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
+from nearsay.indexer import AddReport
+from nearsay.indexer.results import newest
 
 __all__ = ["show_at_work", "start"]
 
@@ -81,7 +83,8 @@ def _asked(visit: Visit) -> Run | None:
 
 
 def _show_ended(visit: Visit, run: Run) -> None:
-    result = add_result(run.output(100)) if run.kind is RunKind.ADD else None
+    report = newest(run.output(100), AddReport) if run.kind is RunKind.ADD else None
+    result = None if report is None else add_result(report)
     watch_run(visit, run, place="collections", done=None if result is None else result.sentence)
     if run.state is RunState.DONE and result is not None:
         for remark in result.remarks:

@@ -1,15 +1,18 @@
 """Whether the library is sound: the doctor's report."""
 
+from collections.abc import Mapping, Sequence
+
 import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.ui.collections.findings import finding_rows, verdict
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.runs.watching import runs_of, watch_run
 from nearsay.app.ui.runs.words import moment
 from nearsay.app.ui.visit import Visit
+from nearsay.data.report import Finding
+from nearsay.indexer.results import reports
 
-__all__ = ["show_health"]
+__all__ = ["finding_rows", "show_health", "verdict"]
 
 _LOOKED_AT = 200  # newest runs among which the last report is looked for
 
@@ -45,7 +48,7 @@ def _ask(visit: Visit) -> None:
 
 
 def _report(visit: Visit, run: Run) -> None:
-    rows = finding_rows(run.output())
+    rows = finding_rows([one for one in reports(run.output()) if isinstance(one, Finding)])
     if not rows or run.state not in (RunState.DONE, RunState.FAILED):
         watch_run(visit, run, place="health")
         return
@@ -69,3 +72,22 @@ def _report(visit: Visit, run: Run) -> None:
         st.markdown(f"- **{as_markdown(row['what'])}**: {as_markdown(row['found'])}")
     with st.expander("The same in a shell", icon=":material/terminal:"):
         st.code(run.command, language="bash", wrap_lines=True)
+
+
+def finding_rows(found: Sequence[Finding]) -> list[dict[str, str]]:
+    """A line a finding, what is wrong first; word and mark tell it, not a colour."""
+    return [
+        {"state": "✓ sound" if one.sound else "✗ wrong", "what": one.subject, "found": one.detail}
+        for one in sorted(found, key=lambda one: one.sound)
+    ]
+
+
+def verdict(rows: Sequence[Mapping[str, str]]) -> str:
+    """All in one sentence."""
+    wrong = sum(row["state"] == "✗ wrong" for row in rows)
+    if not rows:
+        return "Nothing was looked at."
+    if not wrong:
+        return f"Everything is sound: {len(rows)} things were looked at."
+    verb = "is" if wrong == 1 else "are"
+    return f"{wrong} of the {len(rows)} things that were looked at {verb} wrong; each says how it is mended."

@@ -7,6 +7,7 @@ from nearsay.app.ui.collections.add_choices import AddChoices, chunking_text
 from nearsay.app.ui.collections.add_result import add_result
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Split
+from nearsay.indexer import AddReport
 
 
 def test_what_is_left_as_usual_is_not_said() -> None:
@@ -76,6 +77,8 @@ def test_chunking_is_written_as_the_command_takes_it(chosen: tuple[str | int, ..
 
 
 _REPORT = {
+    "report": "added",
+    "resumed": 0,
     "added": 3,
     "updated": 1,
     "relabelled": 0,
@@ -91,8 +94,7 @@ _REPORT = {
 
 
 def test_an_addition_is_told_in_a_sentence() -> None:
-    result = add_result(["a note", _REPORT])
-    assert result is not None
+    result = add_result(AddReport.from_json(_REPORT))
     assert result.sentence == "3 documents added, 1 document updated; 5 passages embedded."
     assert result.faults == ({"file": "a.csv", "line": 7, "why": "no text"},)
     assert any("1 of 4 documents removed again" in remark for remark in result.remarks)
@@ -104,13 +106,11 @@ def test_each_file_that_lost_rows_is_in_the_result_with_how_many_more_it_lost() 
     many = [{"source": "a.csv", "line": line, "reason": "no text"} for line in range(2, 12)]
     whole = {"source": "b.pdf", "line": None, "reason": "damaged"}
     counts = {"a.csv": 108, "b.pdf": 1}
-    result = add_result([_REPORT | {"fault_count": 109, "faults": [*many, whole], "faults_of_files": counts}])
-    assert result is not None
+    result = add_result(
+        AddReport.from_json(
+            _REPORT | {"fault_count": 109, "faults": [*many, whole], "faults_of_files": counts}
+        )
+    )
     told = [(row["file"], row["line"]) for row in result.faults]
     assert told == [("a.csv", 2), ("a.csv", 3), ("a.csv", 4), ("a.csv", None), ("b.pdf", None)]
     assert "105" in str(result.faults[3]["why"])
-
-
-def test_a_run_that_said_nothing_has_no_result() -> None:
-    assert add_result([]) is None
-    assert add_result(["text", {"other": 1}]) is None

@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 
-from nearsay.app.ui.collections.findings import finding_rows, verdict
 from nearsay.app.ui.collections.generation_rows import (
     candidate_rows,
     check_sentence,
     generation_row,
     promotion_changes,
 )
+from nearsay.app.ui.collections.health_part import finding_rows, verdict
 from nearsay.app.ui.collections.pareto_chart import pareto_chart, pareto_points
 from nearsay.app.ui.collections.tune_arguments import tune_arguments
+from nearsay.data.report import Finding
 from nearsay.indexer.catalogue.generations import (
     EncoderRow,
     GenerationRow,
@@ -131,9 +132,8 @@ def test_nothing_is_said_of_what_stays() -> None:
 def test_findings_tell_by_word_what_is_wrong_and_that_first() -> None:
     rows = finding_rows(
         [
-            {"subject": "torch", "detail": "2.10", "sound": True},
-            "a line of text",
-            {"subject": "notes", "detail": "3 lack a vector", "sound": False},
+            Finding("torch", "2.10", sound=True),
+            Finding("notes", "3 lack a vector", sound=False),
         ]
     )
     assert [row["state"] for row in rows] == ["✗ wrong", "✓ sound"]

@@ -1,0 +1,55 @@
+"""Every report by its kind, so that what a command printed or a job kept becomes the object again.
+
+from nearsay.indexer.results import newest, reports
+
+reports(job.output())               # the reports among the lines that a job printed
+newest(job.output(), AddReport)     # the last of one class, None where there is none
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+from nearsay.data.report import Report
+
+__all__ = ["REPORTS", "class_of", "newest", "reports"]
+
+# Imported when one of the kind is met: a page that shows a job needs the class of its report alone.
+REPORTS: Final[Mapping[str, str]] = {
+    "added": "nearsay.indexer.writing.ingest:AddReport",
+    "compacted": "nearsay.indexer.writing.compaction:CompactReport",
+    "encoder": "nearsay.indexer.encoders:EncoderEntry",
+    "encoder facts": "nearsay.indexer.encoders:EncoderFacts",
+    "finding": "nearsay.data.report:Finding",
+    "rebuilt": "nearsay.indexer.writing.rollout:RebuildReport",
+}
+
+_Kind = TypeVar("_Kind", bound=Report)
+
+
+def class_of(kind: str) -> type[Report]:
+    """The class of a kind of report; KeyError for a kind that there is not."""
+    module, _, name = REPORTS[kind].partition(":")
+    found: type[Report] = getattr(import_module(module), name)
+    return found
+
+
+def reports(lines: Iterable[Any]) -> Iterator[Report]:
+    """The reports among the lines that a command printed with --json; other lines are passed over.
+
+    So is a report of a kind, or with a lack, that only another version of nearsay knows.
+    """
+    for line in lines:
+        kind = line.get("report") if isinstance(line, Mapping) else None
+        if not isinstance(kind, str) or kind not in REPORTS:
+            continue
+        try:
+            yield class_of(kind).from_json(line)
+        except (KeyError, TypeError, ValueError):
+            continue
+
+
+def newest(lines: Iterable[Any], kind: type[_Kind]) -> _Kind | None:
+    """The last report of a class among the lines that a command printed; None where there is none."""
+    found = [one for one in lines if isinstance(one, Mapping) and one.get("report") == kind.REPORT]
+    return next((one for one in reports(reversed(found)) if isinstance(one, kind)), None)
