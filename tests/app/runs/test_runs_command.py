@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def test_an_addition_that_is_done_says_what_the_command_would_have_said(
     nearsay("start", "documents", "add", "papers", "papers.jsonl")
     fault = Fault("papers.jsonl", 3, "not JSON")
     report = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (fault,), ("text = 'abstract' (guessed)",))
-    runs.get(1).folder.output_file.write_text(json.dumps(asdict(report)) + "\n")
+    runs.get(1).folder.output_file.write_text(json.dumps(report.to_json()) + "\n")
     spawned.end(1)
     wanted = [
         "text = 'abstract' (guessed)",
