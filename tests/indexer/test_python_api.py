@@ -470,3 +470,10 @@ def test_every_public_name_is_there() -> None:
         assert getattr(nearsay.indexer, name).__doc__
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = nearsay.indexer.Nothing
+
+
+def test_every_method_of_a_collection_can_be_awaited() -> None:
+    def methods(of: type) -> set[str]:
+        return {name for name, value in vars(of).items() if callable(value) and not name.startswith("_")}
+
+    assert methods(AsyncCollection) == methods(Collection)
