@@ -18,7 +18,7 @@ from nearsay.app.cli.options import (
     replace_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["clusters", "over_time", "print_clusters", "rename"]
 
 _NAME = 40  # characters, the indent among them
-_LEAST_PASSAGE = 20
 _PASSAGE = 60
 _COLUMNS = ("", "passages", "cohesion", "name", "for example")
 _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
@@ -157,10 +156,8 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
         _print_one(wanted[0])
         return
     rows = [_row(each, depth) for each, depth in _as_a_tree(found)]
-    widths = [max(len(str(row[i])) for row in [_COLUMNS, *rows]) + 2 for i in range(len(_COLUMNS) - 1)]
-    room = min(_PASSAGE, max(_LEAST_PASSAGE, terminal_width() - sum(widths) - 1))
     for row in rows:
-        row[-1] = _short(str(row[-1]), room)
+        row[-1] = _short(str(row[-1]), _PASSAGE)
     print_table(_COLUMNS, rows)
     print_notes(_said(found))
 

@@ -16,7 +16,7 @@ from nearsay.app.cli.options import (
     open_library,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, terminal_width, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
@@ -167,7 +167,6 @@ def _print(one: "Judgement", *, as_json: bool) -> None:
 
 _COLUMNS = ("relevant", "query", "id", "passage", "rank", "", "title or text")
 _QUERY = 32  # characters
-_LEAST_TEXT = 20
 
 
 @click.command("list")
@@ -228,13 +227,11 @@ def _list_print(rows: Sequence["Judgement"]) -> None:
             str(each.passage),
             "" if each.rank is None else str(each.rank),
             "" if each.state == "current" else str(each.state),
-            visible(each.title or each.text),
+            _short(each.title or each.text, _TEXT),
         ]
         for each in rows
     ]
-    widths = [max(len(row[i]) for row in [_COLUMNS, *table]) + 2 for i in range(len(_COLUMNS) - 1)]
-    room = max(_LEAST_TEXT, terminal_width() - sum(widths))
-    print_table(_COLUMNS, [[*row[:-1], _short(row[-1], room)] for row in table])
+    print_table(_COLUMNS, table)
 
 
 def _short(text: str, width: int) -> str:

@@ -1,5 +1,6 @@
 """What the commands print: for people, or as JSON lines."""
 
+import io
 import json
 import re
 import shutil
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 _CONTROLS = re.compile("[\x7f-\x9f]")
+_ENDLESS = 1_000_000  # columns: no row is wrapped
+_NUMBER = re.compile(r"-?[\d,.]+")
 _PREVIEW = 400  # characters of a passage shown to a person
 _LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
 
@@ -122,18 +125,31 @@ def _body(hit: "Hit") -> str:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table of left-aligned words and right-aligned numbers."""
-    table = [[visible(_shown(cell)) for cell in row] for row in rows]
-    numeric = [
-        bool(table) and all(row[i].replace(",", "").replace(".", "").lstrip("-").isdigit() for row in table)
-        for i in range(len(headers))
-    ]
-    widths = [max(len(row[i]) for row in [list(headers), *table]) for i in range(len(headers))]
-    for row in [list(headers), *table]:
-        cells = [
-            cell.rjust(w) if n else cell.ljust(w) for cell, w, n in zip(row, widths, numeric, strict=True)
-        ]
-        click.echo("  ".join(cells).rstrip())
+    """Print a table of left-aligned words and right-aligned numbers.
+
+    A terminal's width is kept by wrapping the cells; elsewhere each row is one line. Wide characters (CJK)
+    count as two columns.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[visible(_shown(cell)) for cell in row] for row in rows]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for i, header in enumerate(headers):
+        numeric = bool(cells) and all(_NUMBER.fullmatch(row[i]) for row in cells)
+        table.add_column(Text(visible(header)), justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    at_terminal = sys.stdout.isatty()
+    console = Console(
+        file=io.StringIO(),
+        width=shutil.get_terminal_size().columns if at_terminal else _ENDLESS,
+        force_terminal=at_terminal,
+    )
+    console.print(table, crop=False)
+    for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
+        click.echo(line.rstrip())
 
 
 def visible(text: str) -> str:

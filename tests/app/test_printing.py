@@ -1,8 +1,12 @@
 """What a person reads of a search."""
 
-import pytest
+import io
 
-from nearsay.app.cli.printing import print_hits, print_passages
+import click
+import pytest
+from rich.cells import cell_len
+
+from nearsay.app.cli.printing import print_hits, print_passages, print_table
 from nearsay.indexer.neighbours.shown import ShownPassage
 from nearsay.indexer.query.explanation import Explanation
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
@@ -69,3 +73,42 @@ def test_metadata_stands_as_a_filter_writes_it(capsys: pytest.CaptureFixture[str
     passage = ShownPassage(1, 0.5, "d1", "Title", "text", metadata, 0)
     print_passages([passage], lambda _: ("", ""), as_json=False)
     assert capsys.readouterr().out.splitlines()[-1] == said
+
+
+class Terminal(io.StringIO):
+    """Standard output of a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+ROWS = [["日本語", 3, "短い"], ["cats", 12_000, "[bold]a cat[/] sat on the mat :smile: all day"]]
+
+
+def test_wide_characters_count_as_two_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["about", "passages", "for example"], ROWS)
+    assert capsys.readouterr().out.splitlines() == [
+        "about   passages  for example",
+        "日本語         3  短い",
+        "cats      12,000  [bold]a cat[/] sat on the mat :smile: all day",
+    ]
+
+
+def test_a_table_is_wrapped_at_the_width_of_a_terminal_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = [["漢" * 400, 1, "x"]]
+    print_table(["about", "passages", "for example"], wide)
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(["about", "passages", "for example"], [*wide, *ROWS])
+    lines = [click.unstyle(line) for line in terminal.getvalue().splitlines()]
+    assert max(map(cell_len, lines)) == 40
+    assert "".join(lines).count("漢") == 400
+
+
+def test_a_table_without_rows_is_its_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["about", "passages"], [])
+    assert capsys.readouterr().out == "about  passages\n"
