@@ -13,6 +13,7 @@ from nearsay.app.cli.options import (
     may_remove,
     open_library,
     removal_options,
+    rows_option,
 )
 from nearsay.app.cli.printing import print_json, print_plan, print_table, visible
 from nearsay.data.quantity import counted
@@ -31,7 +32,7 @@ def collections() -> None:
 
 
 @collections.command("list")
-@json_option
+@rows_option
 @library_options
 def list_(as_json: bool, **place: Unpack[Place]) -> None:
     """List the collections with their sizes and encoders.

@@ -22,9 +22,10 @@ from nearsay.app.cli.options import (
     may_remove,
     open_library,
     removal_options,
+    rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
@@ -243,7 +244,7 @@ def add(
     is_flag=True,
     help="List only documents that are linked to an earlier near-duplicate.",
 )
-@json_option
+@rows_option
 @library_options
 def list_(
     collection: str,
@@ -405,7 +406,7 @@ def export(
 @click.argument("field")
 @where_option
 @limit_option
-@json_option
+@rows_option
 @library_options
 def facets(
     collection: str, field: str, where: str | None, limit: int, as_json: bool, **place: Unpack[Place]
@@ -423,6 +424,10 @@ def facets(
         found = target.facets(field, where=where, limit=limit)
         if found.documents and found.missing == found.documents:
             _require(target, field)
+    if rows_alone():
+        for each in found.values:
+            print_json({field: each.value, "documents": each.documents})
+        return
     if as_json:
         print_json(found.to_json())
         return
@@ -456,12 +461,12 @@ def _require(target: "Collection", field: str) -> None:
 @click.option(
     "--forget", multiple=True, metavar="FIELD", help="Field whose declaration is withdrawn. Can be repeated."
 )
-@json_option
+@rows_option
 @library_options
 def fields(
     collection: str, declare: tuple[str, ...], forget: tuple[str, ...], as_json: bool, **place: Unpack[Place]
 ) -> None:
-    """List the metadata fields of COLLECTION, or declare fields for fast filters.
+    """List the declared fields of COLLECTION, or declare fields for fast filters.
 
     The values of a declared field are indexed in the catalogue, so that filters and counts stay fast in
     collections of millions of documents. The index takes about 60 bytes per document. Fields are declared one
@@ -485,7 +490,10 @@ def fields(
             done = f"{counted(report.values, 'value')} of {counted(report.documents, 'document')} entered"
             print_notes([f"{done} in {report.seconds:.1f} s", *report.notes])
         names = target.declared_fields()
-    if as_json:
+    if rows_alone():
+        for name in names:
+            print_json({"field": name})
+    elif as_json:
         print_json({"collection": collection, "declared": names})
     else:
         print_table(["declared field"], [[name] for name in names])

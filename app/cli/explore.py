@@ -17,9 +17,18 @@ from nearsay.app.cli.options import (
     limit_option,
     open_library,
     replace_option,
+    rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import near_line, print_json, print_notes, print_passages, print_table, visible
+from nearsay.app.cli.printing import (
+    near_line,
+    print_json,
+    print_notes,
+    print_passages,
+    print_table,
+    rows_alone,
+    visible,
+)
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
@@ -33,7 +42,7 @@ __all__ = ["explore"]
 @click.argument("collection")
 @limit_option
 @where_option
-@json_option
+@rows_option
 @library_options
 @device_option
 def outliers(collection: str, limit: int, where: str | None, as_json: bool, **place: Unpack[Place]) -> None:
@@ -70,7 +79,7 @@ def outliers(collection: str, limit: int, where: str | None, as_json: bool, **pl
     ),
 )
 @where_option
-@json_option
+@rows_option
 @encoding_options
 def diverse(
     collection: str,
@@ -117,7 +126,7 @@ def diverse(
 )
 @limit_option
 @where_option
-@json_option
+@rows_option
 @library_options
 @device_option
 def new(
@@ -144,7 +153,10 @@ def new(
         found = library.collection(collection).explore.new_since(
             since, field, count=limit, where=where, progress=bar
         )
-    if as_json:
+    if rows_alone():
+        for each in found.unlike:
+            print_json(each)
+    elif as_json:
         print_json(found)
     else:
         _print(found)

@@ -11,14 +11,14 @@ import click
 from nearsay.app.cli.options import (
     Place,
     encoding_options,
-    json_option,
     library_options,
     limit_option,
     open_library,
     replace_option,
+    rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
@@ -80,7 +80,7 @@ _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace 
     metavar="FILE",
     help="Also write each passage with its cluster to this file: .jsonl or .csv.",
 )
-@json_option
+@rows_option
 @encoding_options
 def clusters(
     collection: str,
@@ -149,7 +149,7 @@ def print_clusters(found: "Clustering", *, as_json: bool = False, show: int | No
     if as_json:
         for each in wanted:
             print_json(each.to_json())
-        if show is None:
+        if show is None and not rows_alone():
             print_json(found.to_json())
         return
     if show is not None:
@@ -312,7 +312,7 @@ _WIDEST = 40  # periods in a row of bars
 )
 @partial(limit_option, default=8, most=24)
 @where_option
-@json_option
+@rows_option
 @library_options
 def over_time(
     collection: str,
@@ -353,7 +353,7 @@ def over_time(
 def _print(found: "ThroughTime", *, as_json: bool) -> None:
     everything = (*found.clusters, *((found.outside,) if found.outside.total else ()))
     if as_json:
-        for line in found.to_json():
+        for line in found.rows() if rows_alone() else found.to_json():
             print_json(line)
     else:
         span = f"{found.periods[0]} to {found.periods[-1]}"

@@ -10,19 +10,19 @@ import click
 from nearsay.app.cli.options import (
     Place,
     device_option,
-    json_option,
     library_options,
     open_library,
+    rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, visible
+from nearsay.app.cli.printing import print_json, print_notes, rows_alone, visible
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.document import beginning
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer.duplicates.groups import DuplicateGroup, DuplicateGroups
-    from nearsay.indexer.duplicates.pairs import PairedPassage
+    from nearsay.indexer.duplicates.pairs import Pair, PairedPassage
 
 __all__ = ["duplicates", "pairs"]
 
@@ -52,7 +52,7 @@ _WIDTH = 100
     "--with-where", "other_where", metavar="EXPR", help="Filter for the documents of the second collection."
 )
 @click.option("--same-document", is_flag=True, help="Include pairs of passages of the same document.")
-@json_option
+@rows_option
 @library_options
 @device_option
 def pairs(
@@ -91,6 +91,9 @@ def pairs(
                 progress=bar,
             )
         for rank, pair in enumerate(found, 1):
+            if rows_alone():
+                print_json(_row(pair))
+                continue
             if as_json:
                 print_json(pair)
                 continue
@@ -99,6 +102,14 @@ def pairs(
                 click.echo(passage_lines(passage))
     nothing = () if len(found) else (f"no pair: {counted(found.looked_at, 'passage')} looked at",)
     print_notes((*nothing, *found.notes))
+
+
+def _row(pair: "Pair") -> dict[str, object]:
+    """A pair without what is nested."""
+    sides = {"first": pair.first, "second": pair.second}
+    parts = ("id", "title", "text")
+    named = {f"{side}_{part}": getattr(one, part) for side, one in sides.items() for part in parts}
+    return {"cosine": pair.cosine, **named}
 
 
 def passage_lines(passage: "PairedPassage") -> str:
@@ -146,7 +157,7 @@ _OTHERS_SHOWN = 5  # of a group
     help="Write the documents to this file as JSON lines, keeping one of each group.",
 )
 @where_option
-@json_option
+@rows_option
 @library_options
 @device_option
 def duplicates(

@@ -18,8 +18,9 @@ from nearsay.app.cli.options import (
     may_remove,
     open_library,
     removal_options,
+    rows_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_plan, print_table
+from nearsay.app.cli.printing import print_json, print_notes, print_plan, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
@@ -234,7 +235,7 @@ def compact(
     metavar="FILE",
     help="Write a chart to this file, .png or .svg.",
 )
-@json_option
+@rows_option
 @cluster_options
 def tune(
     collection: str,
@@ -267,7 +268,10 @@ def tune(
         plan = library.collection(collection).tune(recall=recall, memory=memory, queries=asked, progress=bar)
     if plot is not None:
         plot_report(collection, plan, plot)
-    if as_json:
+    if rows_alone():
+        for row in plan.report:
+            print_json(row)
+    elif as_json:
         print_json(plan.to_json())
     else:
         print_plan(plan)

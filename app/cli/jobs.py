@@ -18,6 +18,7 @@ from nearsay.app.cli.options import (
     may_remove,
     open_library,
     removal_options,
+    rows_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import significant
@@ -50,7 +51,7 @@ def jobs() -> None:
 @click.option("--state", type=click.Choice(_STATES), help="Only list jobs in this state.")
 @click.option("--collection", metavar="NAME", help="Only list jobs about this collection.")
 @limit_option
-@json_option
+@rows_option
 @library_options
 def list_(
     state: str | None, collection: str | None, limit: int, as_json: bool, **place: Unpack[Place]

@@ -14,6 +14,7 @@ from nearsay.app.cli.options import (
     json_option,
     library_options,
     open_library,
+    rows_option,
     where_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
@@ -177,7 +178,7 @@ _QUERY = 32  # characters
 @click.option(
     "--queries", is_flag=True, help="List the judged queries with their counts instead of single judgements."
 )
-@json_option
+@rows_option
 @library_options
 def list_(
     collection: str,

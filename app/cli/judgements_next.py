@@ -14,6 +14,7 @@ from nearsay.app.cli.options import (
     may_remove,
     open_library,
     removal_options,
+    rows_option,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
 from nearsay.data.quantity import counted
@@ -121,7 +122,7 @@ def next_(
 @click.option("--on/--off", default=None, help="Keep searches from now on, or delete them and keep none.")
 @limit_option
 @removal_options
-@json_option
+@rows_option
 @library_options
 def log(
     collection: str,

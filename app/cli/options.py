@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 import click
 
+from nearsay.app.cli.printing import ROWS_FORMAT, visible
+
 if TYPE_CHECKING:
     from nearsay.data.read_options import ReadOptions
     from nearsay.indexer import Library
@@ -44,6 +46,7 @@ __all__ = [
     "read_options",
     "removal_options",
     "replace_option",
+    "rows_option",
     "sample_option",
     "seed_option",
     "shards_options",
@@ -98,6 +101,32 @@ class Sharded(Place):
 def json_option(command: Command) -> Command:
     """`--json`: machine-readable output."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(command)
+
+
+def rows_option(command: Command) -> Command:
+    """`--json`, and `--format` of a command that prints rows: CSV and JSON lines go the way of `--json`."""
+
+    def as_json(context: click.Context, _: click.Parameter, value: bool) -> bool:
+        if value:
+            context.meta[ROWS_FORMAT] = "json"
+        return bool(context.meta[ROWS_FORMAT] != "table")
+
+    def chosen(context: click.Context, _: click.Parameter, value: str) -> None:
+        context.meta[ROWS_FORMAT] = value
+
+    command = click.option(
+        "--json", "as_json", is_flag=True, callback=as_json, help="Print one JSON object per line."
+    )(command)
+    return click.option(
+        "--format",
+        type=click.Choice(["table", "csv", "jsonl"]),
+        default="table",
+        show_default=True,
+        is_eager=True,  # before --json, which goes before it
+        expose_value=False,
+        callback=chosen,
+        help="Format of the rows that are printed.",
+    )(command)
 
 
 def device_option(command: Command) -> Command:
@@ -357,7 +386,6 @@ def may_remove(what: str, *, dry_run: bool, yes: bool) -> bool:
 
     Ends with exit status 1 for no, and where nobody can answer.
     """
-    from nearsay.app.cli.printing import visible
     from nearsay.data.errors import BadInputError
 
     if dry_run:

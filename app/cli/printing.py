@@ -1,5 +1,6 @@
 """What the commands print: for people, or as JSON lines."""
 
+import csv
 import io
 import json
 import re
@@ -8,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.plans.plan import Measured, Plan
 
 __all__ = [
+    "ROWS_FORMAT",
     "metadata_line",
     "near_line",
     "print_hits",
@@ -31,10 +33,13 @@ __all__ = [
     "print_passages",
     "print_plan",
     "print_table",
+    "rows_alone",
     "terminal_width",
     "visible",
 ]
 
+ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
+_CSV_COLUMNS: Final = "nearsay.csv_columns"
 _CONTROLS = re.compile("[\x7f-\x9f]")
 _ENDLESS = 1_000_000  # columns: no row is wrapped
 _NUMBER = re.compile(r"-?[\d,.]+")
@@ -42,16 +47,39 @@ _PREVIEW = 400  # characters of a passage shown to a person
 _LEAST_SHARE = 0.0005  # of the words in a score, to be seen in its three digits
 
 
+def rows_alone() -> bool:
+    """Whether `--format` asks for rows and nothing beside them: csv or jsonl."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.meta.get(ROWS_FORMAT) in ("csv", "jsonl")
+
+
 def print_json(row: object) -> None:
-    """One object as one line of JSON on standard output."""
+    """One object as one line of JSON on standard output, or of CSV where `--format` asks for that."""
     value = row
     if isinstance(row, Report):
         value = row.to_json()
     elif is_dataclass(row) and not isinstance(row, type):
         value = asdict(row)
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(ROWS_FORMAT) == "csv":
+        _print_csv(cast("Mapping[str, Any]", value), context)
+        return
     line = json.dumps(value, ensure_ascii=False, default=str)
     # JSON lets DEL and the C1 controls stand as they are; a terminal obeys them.
     click.echo(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", line))
+
+
+def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
+    """A row under the columns of the first one, which it is printed below; what is nested stays JSON."""
+    first = _CSV_COLUMNS not in context.meta
+    columns = context.meta.setdefault(_CSV_COLUMNS, list(row))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if first:
+        writer.writerow(columns)
+    cells = (row.get(name) for name in columns)
+    writer.writerow("" if cell is None else cell if isinstance(cell, str) else _json(cell) for cell in cells)
+    click.echo(_CONTROLS.sub(" ", text.getvalue()), nl=False)
 
 
 def print_notes(notes: Iterable[str]) -> None:

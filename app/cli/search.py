@@ -13,14 +13,14 @@ from nearsay.app.cli.options import (
     Place,
     Sharded,
     device_option,
-    json_option,
     library_options,
     limit_option,
     open_library,
+    rows_option,
     shards_options,
     where_option,
 )
-from nearsay.app.cli.printing import print_hits, print_json, print_notes
+from nearsay.app.cli.printing import print_hits, print_json, print_notes, rows_alone
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection
@@ -54,7 +54,7 @@ class _How(TypedDict):
     metavar="FILE",
     help=(
         "File of queries to use instead of QUERY: a text file with one per line, a .jsonl, "
-        "or - for standard input. Prints one JSON object per query."
+        "or - for standard input. Prints one JSON object per query, or rows as --format says."
     ),
 )
 @partial(limit_option, default=10)
@@ -89,7 +89,7 @@ class _How(TypedDict):
     help="Number of the generation to use.",
     show_default="the live one",
 )
-@json_option
+@rows_option
 @shards_options
 def search(
     collection: str,
@@ -166,6 +166,10 @@ def _answer_all(target: "Collection", source: str, limit: int, how: _How) -> Non
         answers = target.search([query.text for query in asked], limit, **how)
         for query, hits in zip(asked, answers, strict=True):
             found = [hit.to_json() for hit in hits]
+            if rows_alone():
+                for row in found:
+                    print_json({"query": query.text, "line": query.line, **row})
+                continue
             print_json({"query": query.text, "line": query.line, "hits": found, "notes": hits.notes})
         answered, faults = answered + len(asked), faults + len(wrong)
     name = "standard input" if source == "-" else source
@@ -241,7 +245,7 @@ class _End:
 )
 @where_option
 @click.option("--by-document", is_flag=True, help="Only return the best passage of each document.")
-@json_option
+@rows_option
 @library_options
 @device_option
 def similar(

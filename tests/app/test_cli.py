@@ -1,5 +1,6 @@
 """The command line: what goes where, and how it ends."""
 
+import csv
 import getpass
 import io
 import json
@@ -454,3 +455,25 @@ def test_the_help_of_a_group_tells_each_command_in_its_whole_first_sentence(
     for command in shown.commands.values():
         assert command.get_short_help_str(1_000) in said
     assert "..." not in said.partition("Commands:")[2]
+
+
+def test_rows_are_printed_as_csv_or_json_lines(pets: Run) -> None:
+    table = list(csv.DictReader(io.StringIO(pets("documents", "list", "pets", "--format", "csv").stdout)))
+    assert [(row["id"], json.loads(row["metadata"])["legs"]) for row in table] == [
+        ("cat", 4),
+        ("dog", 4),
+        ("bird", 2),
+    ]
+    found = pets("search", "pets", "a cow ate", "--format", "csv", "-n", "2").stdout
+    assert [row["rank"] for row in csv.DictReader(io.StringIO(found))] == ["1", "2"]
+    of_legs = pets("documents", "facets", "pets", "legs", "--format", "csv")
+    assert of_legs.stdout == "legs,documents\n4,2\n2,1\n"
+    assert lines(pets("documents", "facets", "pets", "legs", "--format", "jsonl")) == [
+        {"legs": 4, "documents": 2},
+        {"legs": 2, "documents": 1},
+    ]
+    whole = lines(pets("documents", "facets", "pets", "legs", "--format", "csv", "--json"))
+    assert whole[0]["field"] == "legs"  # --json goes before --format
+    pairs = csv.DictReader(io.StringIO(pets("explore", "pairs", "pets", "--format", "csv").stdout))
+    assert {"cosine", "first_id", "second_id"} <= set(pairs.fieldnames or ())
+    assert pets("collections", "list", "--format", "csv").stdout.splitlines()[1] == "pets,3,3"
