@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["clusters", "over_time", "print_clusters", "rename"]
 
 _NAME = 40  # characters, the indent among them
-_PASSAGE = 60
+_PASSAGE = 40
 _COLUMNS = ("", "passages", "cohesion", "name", "for example")
 _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace the last time's
 

@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("command", "allowed"),
     [
         (["--help"], _HELP),
-        (["collections", "list"], _PLAIN),
+        (["collections", "list"], _PLAIN | {"rich"}),
         (["search", "samples", "hungry", "--mode", "lexical"], _PLAIN),
         (["similar", "samples", "--id", "cat"], _PLAIN),
         (["search", "samples", "hungry"], _DENSE),
