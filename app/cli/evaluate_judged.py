@@ -14,7 +14,7 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import Interval
-    from nearsay.training.evaluation.judged.judged_set import JudgedSet
+    from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer
     from nearsay.training.evaluation.judged.outcome import Outcome
     from nearsay.training.sentence.encoder import Encoder
 
@@ -91,6 +91,17 @@ def load_encoder(name: str, device: str | None, precision: str) -> "Encoder":
     return Encoder.load(name, device=device, precision=Precision(precision))
 
 
+def _load_judged(name: str, device: str | None, precision: str) -> "Encoder | PairScorer":
+    """Load an encoder as the options say, or a cross-encoder."""
+    from nearsay.training.sentence.source import find_encoder
+
+    if find_encoder(name).folder.is_cross_encoder:
+        from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
+
+        return CrossEncoderJudge.load(name, device=device)
+    return load_encoder(name, device, precision)
+
+
 _LEVEL: Final = 0.95
 _OTHERS: Final = ("dot", "euclidean", "manhattan")
 
@@ -129,10 +140,10 @@ def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list[tuple[str, 
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
     from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 
-    loaded = load_encoder(judging["encoder"], judging["device"], judging["precision"])
+    loaded = _load_judged(judging["encoder"], judging["device"], judging["precision"])
     found = []
     for each in sets:
-        with ProgressBar(f"encoding {each.name}", unit="texts") as bar:
+        with ProgressBar(f"measuring {each.name}", unit="texts") as bar:
             outcome = evaluate_judged_set(loaded, each, progress=partial(_look, bar))
         interval = bootstrap_interval(outcome, draws=judging["draws"], seed=judging["seed"], level=_LEVEL)
         found.append((loaded.name, outcome, interval))
@@ -362,7 +373,8 @@ def retrieval(folders: tuple[Path, ...], split: str, **judging: Unpack[Judging])
 def reranking(files: tuple[Path, ...], **judging: Unpack[Judging]) -> None:
     """Measure the ranking of each query's candidates: MAP, MRR@10, nDCG@10.
 
-    FILE is a jsonl with query, and lists named positive and negative.
+    FILE is a jsonl with query, and lists named positive and negative. --encoder takes a cross-encoder,
+    too, here and for sts, pairs and triplets.
 
     \b
     Example:

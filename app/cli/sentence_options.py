@@ -1,4 +1,4 @@
-"""The options of `nearsay train sentence`."""
+"""The options of `nearsay train sentence` and `nearsay train cross-encoder`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, replace
@@ -9,13 +9,14 @@ import click
 from click.core import ParameterSource
 
 from nearsay.app.cli.options import ENCODER, encoder_named, inexact_resume_option
+from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 
-__all__ = ["recipe_of", "sentence_options"]
+__all__ = ["cross_encoder_options", "recipe_of", "sentence_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -23,9 +24,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class _LossName(click.Choice[str]):
     """A loss by its name, or by one that other libraries have for it: MNRL, CoSENTLoss."""
 
+    def __init__(self, losses: type[ObjectiveKind | CrossLoss]) -> None:
+        super().__init__([loss.value for loss in losses])
+        self._losses = losses
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 - as click
         try:
-            return ObjectiveKind(value)
+            return self._losses(value)
         except ValueError:
             return super().convert(value, param, ctx)
 
@@ -105,7 +110,7 @@ _DATA = (
 _OBJECTIVE = (
     click.option(
         "--objective",
-        type=_LossName([kind.value for kind in ObjectiveKind]),
+        type=_LossName(ObjectiveKind),
         help="Loss to train with.",
         show_default="by the kind of the examples",
     ),
@@ -243,6 +248,48 @@ _TRAINING = (
     ),
     inexact_resume_option,
 )
+_CROSS = (
+    click.option(
+        "--objective",
+        type=_LossName(CrossLoss),
+        help="Loss to train with. "
+        + " ".join(f"{loss.capitalize()}: {loss.row.help}." for loss in CrossLoss),
+        show_default="by the kind of the examples",
+    ),
+    click.option(
+        "--negatives",
+        type=int,
+        default=NEGATIVES,
+        show_default=True,
+        help="Number of texts of other rows that a pair without negatives is ranked above.",
+    ),
+    click.option(
+        "--guide",
+        type=ENCODER,
+        metavar="ENCODER",
+        help="Cross-encoder or encoder whose scores are learned, for mse and margin-mse.",
+    ),
+    click.option(
+        "--base",
+        type=ENCODER,
+        metavar="ENCODER",
+        help="Name or folder of the BERT, encoder or cross-encoder to start from.",
+        show_default="all-MiniLM-L6-v2",
+    ),
+    click.option(
+        "--revision",
+        metavar="NAME",
+        help="Branch, tag or commit of the base on the hub.",
+        show_default="the main branch",
+    ),
+    click.option(
+        "--length",
+        type=int,
+        help="Maximum number of tokens in a pair.",
+        show_default="that of the base, at most 512",
+    ),
+)
+_OF_ENCODERS = {"recipe", "training_length", "lora_rank", "lora_alpha", "lora_targets"}
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 
 
@@ -250,6 +297,15 @@ def sentence_options(command: Command) -> Command:
     """Every option that a recipe could hold, too."""
     for option in reversed((*_DATA, *_OBJECTIVE, *_STRUCTURE, *_TRAINING)):
         command = option(command)
+    return command
+
+
+def cross_encoder_options(command: Command) -> Command:
+    """What `sentence_options` has of files, evaluation and training, and a cross-encoder's own."""
+    for option in reversed((*_DATA, *_CROSS, *_TRAINING)):
+        command = option(command)
+    given: list[click.Parameter] = vars(command)["__click_params__"]
+    given[:] = [one for one in given if one.name not in _OF_ENCODERS]
     return command
 
 

@@ -6,7 +6,7 @@ from nearsay.app.cli.options import CommandGroup
 from nearsay.app.cli.train_heads import classifier, reader, tagger
 from nearsay.app.cli.train_negatives import negatives
 from nearsay.app.cli.train_pretrain import pretrain, vocabulary
-from nearsay.app.cli.train_sentence import adapt, sentence
+from nearsay.app.cli.train_sentence import adapt, cross_encoder, sentence
 from nearsay.app.cli.train_smaller import average, distill, reduce, static
 
 __all__ = ["train"]
@@ -25,6 +25,7 @@ def train() -> None:
 train.add_command(vocabulary)
 train.add_command(pretrain)
 train.add_command(sentence)
+train.add_command(cross_encoder)
 train.add_command(adapt)
 train.add_command(average)
 train.add_command(negatives)

@@ -1,6 +1,6 @@
-"""`nearsay train sentence` and `nearsay train adapt`: encoders from examples, or from a collection alone."""
+"""`nearsay train sentence`, `cross-encoder` and `adapt`: from examples, or from a collection alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,15 +15,16 @@ from nearsay.app.cli.options import (
     trains_encoder,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table
-from nearsay.app.cli.sentence_options import recipe_of, sentence_options
+from nearsay.app.cli.sentence_options import cross_encoder_options, recipe_of, sentence_options
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
+    from nearsay.training.run.watch import Watch
     from nearsay.training.sentence.adaptation.adapt import AdaptationResult
     from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
 
-__all__ = ["adapt", "print_changes", "sentence"]
+__all__ = ["adapt", "cross_encoder", "print_changes", "sentence"]
 
 
 @click.command()
@@ -49,14 +50,54 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     Example:
         nearsay train sentence stsb/train.tsv --dev sts:stsb/dev.tsv --epochs 4 --out my-encoder
     """
-    from nearsay.app.cli.progress import TrainingLine, stoppable
-    from nearsay.training.run.watch import Watch
     from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
 
     recipe = recipe_of(files, options)
+    _watched(lambda watch: run_recipe(recipe, out, device=options["device"], watch=watch), as_json=as_json)
+
+
+@click.command("cross-encoder")
+@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the cross-encoder."
+)
+@cross_encoder_options
+@json_option
+@device_options
+def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
+    """Train a cross-encoder, which reads a query and a passage together, to rank passages anew.
+
+    FILE: as for train sentence, texts alone excepted: pairs with 0 and 1 or a score, pairs that belong
+    together, triplets, NLI, what train negatives mined, or what `search -f` printed, whose scores it learns.
+    --dev and --evaluate take reranking, pairs, triplets and sts; "before" is the base, an encoder by its
+    cosine. Stopped or killed, the same command goes on. --out is for search --rerank, --guide and
+    sentence-transformers' CrossEncoder.
+
+    \b
+    Example:
+        nearsay train cross-encoder hard.tsv --evaluate reranking:candidates.jsonl --out my-reranker
+        nearsay search papers "why is the sky blue" --rerank my-reranker
+    """
+    from nearsay.training.sentence.cross_encoder.losses import CrossLoss
+    from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossTraining, run_cross_encoder
+
+    named = options.pop("objective")
+    loss = None if named is None else CrossLoss(named)
+    settings = CrossTraining(loss, options.pop("negatives"), options.pop("length"))
+    recipe = recipe_of(files, options)
+    _watched(
+        lambda watch: run_cross_encoder(recipe, out, settings, device=options["device"], watch=watch),
+        as_json=as_json,
+    )
+
+
+def _watched(train: Callable[["Watch"], list["SeedResult"]], *, as_json: bool) -> None:
+    """Train with a progress line and Ctrl-C, and print what came of it."""
+    from nearsay.app.cli.progress import TrainingLine, stoppable
+    from nearsay.training.run.watch import Watch
+
     with TrainingLine() as line, stoppable() as stop:
-        watch = Watch(listener=line, report=lambda note: print_notes([note]), stop=stop)
-        results = run_recipe(recipe, out, device=options["device"], watch=watch)
+        results = train(Watch(listener=line, report=lambda note: print_notes([note]), stop=stop))
     last = results[-1].result
     if last is not None and not last.finished:
         raise KeyboardInterrupt

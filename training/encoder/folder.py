@@ -106,6 +106,17 @@ class EncoderFolder:
         """The encoder's own settings: prompts, truncate_dim, model_type."""
         return self.read_settings(_SETTINGS_FILE)
 
+    def architecture(self) -> str:
+        """The class of its transformer, as config.json names it: BertModel, BertForSequenceClassification."""
+        config = self.read_settings(self.transformer_folder().relative_to(self.path) / "config.json")
+        named = config.get("architectures")
+        return str(named[0]) if isinstance(named, list) and named else "none"
+
+    @property
+    def is_cross_encoder(self) -> bool:
+        """Whether its transformer scores texts, or pairs of them, instead of giving vectors."""
+        return self.architecture().endswith("ForSequenceClassification")
+
     def configurations(self) -> Iterator[tuple[Path, JsonValue]]:
         """Every JSON file below the folder whose name says that it configures something, read."""
         for file in sorted(self.path.rglob("*config*.json")):

@@ -1,14 +1,20 @@
 """What every judged set can do."""
 
-from collections.abc import Iterable
-from typing import Protocol, Self
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol, Self, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["JudgedSet", "evaluate_judged_set"]
+__all__ = ["JudgedSet", "PairScorer", "PairwiseSet", "evaluate_judged_set", "pairwise", "scores_of_pairs"]
+
+_SCORED_AT_ONCE: Final = 1024  # pairs between two calls of the listener
 
 
 class JudgedSet(Protocol):
@@ -45,12 +51,61 @@ class JudgedSet(Protocol):
         """Measure an encoder; `progress` is called with texts encoded and texts in all."""
 
 
-def evaluate_judged_set(
-    encoder: TextEncoder, judged: JudgedSet, *, progress: Progress | None = None
-) -> Outcome:
-    """Measure an encoder on a judged set.
+@runtime_checkable
+class PairScorer(Protocol):
+    """A model that reads two texts together: a cross-encoder."""
 
-    progress: called with texts encoded and texts in all
-    Raises BadInputError where the set's figures are not defined, as for one pair alone.
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Give each pair its score, (pairs,); higher fits better."""
+
+    def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """Count the pairs that are cut at the length limit."""
+
+
+@runtime_checkable
+class PairwiseSet(Protocol):
+    """A judged set that needs scores of pairs alone, so that a cross-encoder can be measured on it, too."""
+
+    def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
+        """Measure a cross-encoder; `progress` is called with pairs scored and pairs in all."""
+
+
+def evaluate_judged_set(
+    encoder: TextEncoder | PairScorer, judged: JudgedSet, *, progress: Progress | None = None
+) -> Outcome:
+    """Measure an encoder, or a cross-encoder, on a judged set.
+
+    progress: called with texts (or pairs) done and texts (or pairs) in all
+    Raises BadInputError where the set's figures are not defined, as for one pair alone, and for a
+    cross-encoder on a set that compares vectors.
     """
-    return judged.measure(encoder, progress)
+    if not isinstance(encoder, PairScorer):
+        return judged.measure(encoder, progress)
+    return pairwise(judged, encoder.name).measure_pairs(encoder, progress)
+
+
+def pairwise(judged: JudgedSet, name: str) -> PairwiseSet:
+    """Give the set as one that a cross-encoder can be measured on; BadInputError if it is none."""
+    if not isinstance(judged, PairwiseSet):
+        raise BadInputError(
+            f"{judged.name} is a set of the kind {judged.kind}, which is measured by vectors, and the "
+            f"cross-encoder {name} gives a score a pair. Name an encoder, or a set of the kind "
+            "reranking, pairs, triplets or sts"
+        )
+    return judged
+
+
+def scores_of_pairs(
+    scorer: PairScorer, pairs: Sequence[tuple[str, str]], progress: Progress | None
+) -> NDArray[np.float32]:
+    """Score the pairs, (pairs,), and report how many are done."""
+    found = [np.empty(0, dtype=np.float32)]
+    for start in range(0, len(pairs), _SCORED_AT_ONCE):
+        found.append(scorer.scores(pairs[start : start + _SCORED_AT_ONCE]))
+        if progress is not None:
+            progress(min(start + _SCORED_AT_ONCE, len(pairs)), len(pairs))
+    return np.concatenate(found)

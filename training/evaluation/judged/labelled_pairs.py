@@ -15,6 +15,7 @@ from nearsay.training.evaluation.average_precision import average_precision, res
 from nearsay.training.evaluation.best_threshold import best_accuracy, best_f1
 from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.judged_set import PairScorer, scores_of_pairs
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.evaluation.sts import text_pair_similarities
@@ -70,6 +71,17 @@ class PairSet:
             [second for _, second in self.pairs],
             progress=progress,
         )
+        return self._outcome(similarities, truncated, started)
+
+    def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
+        """As `measure`, by a cross-encoder's scores alone."""
+        started = perf_counter()
+        scores = scores_of_pairs(scorer, self.pairs, progress).astype(np.float64)
+        return self._outcome({Similarity.COSINE: scores}, scorer.cut(self.pairs), started)
+
+    def _outcome(
+        self, similarities: Mapping[Similarity, NDArray[np.float64]], truncated: int, started: float
+    ) -> Outcome:
         same = np.array(self.same, dtype=np.bool_)
         return Outcome(
             name=self.name,

@@ -12,6 +12,7 @@ from nearsay.training.evaluation.average_precision import average_precision
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts, unit_rows
 from nearsay.training.evaluation.judged.candidates import Candidates
 from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.judged_set import PairScorer, scores_of_pairs
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
 from nearsay.training.evaluation.ndcg import ndcg
@@ -73,13 +74,24 @@ class RerankingSet:
         )
         unit_rows(queries)
         unit_rows(passages)
-        figures = []
-        start = 0
-        for query, each in zip(queries, self.lists, strict=True):
-            size = len(each.positives) + len(each.negatives)
-            figures.append(list_figures(passages[start : start + size] @ query, len(each.positives)))
-            start += size
-        table = np.array(figures, dtype=np.float64)
+        lists = zip(np.split(passages, self._ends()), queries, strict=True)
+        scores = np.concatenate([each @ query for each, query in lists])
+        return self._outcome(scores, cut_queries + cut_passages, started)
+
+    def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
+        """As `measure`, by a cross-encoder's scores of query and candidate."""
+        started = perf_counter()
+        pairs = [(each.anchor, text) for each in self.lists for text in (*each.positives, *each.negatives)]
+        return self._outcome(scores_of_pairs(scorer, pairs, progress), scorer.cut(pairs), started)
+
+    def _ends(self) -> NDArray[np.int64]:
+        """Where each list's candidates end among those of all; without the last one's."""
+        return np.cumsum([len(each.positives) + len(each.negatives) for each in self.lists])[:-1]
+
+    def _outcome(self, scores: NDArray[np.float32], truncated: int, started: float) -> Outcome:
+        """The figures of the candidates' scores, (candidates,), query after query."""
+        found = zip(np.split(scores, self._ends()), self.lists, strict=True)
+        table = np.array([list_figures(one, len(each.positives)) for one, each in found], dtype=np.float64)
         means = table.mean(axis=0)
         return Outcome(
             name=self.name,
@@ -87,10 +99,10 @@ class RerankingSet:
             metrics={"map": float(means[0]), "mrr_at_10": float(means[1]), "ndcg_at_10": float(means[2])},
             main="map",
             items=len(self),
-            truncated=cut_queries + cut_passages,
+            truncated=truncated,
             seconds=perf_counter() - started,
             resampled=mean_of_drawn(table[:, 0]),
-            details={"queries": len(self), "candidates": len(candidates)},
+            details={"queries": len(self), "candidates": len(scores)},
         )
 
 

@@ -1,13 +1,17 @@
 """Scored pairs as a judged set."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.judged_set import PairScorer, scores_of_pairs
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.evaluation.judged.resampled_spearman import resampled_spearman
@@ -58,6 +62,18 @@ class StsSet:
             [pair.sentence2 for pair in self.pairs],
             progress=progress,
         )
+        return self._outcome(similarities, truncated, started)
+
+    def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
+        """As `measure`, by a cross-encoder's scores alone."""
+        started = perf_counter()
+        pairs = [(pair.sentence1, pair.sentence2) for pair in self.pairs]
+        scores = scores_of_pairs(scorer, pairs, progress).astype(np.float64)
+        return self._outcome({Similarity.COSINE: scores}, scorer.cut(pairs), started)
+
+    def _outcome(
+        self, similarities: Mapping[Similarity, NDArray[np.float64]], truncated: int, started: float
+    ) -> Outcome:
         scores = [pair.score for pair in self.pairs]
         return Outcome(
             name=self.name,

@@ -1,6 +1,6 @@
 """Triplets as a judged set."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar, Self
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
+from nearsay.training.evaluation.judged.judged_set import PairScorer, scores_of_pairs
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.evaluation.triplet_accuracy import right_triplets, triplet_accuracy
@@ -71,6 +72,19 @@ class TripletSet:
             encoder, texts, listener=None if progress is None else lambda done: progress(done, len(texts))
         )
         right = right_triplets(vectors[::3], vectors[1::3], vectors[2::3])
+        return self._outcome(right, truncated, started)
+
+    def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
+        """As `measure`, by a cross-encoder's scores of the anchor with the other two."""
+        started = perf_counter()
+        pairs = [(anchor, text) for anchor, *others in self.triplets for text in others]
+        scores = scores_of_pairs(scorer, pairs, progress)
+        right = {Similarity.COSINE: scores[::2] > scores[1::2]}
+        return self._outcome(right, scorer.cut(pairs), started)
+
+    def _outcome(
+        self, right: Mapping[Similarity, NDArray[np.bool_]], truncated: int, started: float
+    ) -> Outcome:
         return Outcome(
             name=self.name,
             kind=self.kind,

@@ -1,13 +1,15 @@
 """How the encoder in training is measured: on the dev set while it trains, on tests before and after."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from sentence_transformers import SentenceTransformer
+from torch import nn
 
 from nearsay.training.encoder.precision import Precision, computing_in, resolve_precision
 from nearsay.training.encoder.processor import Processor
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
-from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer, evaluate_judged_set
 from nearsay.training.evaluation.judged.kind import EvaluationKind
 from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.run.loop import Evaluation
@@ -16,9 +18,21 @@ from nearsay.training.sentence.fine_tuning.trained_encoder import TrainedEncoder
 from nearsay.training.sentence.loading import is_static, length_limit
 from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.source import EncoderSource
+from nearsay.training.sentence.text_encoder import TextEncoder
 from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = ["MeasuredModel", "changed", "changes", "dev_evaluation", "outcomes"]
+__all__ = ["Measured", "MeasuredModel", "changed", "changes", "dev_evaluation", "dev_figure", "outcomes"]
+
+
+class Measured(Protocol):
+    """A model in training, or its base."""
+
+    @property
+    def model(self) -> nn.Module:
+        """What is put into evaluation mode."""
+
+    def encoder(self) -> TextEncoder | PairScorer:
+        """The model as it stands."""
 
 
 class MeasuredModel:
@@ -46,25 +60,28 @@ class MeasuredModel:
 
 
 def dev_evaluation(
-    dev: JudgedSet, measured: MeasuredModel, *, every: int | None, patience: int | None
+    dev: JudgedSet, measured: Measured, *, every: int | None, patience: int | None, first: bool = True
 ) -> Evaluation:
-    """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept, the base's too.
+    """Give the evaluation of a run, whose figure `KIND_score` decides which weights are kept.
 
     every: steps between two; None: at the end alone
+    first: whether the weights that the run began with may be kept, too
     """
-    name = f"{dev.kind}_score"
 
     def measure() -> Mapping[str, float]:
-        outcome = evaluate_judged_set(measured.encoder(), dev)
-        # Correlations are told times 100; the plot and the progress line show shares.
-        return {name: outcome.figure / (100 if dev.kind is EvaluationKind.STS else 1)}
+        return dev_figure(evaluate_judged_set(measured.encoder(), dev))
 
-    return Evaluation(measure, every=every, best=name, first=True, patience=patience)
+    return Evaluation(measure, every=every, best=f"{dev.kind}_score", first=first, patience=patience)
+
+
+def dev_figure(outcome: Outcome) -> dict[str, float]:
+    """Give the figure that decides as a share: correlations are told times 100."""
+    return {f"{outcome.kind}_score": outcome.figure / (100 if outcome.kind is EvaluationKind.STS else 1)}
 
 
 def changes(
-    before: MeasuredModel,
-    after: MeasuredModel,
+    before: Measured,
+    after: Measured,
     tests: Sequence[JudgedSet],
     *,
     precision: Precision,
@@ -81,7 +98,7 @@ def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[Change]
 
 
 def outcomes(
-    measured: MeasuredModel, tests: Sequence[JudgedSet], *, precision: Precision, device: str
+    measured: Measured, tests: Sequence[JudgedSet], *, precision: Precision, device: str
 ) -> list[Outcome]:
     """Measure a model on the tests, in the precision that it is trained in."""
     measured.model.eval()

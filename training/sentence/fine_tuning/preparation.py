@@ -30,7 +30,7 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_le
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = ["PreparedSets", "converted_set", "prepare_sets"]
+__all__ = ["PreparedSets", "converted_set", "prepare_sets", "scored_by"]
 
 _ROWS_SCORED = 1024
 _CONVERSIONS = {ExampleKind.TUPLES: as_tuples, ExampleKind.PAIRS: as_pairs, ExampleKind.TEXTS: as_texts}
@@ -120,7 +120,8 @@ def prepare_sets(
     for one in sets:
         guide = None
         if one.guide is not None and one.objective.kind.loss.guide == "scores":
-            one = replace(one, examples=_scored(one, one.guide, device, report))  # noqa: PLW2901 - the same set
+            scored = scored_by(one.guide, one.examples, device, report)
+            one = replace(one, examples=scored)  # noqa: PLW2901 - the same set
         elif one.guide is not None:
             loaded = Encoder.load(one.guide, device=device, precision=options.precision)
             guide = _guide(one, loaded, report)
@@ -163,17 +164,19 @@ def prepare_sets(
     return PreparedSets(task, network, tokens.truncated, tokens.count, tokenizer.limit, mix.notes)
 
 
-def _scored(one: TrainingSet, guide: str, device: str, report: Callable[[str], None]) -> SentenceExamples:
-    """The set's tuples with the guide's score of each passage."""
+def scored_by(
+    guide: str, examples: SentenceExamples, device: str, report: Callable[[str], None]
+) -> SentenceExamples:
+    """Give the tuples with the score that a cross-encoder or an encoder gives each passage."""
     judge = load_judge(guide, device=device)
-    rows = one.examples.texts
+    rows = examples.texts
     scores: list[tuple[float, ...]] = []
     for start in range(0, len(rows), _ROWS_SCORED):
         window = rows[start : start + _ROWS_SCORED]
         found = judge.scores([(row[0], passage) for row in window for passage in row[1:]])
         scores += map(tuple, found.reshape(len(window), -1).tolist())
-        report(f"{judge.name} has scored {len(scores):,} of {len(rows):,} rows of {one.examples.name}")
-    return replace(one.examples, scores=tuple(scores), sha256="")
+        report(f"{judge.name} has scored {len(scores):,} of {len(rows):,} rows of {examples.name}")
+    return replace(examples, scores=tuple(scores), sha256="")
 
 
 def _guide(one: TrainingSet, guide: TextEncoder, report: Callable[[str], None]) -> GuideVectors:

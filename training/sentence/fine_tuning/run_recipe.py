@@ -29,7 +29,7 @@ from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["SeedResult", "Spread", "read_set", "run_recipe", "spread_of"]
+__all__ = ["SeedResult", "Spread", "read_judged", "read_set", "run_recipe", "spread_of", "train_seeds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +64,14 @@ def run_recipe(
     stop is the last of the list, its result not finished. Raises as `train_sentence_encoder`.
     """
     watch = watch or Watch()
-    dev = None if recipe.dev is None else _judged(recipe.dev, watch.report)
-    tests = [_judged(spec, watch.report) for spec in recipe.evaluate]
+    dev = None if recipe.dev is None else read_judged(recipe.dev, watch.report)
+    tests = [read_judged(spec, watch.report) for spec in recipe.evaluate]
     if not recipe.sets:
         raise BadInputError("there is nothing to train on. Name a file, or a recipe with a [[set]]")
     sets = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
-    if recipe.seeds > 1:
-        require_one_process("an encoder of each seed")
-        _require_same_recipe(recipe, sets, dev, tests, Path(out))
-    results: list[SeedResult] = []
-    first = recipe.training.seed
-    for seed in range(first, first + recipe.seeds):
-        folder = Path(out) if recipe.seeds == 1 else Path(out) / f"seed-{seed}"
-        if recipe.seeds > 1:
-            if (figures := _finished(folder)) is not None:
-                watch.report(f"seed {seed} is there")
-                results.append(SeedResult(seed, folder, figures))
-                continue
-            watch.report(f"seed {seed}")
-        result = train_sentence_encoder(
+
+    def train(seed: int, folder: Path) -> SentenceResult:
+        return train_sentence_encoder(
             sets,
             folder,
             base=recipe.base,
@@ -93,6 +82,40 @@ def run_recipe(
             device=device,
             watch=watch,
         )
+
+    told: dict[str, JsonValue] = {"sets": told_sets(sets), "structure": recipe.structure.to_json()}
+    return train_seeds(recipe, Path(out), train, told=told, dev=dev, tests=tests, watch=watch)
+
+
+def train_seeds(
+    recipe: Recipe,
+    out: Path,
+    train: Callable[[int, Path], SentenceResult],
+    *,
+    told: Mapping[str, JsonValue],
+    dev: JudgedSet | None,
+    tests: Sequence[JudgedSet],
+    watch: Watch,
+) -> list[SeedResult]:
+    """Train once, into `out`, or with each of the recipe's seeds, into `out/seed-N`; as `run_recipe`.
+
+    train: called with a seed and its folder
+    told:  sets and structure, which the seeds have to have in common
+    """
+    if recipe.seeds > 1:
+        require_one_process("an encoder of each seed")
+        _require_same_recipe(recipe, told, dev, tests, out)
+    results: list[SeedResult] = []
+    first = recipe.training.seed
+    for seed in range(first, first + recipe.seeds):
+        folder = out if recipe.seeds == 1 else out / f"seed-{seed}"
+        if recipe.seeds > 1:
+            if (figures := _finished(folder)) is not None:
+                watch.report(f"seed {seed} is there")
+                results.append(SeedResult(seed, folder, figures))
+                continue
+            watch.report(f"seed {seed}")
+        result = train(seed, folder)
         results.append(SeedResult(seed, folder, _figures(result), result))
         if not result.finished:
             break
@@ -124,7 +147,7 @@ def _finished(folder: Path) -> dict[str, float] | None:
 
 def _require_same_recipe(
     recipe: Recipe,
-    sets: Sequence[TrainingSet],
+    shared: Mapping[str, JsonValue],
     dev: JudgedSet | None,
     tests: Sequence[JudgedSet],
     out: Path,
@@ -134,8 +157,7 @@ def _require_same_recipe(
     wanted: dict[str, JsonValue] = {
         "base": recipe.base,
         "base_sha256": combined_sha256(weight_hashes(find_encoder(recipe.base).folder)),
-        "sets": told_sets(sets),
-        "structure": recipe.structure.to_json(),
+        **shared,
         "dev": None if dev is None else told_judged(dev),
         "evaluate": [told_judged(test) for test in tests],
         "training": training,
@@ -189,7 +211,8 @@ def _examples(recipe: SetRecipe) -> SentenceExamples:
     )
 
 
-def _judged(spec: str, report: Callable[[str], None]) -> JudgedSet:
+def read_judged(spec: str, report: Callable[[str], None]) -> JudgedSet:
+    """Read a judged set and report its notes."""
     judged = read_judged_set(spec)
     for note in judged.notes:
         report(f"{judged.name}: {note}")

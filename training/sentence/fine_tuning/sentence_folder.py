@@ -4,11 +4,14 @@ import hashlib
 import importlib.metadata
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from nearsay.data.document import JsonValue
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
@@ -24,16 +27,45 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["finish_encoder", "learned_from", "told_judged", "told_sets"]
+__all__ = [
+    "ENCODER_TEXT",
+    "LIMIT",
+    "ModelText",
+    "finish_encoder",
+    "guide_sha256",
+    "learned_by",
+    "learned_from",
+    "told_judged",
+    "told_sets",
+]
 
-_USAGE = """
+
+@dataclass(frozen=True, slots=True)
+class ModelText:
+    """What the card of a trained model says of its kind."""
+
+    what: str  # "sentence encoder"
+    summary: str  # what it does, after "A sentence encoder: "
+    tags: tuple[str, ...]
+    usage: str  # Python; {name} is the folder's
+    limits: tuple[str, ...]
+
+
+LIMIT: Final = "It was measured on text of one kind; on another kind it may be worse than its base."
+ENCODER_TEXT: Final = ModelText(
+    what="sentence encoder",
+    summary="a text becomes a vector of {dimension} dimensions, and texts that say nearly the same become "
+    "vectors that are near.",
+    tags=("sentence-transformers", "sentence-similarity", "nearsay"),
+    usage="""
 from nearsay.training.sentence.encoder import Encoder
 
 vectors = Encoder.load("{name}").encode(["The cat sleeps.", "A cat is asleep."])
-"""
-_LIMITS = (
-    "It holds for nearly the same what its training examples held for it, with their errors.",
-    "It was measured on text of one kind; on another kind it may be worse than its base.",
+""",
+    limits=(
+        "It holds for nearly the same what its training examples held for it, with their errors.",
+        LIMIT,
+    ),
 )
 
 
@@ -48,7 +80,7 @@ def told_sets(sets: Sequence[TrainingSet]) -> list[JsonValue]:
             "objective": one.objective.to_json(),
             "batch": one.batch,
             "guide": one.guide,
-            "guide_sha256": None if one.guide is None else _weights_sha256(one.guide),
+            "guide_sha256": guide_sha256(one.guide),
         }
         for one in sets
     ]
@@ -67,26 +99,29 @@ def told_judged(judged: JudgedSet) -> dict[str, JsonValue]:
 
 def learned_from(sets: Sequence[TrainingSet]) -> str:
     """Say in a line what an encoder was trained on."""
-    return ", ".join(
-        f"{len(one.examples):,} {one.examples.kind} of {one.examples.name} by {one.objective.kind} "
-        f"(sha256 {one.examples.sha256[:12]})"
-        for one in sets
-    )
+    return ", ".join(learned_by(one.examples, one.objective.kind) for one in sets)
 
 
-def _weights_sha256(encoder: str) -> str:
-    return combined_sha256(weight_hashes(find_encoder(encoder).folder))
+def learned_by(examples: SentenceExamples, loss: str) -> str:
+    """Say in a line what was learned from a set, and by which loss."""
+    return f"{len(examples):,} {examples.kind} of {examples.name} by {loss} (sha256 {examples.sha256[:12]})"
+
+
+def guide_sha256(guide: str | None) -> str | None:
+    """Give the hash of a guide's weights."""
+    return None if guide is None else combined_sha256(weight_hashes(find_encoder(guide).folder))
 
 
 def finish_encoder(
     run: RunFolder,
-    encoder: SentenceTransformer,
+    encoder: SentenceTransformer | CrossEncoder,
     result: SentenceResult,
     *,
     learned: str,
     base: Sequence[str],
     settings: dict[str, JsonValue],
     texts: LearnedTexts,
+    text: ModelText = ENCODER_TEXT,
 ) -> None:
     """Make `OUT` the encoder: in sentence-transformers' format, with its lineage and card, and a plot.
 
@@ -94,10 +129,11 @@ def finish_encoder(
     base:     the lineage of what it began with
     settings: what decided the run's numbers
     texts:    what is recorded of the texts that it and its base learned from
+    text:     what the card says of this kind of model
     """
     name = run.out.resolve().name
-    plot_run(read_metrics(run.metrics), run.plot, title=f"Sentence encoder {name}")
-    lineage = [*base, f"sentence encoder: {learned}, nearsay {importlib.metadata.version('nearsay')}"]
+    plot_run(read_metrics(run.metrics), run.plot, title=f"{text.what.capitalize()} {name}")
+    lineage = [*base, f"{text.what}: {learned}, nearsay {importlib.metadata.version('nearsay')}"]
     run.write_run_json(
         "result.json",
         {
@@ -114,17 +150,15 @@ def finish_encoder(
     run.write_run_json(LEARNED_FILE, texts.to_json())
     card = ModelCard(
         title=name,
-        summary="A sentence encoder: a text becomes a vector of "
-        f"{encoder.get_embedding_dimension()} dimensions, and texts that say nearly the same become "
-        "vectors that are near.",
+        summary=f"A {text.what}: {text.summary.format(dimension=_dimension(encoder))}",
         library="sentence-transformers",
-        tags=("sentence-transformers", "sentence-similarity", "nearsay"),
-        usage=_USAGE.format(name=name),
+        tags=text.tags,
+        usage=text.usage.format(name=name),
         figures=_figures(result),
         figures_note=_figures_note(result),
         lineage=lineage,
         settings={key: value for key, value in settings.items() if not isinstance(value, dict | list)},
-        limits=_LIMITS,
+        limits=text.limits,
     )
 
     def save(folder: Path) -> None:
@@ -135,6 +169,10 @@ def finish_encoder(
 
     run.finish(save)
     refuse_unsafe(EncoderFolder(run.out))  # what we make must be what we take
+
+
+def _dimension(encoder: SentenceTransformer | CrossEncoder) -> int | None:
+    return encoder.get_embedding_dimension() if isinstance(encoder, SentenceTransformer) else None
 
 
 def _figures(result: SentenceResult) -> dict[str, float]:

@@ -14,15 +14,13 @@ from nearsay.training.encoder.memory import training_tokens
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
-from nearsay.training.sentence.fine_tuning.length_groups import length_groups
+from nearsay.training.sentence.fine_tuning.length_groups import group_cost, length_groups
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
 from nearsay.training.sentence.forward import ModelInputs
 
-__all__ = ["SentenceTask"]
+__all__ = ["SentenceTask", "flops_per_token"]
 
-_GROUP_COST = {"cpu": 100}  # tokens: measured for a MiniLM on two cores
-_GPU_GROUP_COST = 4_000
 # A GPU's matrix units take widths in eights, and few different widths reuse its memory and its plans.
 # https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
 _MULTIPLE = {"cpu": 1}
@@ -64,7 +62,7 @@ class SentenceTask:
         self._names = names
         self._joined = joined or Processes()
         device = network.encoder.device.type
-        self._group_cost = _GROUP_COST.get(device, _GPU_GROUP_COST)
+        self._group_cost = group_cost(device)
         self._budget = tokens_at_once or training_tokens(
             network.encoder, str(network.encoder.device), precision
         )
@@ -72,7 +70,7 @@ class SentenceTask:
         longest = network.encoder.max_seq_length or math.inf  # it has no more positions
         self._longest = int(min(longest, np.iinfo(np.int64).max // 2))
         self._inputs = ModelInputs(network.encoder)
-        self._flops_per_token = _flops_per_token(network.encoder)
+        self._flops_per_token = flops_per_token(network.encoder)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -148,7 +146,7 @@ class SentenceTask:
         return np.maximum(np.minimum(rounded, self._longest), lengths)
 
 
-def _flops_per_token(encoder: nn.Module) -> float:
+def flops_per_token(encoder: nn.Module) -> float:
     """Operations in the matrices, forward and backward; attention's own products are left out.
 
     A weight costs 2 forward, 2 for its gradient if it is trained, and 2 for passing the gradient on.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
@@ -49,7 +50,15 @@ from nearsay.training.sentence.tokens import shortened
 if TYPE_CHECKING:
     from peft import LoraModel
 
-__all__ = ["train_sentence_encoder"]
+__all__ = [
+    "optimisation_of",
+    "require_trainable",
+    "steps_between",
+    "texts_learned",
+    "train_sentence_encoder",
+    "with_epochs",
+    "without_all_leaks",
+]
 
 _MOST_EVALUATIONS = 10  # of the dev set, where the number of epochs was chosen by the rows
 _SHOWN = 40  # characters of a text of a row that is shown
@@ -107,22 +116,21 @@ def _train(  # noqa: PLR0917 - one call's parts
     joined: Processes,
     watch: Watch,
 ) -> SentenceResult:
-    if not sets:
-        raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
-    if dev is None and chosen.patience is not None:
-        raise BadInputError(
-            "patience counts evaluations of a dev set, and there is none. Name one with --dev, or leave "
-            "--patience out"
-        )
+    require_trainable(sets, dev, chosen)
     held_out = [*tests, *([dev] if dev else [])]
-    sets = [converted_set(one) for one in _without_all_leaks(sets, held_out, watch)]
+    kept = without_all_leaks([one.examples for one in sets], held_out, watch)
+    sets = [
+        converted_set(dataclasses.replace(one, examples=examples))
+        for one, examples in zip(sets, kept, strict=True)
+        if examples is not None
+    ]
     place = joined.device
     refuse_unsafe(source.folder)
     encoder = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
     if any(one.objective.kind.loss.passes > 1 for one in sets):
         require_dropout(encoder, source.name)
     adapters = _adapters(encoder, sets, chosen, source.name, watch)
-    asked, chosen = chosen, _with_epochs(chosen, sets, run, watch)
+    asked, chosen = chosen, with_epochs(chosen, sum(len(one.examples) for one in sets), run, watch)
     settings: dict[str, JsonValue] = {
         "task": "sentence encoder",
         "base": source.source,
@@ -147,12 +155,10 @@ def _train(  # noqa: PLR0917 - one call's parts
     )
     _report(prepared, sets, watch)
     steps = prepared.task.steps_per_epoch
-    optimisation = _optimisation(chosen, steps)
+    optimisation = optimisation_of(chosen, steps)
     evaluation = None
     if dev is not None:
-        every = None if chosen.evaluations is None else max(round(steps / chosen.evaluations), 1)
-        if every is not None and asked.epochs != chosen.epochs:
-            every = max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS))
+        every = steps_between(chosen, steps, optimisation, limited=asked.epochs != chosen.epochs)
         evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience)
     ended = train(
         prepared.task,
@@ -192,19 +198,22 @@ def _train(  # noqa: PLR0917 - one call's parts
         learned=learned_from(sets) + _told_lora(chosen),
         base=lineage_of(source),
         settings=settings,
-        texts=_learned_texts(source, sets),
+        texts=texts_learned(source, [one.examples for one in sets], [one.guide for one in sets]),
     )
     return result
 
 
-def _learned_texts(source: EncoderSource, sets: Sequence[TrainingSet]) -> LearnedTexts:
+def texts_learned(
+    source: EncoderSource, sets: Sequence[SentenceExamples], guides: Iterable[str | None]
+) -> LearnedTexts:
     """The texts of the sets, those that the base learned from, and those of teachers and guides."""
     found = LearnedTexts.of(source.folder.path, source.name)
-    for guide in dict.fromkeys(one.guide for one in sets if one.guide is not None):
-        teacher = find_encoder(guide)
-        found |= LearnedTexts.of(teacher.folder.path, teacher.name)
+    for guide in dict.fromkeys(guides):
+        if guide is not None:
+            teacher = find_encoder(guide)
+            found |= LearnedTexts.of(teacher.folder.path, teacher.name)
     for one in sets:
-        found = found.with_texts(chain.from_iterable(one.examples.texts), one.examples.name)
+        found = found.with_texts(chain.from_iterable(one.texts), one.name)
     return found
 
 
@@ -236,36 +245,46 @@ def _told_lora(options: SentenceTraining) -> str:
     return f", LoRA of rank {options.lora_rank} and alpha {options.scale} on {targets}, merged"
 
 
-def _without_all_leaks(
-    sets: Sequence[TrainingSet], held_out: Sequence[JudgedSet], watch: Watch
-) -> list[TrainingSet]:
+def require_trainable(sets: Sequence[object], dev: JudgedSet | None, options: SentenceTraining) -> None:
+    """Raise BadInputError when there is no set, or patience without a dev set."""
+    if not sets:
+        raise BadInputError("there is nothing to train on. Name a file of pairs, triplets or texts")
+    if dev is None and options.patience is not None:
+        raise BadInputError(
+            "patience counts evaluations of a dev set, and there is none. Name one with --dev, or leave "
+            "--patience out"
+        )
+
+
+def without_all_leaks(
+    sets: Sequence[SentenceExamples], held_out: Sequence[JudgedSet], watch: Watch
+) -> list[SentenceExamples | None]:
     """Leave out the rows that the encoder is to be measured on, and say how many and of which sets they are.
 
-    A set of which nothing is left is left out whole; BadInputError when that is all there is.
+    A set of which nothing is left is None; BadInputError when that is all there is.
     """
     if not held_out:
         return list(sets)
-    kept: list[TrainingSet] = []
+    kept: list[SentenceExamples | None] = []
     emptied: list[str] = []
     for one in sets:
-        others, leaked = without_leaks(
-            one.examples, chain.from_iterable(judged.held_out() for judged in held_out)
-        )
+        others, leaked = without_leaks(one, chain.from_iterable(judged.held_out() for judged in held_out))
         if not leaked:
             kept.append(one)
             continue
-        rows = counted(len(one.examples), "row")
-        found = f"{leaked:,} of {rows} of {one.examples.name} {_leaks(one, held_out)}"
-        if one.examples.kind is ExampleKind.TEXTS:
+        rows = counted(len(one), "row")
+        found = f"{leaked:,} of {rows} of {one.name} {_leaks(one, held_out)}"
+        if one.kind is ExampleKind.TEXTS:
             watch.report(f"{found}; a text alone tells no judgement, so they stay")
             kept.append(one)
         elif len(others):
             watch.report(f"{found}: left out")
-            kept.append(dataclasses.replace(one, examples=others))
+            kept.append(others)
         else:
             watch.report(f"{found}: left out, and nothing is left of it")
             emptied.append(found)
-    if not kept:
+            kept.append(None)
+    if len(emptied) == len(sets):
         raise BadInputError(
             f"every row gives an evaluation away: {'; '.join(emptied)}. Train on other rows, or measure on a "
             "set that does not hold them"
@@ -273,9 +292,8 @@ def _without_all_leaks(
     return kept
 
 
-def _leaks(one: TrainingSet, held_out: Sequence[JudgedSet]) -> str:
+def _leaks(examples: SentenceExamples, held_out: Sequence[JudgedSet]) -> str:
     """Say in which of the sets the leaking rows are: how many in each, and the first."""
-    examples = one.examples
     report = find_leaks(examples, chain.from_iterable(judged.held_out() for judged in held_out))
     leaking = examples.select(report.leaking)
     parts = []
@@ -287,15 +305,12 @@ def _leaks(one: TrainingSet, held_out: Sequence[JudgedSet]) -> str:
     return f"{are} also in {' and '.join(dict.fromkeys(parts))}"
 
 
-def _with_epochs(
-    options: SentenceTraining, sets: Sequence[TrainingSet], run: RunFolder, watch: Watch
-) -> SentenceTraining:
+def with_epochs(options: SentenceTraining, examples: int, run: RunFolder, watch: Watch) -> SentenceTraining:
     """Settle the number of epochs, if nothing says how long to train: of the run there, else by the rows."""
     if options.epochs is not None or options.steps is not None or options.minutes is not None:
         return options
     if run.has_checkpoint and isinstance(begun := run.config().get("epochs"), int | float):
         return dataclasses.replace(options, epochs=float(begun))
-    examples = sum(len(one.examples) for one in sets)
     epochs = usual_epochs(examples)
     watch.report(
         f"{counted(examples, 'example')}, so {counted(epochs, 'epoch')}: few rows are learned from several "
@@ -332,7 +347,21 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
         watch.report(f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {prepared.limit} tokens")
 
 
-def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
+def steps_between(
+    options: SentenceTraining, steps_per_epoch: int, optimisation: Optimisation, *, limited: bool
+) -> int | None:
+    """Give the steps between two evaluations of the dev set; None: at the end alone.
+
+    limited: whether the number of epochs was chosen by the rows, so that there may be many
+    """
+    if options.evaluations is None:
+        return None
+    every = max(round(steps_per_epoch / options.evaluations), 1)
+    return max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS)) if limited else every
+
+
+def optimisation_of(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
+    """Give the loop's settings."""
     steps = options.steps
     if steps is None and options.minutes is None:
         steps = max(round((options.epochs or 1.0) * steps_per_epoch), 1)

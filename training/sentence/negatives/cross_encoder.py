@@ -1,6 +1,7 @@
-"""A cross-encoder as the judge of candidates: it reads anchor and text together."""
+"""Cross-encoders, which read two texts together: loaded, cut into tokens, and as the judge of candidates."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Transformer
+from tokenizers import Encoding, Tokenizer
 
 from nearsay.data.errors import NearsayError, first_line
 from nearsay.training.encoder.device import choose_device
@@ -21,10 +23,40 @@ from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import names_code, refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["CrossEncoderJudge", "load_judge"]
+__all__ = ["CrossEncoderJudge", "PairTokens", "load_cross_encoder", "load_judge"]
 
 _BATCH_PAIRS = 32
-_CROSS_ENCODER = "ForSequenceClassification"
+_WINDOW_PAIRS = 16_384
+
+
+class PairTokens:
+    """Cuts pairs into a cross-encoder's tokens, the longer text first, as transformers does.
+
+    It owns its copy of the tokenizer: another thread may use the model's.
+    """
+
+    def __init__(self, model: CrossEncoder, name: str) -> None:
+        """`name`: what messages call the model."""
+        backend = getattr(model.tokenizer, "backend_tokenizer", None)
+        if not isinstance(backend, Tokenizer):
+            raise NearsayError(
+                f"the tokenizer of {name} is a {type(model.tokenizer).__name__}, which has no fast form. "
+                "Save a tokenizer.json beside its weights"
+            )
+        self._tokenizer = Tokenizer.from_str(backend.to_str())
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        if model.max_seq_length is not None:
+            self._tokenizer.enable_truncation(model.max_seq_length)
+
+    def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
+        """Give each pair's tokens: `ids`, `type_ids`, and `overflowing` where it was cut."""
+        return self._tokenizer.encode_batch_fast(list(pairs))
+
+    def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """Count the pairs that are cut at the length limit."""
+        windows = (pairs[start : start + _WINDOW_PAIRS] for start in range(0, len(pairs), _WINDOW_PAIRS))
+        return sum(bool(one.overflowing) for window in windows for one in self.encodings(window))
 
 
 class CrossEncoderJudge:
@@ -34,7 +66,7 @@ class CrossEncoderJudge:
     """
 
     def __init__(self, name: str, model: CrossEncoder) -> None:
-        """`model`: one that is safe and complete, as `load` sees to."""
+        """`model`: one that is safe and complete, as `load` sees to, or one that is being trained."""
         self.name = name
         self._model = model
 
@@ -46,18 +78,15 @@ class CrossEncoderJudge:
         Raises NearsayError when there is none, it cannot be loaded, lacks weights or gives several scores a
         pair, EncoderRefusedError when it carries code.
         """
-        chosen = choose_device(device)
         source = find_encoder(name_or_folder, cross_encoder=True)
         refuse_unsafe(source.folder)
-        _require_one_score(source.folder)
-        model = _model(source.folder, chosen)
-        return cls(source.name, model)
+        return cls(source.name, load_cross_encoder(source.folder, choose_device(device)))
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Give each (anchor, text) its score, (pairs,).
 
-        Pairs that are too long for the model are cut by its tokenizer, which does not say so.
-        NearsayError for a score that is no number.
+        Pairs that are too long for the model are cut; `cut` counts them. NearsayError for a score that is no
+        number.
         """
         if not pairs:
             return np.empty(0, dtype=np.float32)
@@ -72,34 +101,36 @@ class CrossEncoderJudge:
             )
         return scores
 
+    def cut(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """Count the pairs that are cut at the length limit."""
+        return self._tokens.cut(pairs)
+
+    @cached_property
+    def _tokens(self) -> PairTokens:
+        return PairTokens(self._model, self.name)
+
 
 def load_judge(name_or_folder: str | Path, *, device: str | None = None) -> Judge:
     """Load what scores pairs: a cross-encoder, or an encoder, whose score is the cosine.
 
     Which one it is, its config.json says. Raises NearsayError when it cannot be loaded.
     """
-    if _architecture(find_encoder(name_or_folder).folder).endswith(_CROSS_ENCODER):
+    if find_encoder(name_or_folder).folder.is_cross_encoder:
         return CrossEncoderJudge.load(name_or_folder, device=device)
     return EncoderJudge(Encoder.load(name_or_folder, device=device, precision=Precision.FLOAT32))
 
 
-def _architecture(folder: EncoderFolder) -> str:
-    config = folder.read_settings(folder.transformer_folder().relative_to(folder.path) / "config.json")
-    named = config.get("architectures")
-    return str(named[0]) if isinstance(named, list) and named else "none"
+def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
+    """Load a cross-encoder of one score in float32; the folder must have passed `refuse_unsafe`.
 
-
-def _require_one_score(folder: EncoderFolder) -> None:
-    architecture = _architecture(folder)
-    if not architecture.endswith(_CROSS_ENCODER):
+    Raises NearsayError when the folder holds something else, lacks weights or cannot be loaded.
+    """
+    if not folder.is_cross_encoder:
         raise NearsayError(
-            f"{folder.path} is no cross-encoder: its config.json names the architecture {architecture}, not "
-            "one that ends with ForSequenceClassification. Name a cross-encoder's folder, or judge by an "
-            "encoder: --judge"
+            f"{folder.path} is no cross-encoder: its config.json names the architecture "
+            f"{folder.architecture()}, not one that ends with ForSequenceClassification. Name a "
+            "cross-encoder's folder, or judge by an encoder: --judge"
         )
-
-
-def _model(folder: EncoderFolder, device: str) -> CrossEncoder:
     try:
         with quiet_libraries():
             model: CrossEncoder = CrossEncoder(

@@ -8,7 +8,15 @@ from typing import Any, Final, Literal, Self
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 
-__all__ = ["Distance", "Loss", "ObjectiveKind", "kind_to_learn_from", "losses_table", "usual_objective_kind"]
+__all__ = [
+    "Distance",
+    "Loss",
+    "ObjectiveKind",
+    "kind_to_learn_from",
+    "losses_table",
+    "plain_name",
+    "usual_objective_kind",
+]
 
 NLI, SCORED, LABELLED = ExampleKind.NLI, ExampleKind.SCORED, ExampleKind.LABELLED
 PAIRS, TUPLES, TEXTS = ExampleKind.PAIRS, ExampleKind.TUPLES, ExampleKind.TEXTS
@@ -77,9 +85,9 @@ class ObjectiveKind(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> "ObjectiveKind | None":
         """Find a loss by another of its names: MNRL, CoSENTLoss, distillation."""
-        wanted = _plain(value) if isinstance(value, str) else ""
+        wanted = plain_name(value) if isinstance(value, str) else ""
         return next(
-            (kind for kind in cls if wanted in {_plain(kind), *map(_plain, kind.loss.names)}),
+            (kind for kind in cls if wanted in {plain_name(kind), *map(plain_name, kind.loss.names)}),
             None,
         )
 
@@ -313,7 +321,8 @@ def _told(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Bring the name of a loss to the spelling that names are compared in."""
     return name.lower().replace("-", "").replace("_", "").removesuffix("loss")
 
 

@@ -1,0 +1,1 @@
+"""Training of cross-encoders, which read two texts together and give a score."""

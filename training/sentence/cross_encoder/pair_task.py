@@ -1,0 +1,191 @@
+"""What the training of a cross-encoder gives to the loop: steps of pairs, and their loss."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import CrossEncoder
+from tokenizers import Encoding
+from torch import Tensor, nn
+
+from nearsay.data.document import JsonValue
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.precision import Precision
+from nearsay.training.run.processes import Processes
+from nearsay.training.run.task import Batch, StepData, StepLosses
+from nearsay.training.sentence.cross_encoder.losses import CrossLoss, losses_of_rows
+from nearsay.training.sentence.fine_tuning.length_groups import group_cost, length_groups
+from nearsay.training.sentence.fine_tuning.sentence_task import flops_per_token
+from nearsay.training.sentence.forward import padded
+from nearsay.training.sentence.negatives.cross_encoder import PairTokens
+
+__all__ = ["PairNetwork", "PairRows", "PairTask"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairRows:
+    """One set as rows of a query, its passages and their targets."""
+
+    examples: SentenceExamples
+    loss: CrossLoss
+    negatives: int  # of the batch, for pairs that come without
+
+    def targets(self) -> NDArray[np.float32]:
+        """Give what each passage is to get, (rows, passages): see `losses_of_rows`.
+
+        Scores of pairs become 0 to 1, from the lowest to the highest of the set; so do a teacher's, but for
+        MARGIN_MSE.
+        """
+        examples = self.examples
+        if self.loss.row.scored and examples.scores is not None:
+            given = np.array(examples.scores, dtype=np.float64)
+        elif examples.labels is not None:
+            given = np.array(examples.labels, dtype=np.float64)[:, None]
+        else:
+            passages = 1 + self.negatives if examples.kind is ExampleKind.PAIRS else len(examples.columns) - 1
+            given = np.zeros((len(examples), passages))
+            given[:, 0] = 1.0
+        if examples.kind is not ExampleKind.LABELLED and self.loss is not CrossLoss.MARGIN_MSE:
+            low, high = given.min(), given.max()
+            given = (given - low) / max(high - low, np.finfo(np.float64).tiny)
+        return given.astype(np.float32)
+
+    def pairs(self, rows: Sequence[int], rng: np.random.Generator) -> list[list[tuple[str, str]]]:
+        """Give each row's query with its passages; a pair's negatives are other rows' second texts."""
+        texts = [self.examples.texts[row] for row in rows]
+        if self.examples.kind is not ExampleKind.PAIRS:
+            return [[(query, passage) for passage in passages] for query, *passages in texts]
+        count = min(self.negatives, len(texts) - 1)
+        found = []
+        for place, (query, positive) in enumerate(texts):
+            others = rng.choice(len(texts) - 1, count, replace=False)
+            negatives = [texts[other + (other >= place)][1] for other in others]
+            found.append([(query, passage) for passage in (positive, *negatives)])
+        return found
+
+
+class PairNetwork(nn.Module):
+    """Scores a step's pairs, those of like length together."""
+
+    def __init__(self, model: CrossEncoder) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Give the pairs' logits, (pairs,) float32.
+
+        batch: input_ids_0, attention_mask_0, perhaps token_type_ids_0, input_ids_1 … (pairs, tokens) int64;
+               order (pairs,) int64: where in the groups' pairs, one after another, each pair is
+        """
+        parts: list[Tensor] = []
+        while f"input_ids_{len(parts)}" in batch:
+            end = f"_{len(parts)}"
+            features = {name.removesuffix(end): part for name, part in batch.items() if name.endswith(end)}
+            parts.append(self.model(features)["scores"].reshape(-1))
+        return torch.cat(parts).float()[batch["order"]]
+
+
+class PairTask:
+    """One batch of one set a step; several processes divide its rows."""
+
+    uses_all = False
+
+    def __init__(
+        self,
+        network: PairNetwork,
+        sets: Sequence[PairRows],
+        mix: ExampleMix,
+        tokens: PairTokens,
+        *,
+        seed: int,
+        tokens_at_once: int | None = None,
+        precision: Precision = Precision.AUTO,
+        joined: Processes,
+    ) -> None:
+        """Take the sets in the mix' order.
+
+        seed:           of the negatives that are drawn of a batch
+        tokens_at_once: most padded tokens in the model at once, larger batches are computed in parts. None:
+            what fits
+        precision:      of the products, which decides what fits
+        """
+        self.model: nn.Module = network
+        self.encoder: nn.Module = network.model[0]
+        self._sets, self._mix, self._tokens = sets, mix, tokens
+        self._targets = [one.targets() for one in sets]
+        self._seed, self._joined = seed, joined
+        device = network.model.device
+        self._group_cost = group_cost(device.type)
+        self._budget = tokens_at_once or training_tokens(network, str(device), precision)
+        tokenizer = network.model.tokenizer
+        self._pad_id = int(tokenizer.pad_token_id or 0)
+        self._pad_left = tokenizer.padding_side == "left"
+        self._segments = "token_type_ids" in tokenizer.model_input_names
+        self._flops_per_token = flops_per_token(network)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which each row is learned from once."""
+        return int(self._mix.steps_per_epoch)
+
+    def step_data(self, step: int, progress: float) -> StepData:
+        """Give the data of step `step`, from 0; it depends on the step's number alone."""
+        del progress
+        drawn = self._mix.batch(step)
+        rows = self._sets[drawn.source].pairs(drawn.rows, np.random.default_rng((self._seed, step)))
+        width = len(rows[0])
+        targets = self._targets[drawn.source][list(drawn.rows), :width]
+        own = slice(self._joined.rank, None, self._joined.count)
+        rows, targets = rows[own], targets[own]
+        encodings = self._tokens.encodings([pair for row in rows for pair in row])
+        longest = [max(map(len, encodings[at : at + width])) for at in range(0, len(encodings), width)]
+        batches: list[Batch] = []
+        start = 0
+        for end in range(1, len(rows) + 1):
+            if end == len(rows) or max(longest[start : end + 1]) * width * (end + 1 - start) > self._budget:
+                batch = self._grouped(encodings[start * width : end * width])
+                batch["targets"] = torch.from_numpy(targets[start:end])
+                batch["source"] = torch.tensor(drawn.source)
+                batch["rows"] = torch.tensor(len(drawn.rows))
+                batches.append(batch)
+                start = end
+        return StepData(batches, {"step": step + 1})
+
+    def losses(self, model: nn.Module, batch: Batch) -> StepLosses:
+        """Run a part of a step through `model`: its share of the mean over the step's rows."""
+        logits, targets = model(batch), batch["targets"]
+        one = self._sets[int(batch["source"])]
+        with torch.autocast(targets.device.type, enabled=False):
+            loss = losses_of_rows(one.loss, logits.reshape(targets.shape), targets).sum() / batch["rows"]
+        sums: dict[str, tuple[Tensor | float, Tensor | float]] = {}
+        if len(self._sets) > 1:
+            share = len(targets) / int(batch["rows"])
+            sums[f"{one.examples.name}_loss"] = (loss.detach(), share)
+        tokens = int(batch["tokens"])
+        return StepLosses(loss, sums, tokens=tokens, flops=tokens * self._flops_per_token)
+
+    def restore(self, state: Mapping[str, JsonValue]) -> None:
+        """Go to where a `StepData.state` says: nowhere, since a step's data depends on its number alone."""
+
+    def _grouped(self, encodings: Sequence[Encoding]) -> Batch:
+        """The pairs in groups of like length, and where each one stands among them."""
+        lengths = np.array([len(one) for one in encodings], dtype=np.int64)
+        groups = length_groups(lengths, group_cost=self._group_cost, budget=self._budget)
+        batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
+        for number, group in enumerate(groups):
+            members = [encodings[at] for at in group]
+            ids, mask = padded([one.ids for one in members], pad_id=self._pad_id, left=self._pad_left)
+            batch[f"input_ids_{number}"] = torch.from_numpy(ids)
+            batch[f"attention_mask_{number}"] = torch.from_numpy(mask)
+            if self._segments:
+                types, _ = padded([one.type_ids for one in members], pad_id=0, left=self._pad_left)
+                batch[f"token_type_ids_{number}"] = torch.from_numpy(types)
+        order = np.empty(len(encodings), dtype=np.int64)
+        order[np.concatenate(groups)] = np.arange(len(encodings))
+        batch["order"] = torch.from_numpy(order)
+        return batch

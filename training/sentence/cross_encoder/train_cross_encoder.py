@@ -1,0 +1,420 @@
+"""Training a cross-encoder: from sets of examples to a folder that scores pairs."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+from sentence_transformers import CrossEncoder
+from sentence_transformers.base.modules import Transformer
+
+from nearsay.data.document import JsonValue
+from nearsay.data.errors import BadInputError, NearsayError, first_line
+from nearsay.data.sentence_examples.conversion import as_tuples
+from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder.folder import EncoderFolder, position_limit
+from nearsay.training.encoder.weights import combined_sha256, require_complete, weight_hashes
+from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
+from nearsay.training.run.loop import train
+from nearsay.training.run.processes import Processes, processes
+from nearsay.training.run.run_environment import RunEnvironment
+from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.bundled import BUNDLED_NAME
+from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss, usual_loss
+from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
+from nearsay.training.sentence.fine_tuning.measuring import (
+    Measured,
+    MeasuredModel,
+    changed,
+    dev_evaluation,
+    dev_figure,
+    outcomes,
+)
+from nearsay.training.sentence.fine_tuning.preparation import scored_by
+from nearsay.training.sentence.fine_tuning.recipe import Recipe
+from nearsay.training.sentence.fine_tuning.result import SentenceResult
+from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult, read_judged, read_set, train_seeds
+from nearsay.training.sentence.fine_tuning.sentence_folder import (
+    LIMIT,
+    ModelText,
+    finish_encoder,
+    guide_sha256,
+    learned_by,
+    told_judged,
+)
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
+from nearsay.training.sentence.fine_tuning.train_encoder import (
+    optimisation_of,
+    require_trainable,
+    steps_between,
+    texts_learned,
+    with_epochs,
+    without_all_leaks,
+)
+from nearsay.training.sentence.lineage import lineage_of
+from nearsay.training.sentence.negatives.cross_encoder import (
+    CrossEncoderJudge,
+    PairTokens,
+    load_cross_encoder,
+)
+from nearsay.training.sentence.quiet import quiet_libraries
+from nearsay.training.sentence.refusal import names_code, refuse_unsafe
+from nearsay.training.sentence.source import EncoderSource, find_encoder
+
+__all__ = ["CrossEncoderSet", "CrossTraining", "run_cross_encoder", "train_cross_encoder"]
+
+_LONGEST: Final = 512  # tokens of a pair, where neither the base nor the caller says less
+_TEXT: Final = ModelText(
+    what="cross-encoder",
+    summary="it reads two texts together and gives a score from 0 to 1; higher answers better.",
+    tags=("sentence-transformers", "cross-encoder", "text-ranking", "nearsay"),
+    usage="""
+from sentence_transformers import CrossEncoder
+
+scores = CrossEncoder("{name}").predict([("Where do cats sleep?", "The cat sleeps on the mat.")])
+""",
+    limits=(
+        "Its scores order one query's passages. Trained by ranking or margin-mse they are no probabilities.",
+        LIMIT,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEncoderSet:
+    """One set of examples and the loss that it serves."""
+
+    examples: SentenceExamples
+    loss: CrossLoss | None = None  # None: what is usual for the kind of data
+    negatives: int = NEGATIVES  # of the batch, for each pair that comes without
+    guide: str | None = (
+        None  # a cross-encoder or an encoder that scores the passages, for a loss that learns scores
+    )
+
+    def __post_init__(self) -> None:
+        if self.negatives < 1:
+            raise BadInputError(f"the number of negatives is {self.negatives}; give 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class CrossTraining:
+    """What a recipe does not say of a cross-encoder."""
+
+    loss: CrossLoss | None = None
+    negatives: int = NEGATIVES
+    length: int | None = None  # most tokens of a pair, special ones included; None: as the base has it
+
+
+@dataclass(frozen=True, slots=True)
+class _MeasuredPairs:
+    """A cross-encoder as it stands."""
+
+    name: str
+    model: CrossEncoder
+
+    def encoder(self) -> CrossEncoderJudge:
+        return CrossEncoderJudge(self.name, self.model)
+
+
+def run_cross_encoder(
+    recipe: Recipe,
+    out: str | Path,
+    settings: CrossTraining,
+    *,
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> list[SeedResult]:
+    """Train what the recipe's files, base, evaluations and seeds say, as `run_recipe` does for encoders."""
+    watch = watch or Watch()
+    dev = None if recipe.dev is None else read_judged(recipe.dev, watch.report)
+    tests = [read_judged(spec, watch.report) for spec in recipe.evaluate]
+    read = [read_set(one, recipe.training.seed, watch.report) for one in recipe.sets]
+    sets = [CrossEncoderSet(one.examples, settings.loss, settings.negatives, one.guide) for one in read]
+
+    def train_one(seed: int, folder: Path) -> SentenceResult:
+        return train_cross_encoder(
+            sets,
+            folder,
+            base=recipe.base,
+            length=settings.length,
+            options=dataclasses.replace(recipe.training, seed=seed),
+            dev=dev,
+            tests=tests,
+            device=device,
+            watch=watch,
+        )
+
+    told: dict[str, JsonValue] = {"sets": _told([_prepared(one) for one in sets]), "length": settings.length}
+    return train_seeds(recipe, Path(out), train_one, told=told, dev=dev, tests=tests, watch=watch)
+
+
+def train_cross_encoder(
+    sets: Sequence[CrossEncoderSet],
+    out: str | Path,
+    *,
+    base: str | Path = BUNDLED_NAME,
+    length: int | None = None,
+    options: SentenceTraining | None = None,
+    dev: JudgedSet | None = None,
+    tests: Sequence[JudgedSet] = (),
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> SentenceResult:
+    """Train a cross-encoder into the folder `out`, or go on with the run there.
+
+    base:   a BERT or an encoder, on whose transformer a new head is put, or a cross-encoder
+    length: most tokens of a pair, special ones included; None: as the base has it, 512 at most
+    dev:    of the kind reranking, pairs, triplets or sts; measured while it trains, the best weights are kept
+    tests:  measured before and after. "Before" is the base as it is: an encoder by its cosine
+
+    Started by torchrun, the processes divide every batch. Raises as `train_sentence_encoder` does.
+
+    Nogueira & Cho 2019, https://arxiv.org/abs/1901.04085
+    """
+    with processes(device) as joined:
+        told = watch or Watch()
+        if not joined.leads:  # the first one reports for all
+            told = Watch(stop=told.stop)
+        chosen = options or SentenceTraining()
+        require_trainable(sets, dev, chosen)
+        run, source = RunFolder(out), find_encoder(base)
+        return _train(sets, run, source, length, chosen, dev, tests, joined, told)
+
+
+def _train(  # noqa: PLR0917 - one call's parts
+    given: Sequence[CrossEncoderSet],
+    run: RunFolder,
+    source: EncoderSource,
+    length: int | None,
+    chosen: SentenceTraining,
+    dev: JudgedSet | None,
+    tests: Sequence[JudgedSet],
+    joined: Processes,
+    watch: Watch,
+) -> SentenceResult:
+    held_out = [*([dev] if dev else []), *tests]
+    for judged in held_out:
+        pairwise(judged, run.out.name)
+    kept = without_all_leaks([one.examples for one in given], held_out, watch)
+    sets = [
+        _prepared(dataclasses.replace(one, examples=examples))
+        for one, examples in zip(given, kept, strict=True)
+        if examples is not None
+    ]
+    place = joined.device
+    refuse_unsafe(source.folder)
+    model = _build(source.folder, length, device=place, seed=chosen.seed)
+    asked, chosen = chosen, with_epochs(chosen, sum(len(one.examples) for one in sets), run, watch)
+    settings: dict[str, JsonValue] = {
+        "task": "cross-encoder",
+        "base": source.source,
+        "base_sha256": combined_sha256(weight_hashes(source.folder)),
+        "sets": _told(sets),
+        "length": model.max_seq_length,
+        "dev": None if dev is None else told_judged(dev),
+        **chosen.to_json(),
+    }
+    environment = RunEnvironment.here(place, chosen.precision, processes=joined.count)
+    joined.wait()  # all have read what was there
+    if joined.leads and run.begin(settings, environment, exact=chosen.exact_resume):
+        watch.report(f"going on with the run in {run.out}")
+    joined.wait()
+    before = []
+    if held_out and joined.leads:
+        watch.report(f"measuring {source.name}")
+        before = outcomes(
+            _base(source, place, chosen.seed), held_out, precision=chosen.precision, device=place
+        )
+    measured = _MeasuredPairs(run.out.resolve().name, model)
+    task = _task(sets, model, measured.name, chosen, joined, watch)
+    steps = task.steps_per_epoch
+    optimisation = optimisation_of(chosen, steps)
+    evaluation = None
+    if dev is not None:
+        every = steps_between(chosen, steps, optimisation, limited=asked.epochs != chosen.epochs)
+        first = source.folder.is_cross_encoder  # a head drawn by chance is nothing to keep
+        evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience, first=first)
+    ended = train(
+        task, run, optimisation, joined, evaluation=evaluation, listener=watch.listener, stop=watch.stop
+    )
+    if not ended.finished or not joined.leads:
+        return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)
+    if tests:
+        watch.report("measuring the cross-encoder")
+    after = outcomes(measured, tests, precision=chosen.precision, device=place)
+    rows = sum(len(one.examples) for one in sets) * ended.steps / steps
+    result = SentenceResult(
+        finished=True,
+        seconds=ended.seconds,
+        steps=ended.steps,
+        stopped_early=ended.stopped_early,
+        pairs_per_second=rows / max(ended.seconds, 1e-9),
+        training=ended.metrics,
+        dev=ended.evaluation,
+        base_dev={} if dev is None else dev_figure(before[0]),
+        changes=changed(before[len(held_out) - len(tests) :], after),
+    )
+    finish_encoder(
+        run,
+        model,
+        result,
+        learned=", ".join(learned_by(one.examples, _loss(one)) for one in sets),
+        base=lineage_of(source),
+        settings=settings | environment.settings(),
+        texts=texts_learned(source, [one.examples for one in sets], [one.guide for one in sets]),
+        text=_TEXT,
+    )
+    return result
+
+
+def _prepared(given: CrossEncoderSet) -> CrossEncoderSet:
+    """The set with its loss, as the loss learns from it; BadInputError when that cannot be."""
+    examples = given.examples
+    if examples.kind is ExampleKind.NLI:
+        examples = as_tuples(examples)
+    has_scores = examples.scores is not None
+    loss = given.loss or usual_loss(examples.kind, scored=has_scores or given.guide is not None)
+    loss.require(examples.kind)
+    if not len(examples):
+        raise BadInputError(f"{examples.name} holds no row to learn from. Take other data")
+    labels = set(examples.labels or ())
+    if len(labels) == 1 and len(examples) > 1:
+        raise BadInputError(
+            f"all {len(examples):,} labels of {examples.name} are {labels.pop():g}, and a cross-encoder "
+            "learns from their differences. Take other data"
+        )
+    if examples.kind is ExampleKind.PAIRS and len(examples) < 2:
+        raise BadInputError(
+            f"{examples.name} holds one pair, and its negatives are other rows' texts. Give more pairs"
+        )
+    wants = loss.row.scored and examples.kind is ExampleKind.TUPLES
+    if wants and not has_scores and given.guide is None:
+        raise BadInputError(
+            f"the loss {loss} of {examples.name} needs a score of each passage. Name a cross-encoder or an "
+            "encoder that gives it (--guide), or a field that holds them (--label)"
+        )
+    if given.guide is not None and (has_scores or not wants):
+        said = "takes the scores that stand in the data" if wants else "has no use for a guide"
+        raise BadInputError(f"the loss {loss} of {examples.name} {said}. Leave the guide out")
+    return dataclasses.replace(given, examples=examples, loss=loss)
+
+
+def _loss(one: CrossEncoderSet) -> CrossLoss:
+    return one.loss or usual_loss(one.examples.kind, scored=one.examples.scores is not None)
+
+
+def _told(sets: Sequence[CrossEncoderSet]) -> list[JsonValue]:
+    """Give the sets as a run's config.json tells them."""
+    return [
+        {
+            "name": one.examples.name,
+            "kind": str(one.examples.kind),
+            "rows": len(one.examples),
+            "sha256": one.examples.sha256,
+            "loss": str(_loss(one)),
+            "negatives": one.negatives if one.examples.kind is ExampleKind.PAIRS else None,
+            "guide": one.guide,
+            "guide_sha256": guide_sha256(one.guide),
+        }
+        for one in sets
+    ]
+
+
+def _base(source: EncoderSource, device: str, seed: int) -> Measured:
+    """What a run began with: an encoder by the cosine of its vectors, or a cross-encoder."""
+    if source.folder.is_cross_encoder:
+        return _MeasuredPairs(source.name, load_cross_encoder(source.folder, device))
+    return MeasuredModel(source, build_encoder(source.folder, EncoderStructure(), device=device, seed=seed))
+
+
+def _build(folder: EncoderFolder, length: int | None, *, device: str, seed: int) -> CrossEncoder:
+    """Load a cross-encoder, or put a new head of one score on the transformer of a BERT or an encoder."""
+    if folder.is_cross_encoder:
+        model = load_cross_encoder(folder, device)
+    else:
+        model = _with_new_head(folder, device, seed)
+    model.activation_fn = torch.nn.Sigmoid()
+    positions = (position_limit(model.config) if model.config is not None else None) or _LONGEST
+    special = model.tokenizer.num_special_tokens_to_add(pair=True)
+    if length is not None and not special + 2 <= length <= positions:
+        raise BadInputError(
+            f"the length is {length} tokens, and a pair takes {special + 2} at least and in {folder.path} "
+            f"{positions} at most, {special} special ones included. Give another length"
+        )
+    model.max_seq_length = length or min(positions, model.max_seq_length or _LONGEST, _LONGEST)
+    return model
+
+
+def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncoder:
+    try:
+        with quiet_libraries(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            transformer = Transformer(
+                str(folder.transformer_folder()),
+                transformer_task="sequence-classification",
+                model_kwargs={"dtype": torch.float32, "use_safetensors": True, "local_files_only": True},
+                processor_kwargs={"local_files_only": True},
+                config_kwargs={"num_labels": 1, "local_files_only": True},
+            )
+            model: CrossEncoder = CrossEncoder(modules=[transformer], device=device)
+    except Exception as error:
+        raise NearsayError(
+            f"no cross-encoder can be made of {folder.path} ({first_line(error)}). "
+            "Name the folder of a BERT, an encoder on one, or a cross-encoder"
+        ) from error
+    whole = transformer.auto_model
+    require_complete(folder, getattr(whole, whole.base_model_prefix), exactly=names_code(folder))
+    return model
+
+
+def _task(
+    sets: Sequence[CrossEncoderSet],
+    model: CrossEncoder,
+    name: str,
+    chosen: SentenceTraining,
+    joined: Processes,
+    watch: Watch,
+) -> PairTask:
+    """Score what a guide has to score, and report what is trained on."""
+    tokens = PairTokens(model, name)
+    rows: list[PairRows] = []
+    for one in sets:
+        examples = one.examples
+        if one.guide is not None:
+            examples = scored_by(one.guide, examples, str(model.device), watch.report)
+        rows.append(PairRows(examples, _loss(one), one.negatives))
+        watch.report(f"{examples.name}: {len(examples):,} {examples.kind}, loss {_loss(one)}")
+        if examples.kind is ExampleKind.PAIRS:
+            watch.report(
+                f"{examples.name}: {one.negatives} other rows' texts are each pair's negatives; mined ones "
+                "teach more (nearsay train negatives)"
+            )
+        pairs = [(query, passage) for query, *passages in examples.texts for passage in passages]
+        if cut := tokens.cut(pairs):
+            watch.report(f"{cut:,} of {len(pairs):,} pairs are cut at {model.max_seq_length} tokens")
+    mix = ExampleMix(
+        [one.examples for one in rows],
+        batch=chosen.batch,
+        seed=chosen.seed,
+        sampling=chosen.sampling,
+        distinct=[one.examples.kind is ExampleKind.PAIRS for one in rows],
+    )
+    for note in mix.notes:
+        watch.report(note)
+    watch.report(f"{sum(len(one.examples) for one in rows):,} rows in {mix.steps_per_epoch:,} steps an epoch")
+    return PairTask(
+        PairNetwork(model),
+        rows,
+        mix,
+        tokens,
+        seed=chosen.seed,
+        tokens_at_once=chosen.tokens_at_once,
+        precision=chosen.precision,
+        joined=joined,
+    )
