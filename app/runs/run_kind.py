@@ -53,6 +53,7 @@ _COMMANDS = {
     ("index", "promote"): RunKind.PROMOTE,
     ("index", "rollback"): RunKind.ROLLBACK,
     ("index", "tune"): RunKind.TUNE,
+    ("index", "optimize"): RunKind.TUNE,
     ("index", "compact"): RunKind.COMPACT,
     ("documents", "export"): RunKind.EXPORT,
     ("explore", "clusters"): RunKind.CLUSTER,

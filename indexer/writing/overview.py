@@ -17,6 +17,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.near_duplicates import GateRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import passages, removed_passages
+from nearsay.indexer.vectors.segment import SegmentKind
 
 __all__ = ["CollectionOverview", "overview"]
 
@@ -44,6 +45,16 @@ class CollectionOverview:
     def live(self) -> GenerationRow | None:
         """The generation that answers."""
         return next((row for row in self.generations if row.state is GenerationState.LIVE), None)
+
+    @property
+    def unindexed(self) -> int:
+        """Vectors of the live generation that are newer than its indexes: each search compares them all."""
+        live = self.live
+        rows = [row for row in self.segments if live is not None and row.generation == live.number]
+        through = max((row.last_passage for row in rows if row.kind is SegmentKind.INDEX), default=0)
+        return sum(
+            row.count for row in rows if row.kind is SegmentKind.VECTORS and row.last_passage > through
+        )
 
 
 def overview(store: Store, collection: CollectionRow) -> CollectionOverview:

@@ -1,7 +1,7 @@
 """What is said of a collection at one look; plain text."""
 
 from nearsay.data.quantity import counted
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["facts", "to_be_told"]
@@ -41,6 +41,11 @@ def to_be_told(found: CollectionOverview) -> list[str]:
         warning = Plan.from_json(found.live.plan).warning(found.name)
         if warning is not None:
             said.append(warning)
+    if found.unindexed > EXACT_UP_TO:
+        said.append(
+            f"{counted(found.unindexed, 'passage')} have no index, so every search compares with each. "
+            "Index them under Generations."
+        )
     waiting = [row for row in found.generations if row.state == "ready"]
     if waiting:
         said.append(

@@ -10,13 +10,17 @@ from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.plans.plan import EXACT_UP_TO
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_upkeep"]
 
 
 def show_upkeep(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
-    """Declare fields, compact, delete."""
+    """Index, declare fields, compact, delete."""
+    if found.live is not None:
+        with st.expander("Index: quick searches of many passages", icon=":material/bolt:"):
+            _index(visit, found)
     if found.documents:
         with st.expander("Declare fields: quick filters and counts", icon=":material/filter_alt:"):
             _fields(visit, collection, found)
@@ -24,6 +28,18 @@ def show_upkeep(visit: Visit, collection: Collection, found: CollectionOverview)
         _compact(visit, found)
     with st.expander("Delete the collection", icon=":material/delete_forever:"):
         _delete(visit, found)
+
+
+def _index(visit: Visit, found: CollectionOverview) -> None:
+    st.caption(
+        f"{counted(found.unindexed, 'passage')} outside of an index. Up to {EXACT_UP_TO:,} are compared one "
+        "by one in milliseconds. Above that one index of everything is measured and built, and indexes that "
+        "additions left are merged into it. Searches go on meanwhile."
+    )
+    arguments = ["index", "optimize", "--", found.name]
+    if st.button("Index", key=f"optimize-{found.name}", icon=":material/bolt:"):
+        start(visit, RunKind.TUNE, arguments, title=f"Index {found.name}", collection=found.name)
+    show_command(visit, arguments)
 
 
 def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> None:

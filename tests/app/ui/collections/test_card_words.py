@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from nearsay.app.ui.collections.card_words import facts, to_be_told
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.vectors.segment import SegmentKind
 
 
 def test_a_sound_collection_has_nothing_to_be_told(library: Library) -> None:
@@ -28,3 +31,24 @@ def test_what_waits_is_told_with_its_remedy(library: Library) -> None:
     assert "embeds what it had read" in said[0]
     assert "promoted" in said[1]
     assert "Compact it" in said[2]
+
+
+def test_what_no_index_has_is_told_when_it_is_much(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    cats = library.collection("cats")
+    cats.add_rows([{"id": str(at), "text": f"a cat sat {at} times"} for at in range(300)])
+    assert cats.overview().unindexed == 300
+    assert to_be_told(cats.overview()) == []
+    monkeypatch.setattr("nearsay.app.ui.collections.card_words.EXACT_UP_TO", 299)
+    (said,) = to_be_told(cats.overview())
+    assert said.startswith("300 passages have no index")
+
+
+def test_what_is_newer_than_every_index_is_unindexed(library: Library) -> None:
+    cats = library.collection("cats")
+    for batch in range(3):
+        cats.add_rows([{"id": f"{batch}-{at}", "text": f"a cat sat {at} times"} for at in range(10 + batch)])
+    found = cats.overview()
+    first, second, third = found.segments
+    index = replace(second, kind=SegmentKind.INDEX)
+    assert replace(found, segments=(first, second, third, index)).unindexed == third.count == 12
+    assert replace(found, segments=(first, second, third, replace(third, kind=index.kind))).unindexed == 0

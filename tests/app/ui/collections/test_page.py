@@ -149,10 +149,12 @@ def test_generations_are_shown_with_their_plan(page: Page) -> None:
 
 
 def test_upkeep_is_started_as_a_command(page: Page, started: list[list[str]]) -> None:
+    _press(page("collections", see="Generations"), "Index")
     _press(page("collections", see="Generations"), "Compact")
     _press(page("collections", see="Generations"), "Mend it")
     _press(page("collections", see="Generations"), "Measure and choose")
     assert started == [
+        ["index", "optimize", "--", "samples"],
         ["index", "compact", "--", "samples"],
         ["index", "rebuild", "--", "samples"],
         ["index", "tune", "--recall", "0.95@10", "--memory", "none", "--", "samples"],
@@ -331,7 +333,7 @@ def test_nothing_that_changes_is_offered_to_who_may_only_read(page: Page, settin
     for part in ("Overview", "Documents", "Generations"):
         app = page("collections", settings=reading, see=part)
         labels = " ".join(button.label for button in app.button)
-        assert not {"Add", "Delete", "Compact", "Rebuild", "Mend", "Ask"} & set(labels.split())
+        assert not {"Add", "Delete", "Index", "Compact", "Rebuild", "Mend", "Ask"} & set(labels.split())
     app = page("collections", settings=reading, see="Add")
     assert not app.file_uploader
 
