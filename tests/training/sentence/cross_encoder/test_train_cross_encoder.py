@@ -220,7 +220,10 @@ def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
     scored = replace(lists, scores=tuple(map(tuple, given.tolist())), sha256="")
     trained(scored, bert, tmp_path / "given", loss=loss, epochs=90)
     by_guide, by_data = (scores(tmp_path / name, CATS_AND_DOGS) for name in ("guided", "given"))
-    assert ahead(by_guide) > 0.02  # as far as its own teacher, if not so sure
+    assert ahead(by_guide) > 0
+    learned = scores(tmp_path / "guided", pairs).reshape(-1, 2)
+    margins = [each[:, 0] - each[:, 1] for each in (learned, given)]
+    assert np.corrcoef(margins)[0, 1] > 0.9  # it prefers what its teacher does, the more the surer that is
     np.testing.assert_allclose(by_guide, by_data, atol=1e-3)
 
 
