@@ -285,7 +285,7 @@ _CROSS = (
     click.option(
         "--length",
         type=int,
-        help="Maximum number of tokens in a pair.",
+        help="Maximum number of tokens in a sequence.",
         show_default="that of the base, at most 512",
     ),
 )

@@ -65,7 +65,7 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
 @json_option
 @device_options
 def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
-    """Train a cross-encoder, which reads a query and a passage together, to rank passages anew.
+    """Train a cross-encoder, which reads a query and a passage together, to rerank passages.
 
     FILE: as for train sentence, texts alone excepted: pairs with 0 and 1 or a score, pairs that belong
     together, triplets, NLI, what train negatives mined, or what `search -f` printed, whose scores it learns.

@@ -64,7 +64,8 @@ OF_THE_COMMAND = {
         "--out",
         "--pair",
     ),
-    *("--queries", "--query", "--relevant", "--sampling", "--size", "--split", "--title"),
+    *("--base", "--guide", "--objective", "--queries", "--query", "--relevant", "--sampling", "--size"),
+    *("--split", "--title"),
 }
 NO_HELP = re.compile(r"\[(default|env)|if left out|if omitted|at first|may be (repeated|given)|told|anew")
 

@@ -43,6 +43,7 @@ from nearsay.indexer.snapshots.parts import Part, part_of, parted
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, merge
+from nearsay.indexer.writing import compaction
 from nearsay.indexer.writing.index_upkeep import refresh_index
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
@@ -101,6 +102,7 @@ def nodes() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _index_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+    monkeypatch.setattr(compaction, "_SMALL", 1)  # files that are divided among shards are not merged
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +111,7 @@ def folder(nodes: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("library") / "library"
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(refresh_index.__kwdefaults__, "exact_up_to", 1000)
+        patch.setattr(compaction, "_SMALL", 1)
         with Library.open(folder, cluster=Cluster(nodes.address, workers=3, cpus=0.25)) as library:
             _filled(library)
     return folder
@@ -454,6 +457,12 @@ def test_a_shard_that_was_killed_is_started_again(served: Any, nodes: Any) -> No
 
 @pytest.mark.long
 def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, nodes: Any) -> None:
+    def node_of(_: Any) -> str:  # here, so that it is sent as it is: a worker does not import the tests
+        import ray
+
+        node: str = ray.get_runtime_context().get_node_id()
+        return node
+
     query, before = _near(1, seed=15), nodes_of()
     machines = [nodes.add_node(num_cpus=2, object_store_memory=_MEMORY)]
     (added,) = nodes_of() - before
@@ -466,7 +475,7 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
         wanted = _ids(made, query)
         assert _ids(sharded, query) == wanted
         shards = [actor for (actor,) in _running(library.store, 1)]
-        assert added in ray.get([actor.__ray_call__.remote(_node_of) for actor in shards])
+        assert added in ray.get([actor.__ray_call__.remote(node_of) for actor in shards])
         nodes.remove_node(machines.pop(), allow_graceful=False)
         machines.append(nodes.add_node(num_cpus=2, object_store_memory=_MEMORY))
         until, found = time.monotonic() + _SOON, [["nothing"]]
@@ -476,11 +485,6 @@ def test_shards_of_a_machine_that_goes_away_are_started_on_others(folder: Path, 
         assert found == wanted
         assert library.release("made") == 3
     nodes.remove_node(machines.pop())
-
-
-def _node_of(_: Any) -> str:
-    node: str = ray.get_runtime_context().get_node_id()
-    return node
 
 
 def test_without_a_shard_an_answer_is_refused_or_said_to_be_a_part(served: Any) -> None:

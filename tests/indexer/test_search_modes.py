@@ -300,6 +300,6 @@ def test_a_collection_that_is_deleted_during_a_search_is_told(
         collection.add_rows(ROWS)
         held = collection.snapshot()
         library.collection("yard").delete()
-        monkeypatch.setattr(collection._snapshot, "take", lambda _generation: held)
+        monkeypatch.setattr(collection._snapshot, "serving", lambda _generation: held)
         with pytest.raises(UnknownCollectionError, match="'yard' was deleted while it was searched"):
             collection.search("hen", mode=mode)

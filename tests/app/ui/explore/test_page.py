@@ -392,7 +392,7 @@ def test_a_map_that_cannot_be_drawn_ahead_costs_nobody_the_first_search(explored
 
     searched = []
     monkeypatch.setattr(opened, "kept_drawing", broken)
-    monkeypatch.setattr(Collection, "search", lambda *_, **__: searched.append(True))
+    monkeypatch.setattr(Collection, "get_ready", lambda _: searched.append(True))
     with Library.open(explored.library, device="cpu") as library:
         warm(library, explored)
     assert searched == [True]
