@@ -70,8 +70,8 @@ def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: A
     FILE: as for train sentence, texts alone excepted: pairs with 0 and 1 or a score, pairs that belong
     together, triplets, NLI, what train negatives mined, or what `search -f` printed, whose scores it learns.
     --dev and --evaluate take reranking, pairs, triplets and sts; "before" is the base, an encoder by its
-    cosine. Stopped or killed, the same command goes on. --out is for search --rerank, --guide and
-    sentence-transformers' CrossEncoder.
+    cosine. A training that was stopped or killed is resumed by the same command. --out is for
+    search --rerank, --guide and sentence-transformers' CrossEncoder.
 
     \b
     Example:
