@@ -16,7 +16,7 @@ from nearsay.training.sentence.objectives.table import ObjectiveKind
 if TYPE_CHECKING:
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
 
-__all__ = ["cross_encoder_options", "recipe_of", "sentence_options"]
+__all__ = ["LOSSES_OF_PAIRS", "cross_encoder_options", "recipe_of", "sentence_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -107,6 +107,30 @@ _DATA = (
         help="Judged set to measure on before and after, as in sts:test.tsv. Can be repeated.",
     ),
 )
+# What both kinds of encoders are trained by.
+_GUIDE = click.option(
+    "--guide",
+    type=ENCODER,
+    metavar="ENCODER",
+    help=(
+        "Encoder that guides or teaches. A teacher encodes the first column, also for the others. Where its "
+        "scores are learned (mse, margin-mse, kl), it may be a cross-encoder."
+    ),
+)
+_BASE = click.option(
+    "--base",
+    type=ENCODER,
+    metavar="ENCODER",
+    help="Name or folder of the model to start from: a BERT or a sentence encoder; a cross-encoder may also "
+    "start from another one.",
+    show_default="all-MiniLM-L6-v2",
+)
+_REVISION = click.option(
+    "--revision",
+    metavar="NAME",
+    help="Branch, tag or commit of the base on the hub.",
+    show_default="the main branch",
+)
 _OBJECTIVE = (
     click.option(
         "--objective",
@@ -115,24 +139,10 @@ _OBJECTIVE = (
         show_default="by the kind of the examples",
     ),
     *map(_setting_option, _OF_OBJECTIVES),
-    click.option(
-        "--guide",
-        type=ENCODER,
-        metavar="ENCODER",
-        help=(
-            "Encoder that guides or teaches. A teacher encodes the first column, also for the "
-            "others; for margin-mse and kl it may be a cross-encoder."
-        ),
-    ),
+    _GUIDE,
 )
 _STRUCTURE = (
-    click.option(
-        "--base",
-        type=ENCODER,
-        metavar="ENCODER",
-        help="Name or folder of the BERT or encoder to start from.",
-        show_default="all-MiniLM-L6-v2",
-    ),
+    _BASE,
     click.option(
         "--pooling",
         type=click.Choice(_POOLINGS),
@@ -151,12 +161,7 @@ _STRUCTURE = (
     click.option(
         "--length", type=int, help="Maximum number of tokens in a sequence.", show_default="that of the base"
     ),
-    click.option(
-        "--revision",
-        metavar="NAME",
-        help="Branch, tag or commit of the base on the hub.",
-        show_default="the main branch",
-    ),
+    _REVISION,
     click.option(
         "--query-prompt",
         metavar="TEXT",
@@ -252,8 +257,7 @@ _CROSS = (
     click.option(
         "--objective",
         type=_LossName(CrossLoss),
-        help="Loss to train with. "
-        + " ".join(f"{loss.capitalize()}: {loss.row.help}." for loss in CrossLoss),
+        help="Loss to train with.",
         show_default="by the kind of the examples",
     ),
     click.option(
@@ -263,25 +267,9 @@ _CROSS = (
         show_default=True,
         help="Number of texts of other rows that a pair without negatives is ranked above.",
     ),
-    click.option(
-        "--guide",
-        type=ENCODER,
-        metavar="ENCODER",
-        help="Cross-encoder or encoder whose scores are learned, for mse and margin-mse.",
-    ),
-    click.option(
-        "--base",
-        type=ENCODER,
-        metavar="ENCODER",
-        help="Name or folder of the BERT, encoder or cross-encoder to start from.",
-        show_default="all-MiniLM-L6-v2",
-    ),
-    click.option(
-        "--revision",
-        metavar="NAME",
-        help="Branch, tag or commit of the base on the hub.",
-        show_default="the main branch",
-    ),
+    _GUIDE,
+    _BASE,
+    _REVISION,
     click.option(
         "--length",
         type=int,
@@ -289,6 +277,7 @@ _CROSS = (
         show_default="that of the base, at most 512",
     ),
 )
+LOSSES_OF_PAIRS = "Losses: " + "; ".join(f"{loss}, to {loss.row.help}" for loss in CrossLoss) + "."
 _OF_ENCODERS = {"recipe", "training_length", "lora_rank", "lora_alpha", "lora_targets"}
 _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 

@@ -15,7 +15,12 @@ from nearsay.app.cli.options import (
     trains_encoder,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table
-from nearsay.app.cli.sentence_options import cross_encoder_options, recipe_of, sentence_options
+from nearsay.app.cli.sentence_options import (
+    LOSSES_OF_PAIRS,
+    cross_encoder_options,
+    recipe_of,
+    sentence_options,
+)
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -56,10 +61,10 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     _watched(lambda watch: run_recipe(recipe, out, device=options["device"], watch=watch), as_json=as_json)
 
 
-@click.command("cross-encoder")
+@click.command("cross-encoder", epilog=LOSSES_OF_PAIRS)
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The folder that becomes the cross-encoder."
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new cross-encoder to."
 )
 @cross_encoder_options
 @json_option

@@ -64,8 +64,7 @@ OF_THE_COMMAND = {
         "--out",
         "--pair",
     ),
-    *("--base", "--guide", "--objective", "--queries", "--query", "--relevant", "--sampling", "--size"),
-    *("--split", "--title"),
+    *("--queries", "--query", "--relevant", "--sampling", "--size", "--split", "--title"),
 }
 NO_HELP = re.compile(r"\[(default|env)|if left out|if omitted|at first|may be (repeated|given)|told|anew")
 
