@@ -82,8 +82,13 @@ def made(count: int) -> Made:
     return Made(vectors, topic, random.permutation(count), queries.reshape(TOPICS, QUERIES, DIMENSION))
 
 
-def searched(plain: Snapshot, table: Made, ways: Sequence[str]) -> dict[str, Snapshot]:
-    """Through each kind of index, one over all and two that are united, where it keeps recall .95 of all."""
+def searched(
+    plain: Snapshot, table: Made, ways: Sequence[str], *, or_finest: bool = False
+) -> dict[str, Snapshot]:
+    """Through each kind of index, one over all and two that are united, where it keeps recall .95 of all.
+
+    or_finest: by its finest setting where none keeps that
+    """
     ids, queries = plain.vectors.ids, table.queries[:, :5].reshape(-1, DIMENSION)
     everything, found = np.ones(ids.size, dtype=np.bool_), {}
     for way in ways:
@@ -97,7 +102,7 @@ def searched(plain: Snapshot, table: Made, ways: Sequence[str]) -> dict[str, Sna
             if table.recall(found[way].nearest_many(queries, 10), queries, everything) >= 0.95:
                 break
         else:
-            raise AssertionError(f"{way} never keeps recall .95")
+            assert or_finest, f"{way} never keeps recall .95"
     return found
 
 
@@ -202,9 +207,7 @@ def test_recall_is_kept_where_candidates_are_checked_in_sql(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "way", [way for way in WAYS if "pq" not in way]
-)  # no plan takes those: .95 is out of reach
+@pytest.mark.parametrize("way", WAYS)
 def test_recall_is_kept_among_a_hundred_thousand_down_to_one_of_them(way: str, tmp_path: Path) -> None:
     count = 100_000
     table = made(count)
@@ -218,7 +221,8 @@ def test_recall_is_kept_among_a_hundred_thousand_down_to_one_of_them(way: str, t
             alive=np.arange(count + 1) > 0,
             searchable=count,
         )
-    opened = searched(plain, table, [way])[way]
+    # Of all these ivf-pq finds .6 at most, so no plan would take it; under a filter it widens all the same.
+    opened = searched(plain, table, [way], or_finest="pq" in way)[way]
     for number, (relation, share) in enumerate(product(RELATIONS, (1, 0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-5))):
         kept = recall_known(table, opened, relation, np.log10(share), number, number, listed=False)
         assert kept >= 0.95, (relation, share)
