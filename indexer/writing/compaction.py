@@ -269,11 +269,15 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
 
     Without it a thousand additions of one document would make a thousand files to open. Of a merge no part is
     larger than half of the whole, so that a passage is written again a few times until it stands among many;
-    and none is so large that its addition takes much longer than the others.
+    and none is so large that its addition takes much longer than the others. No file reaches across the end
+    of an index: shards are cut there.
     """
     rows = _vector_rows(store, collection, generation)[-1]
-    if not rows:
+    if len(rows) < _TOGETHER:
         return
+    with store.database.reading() as connection:
+        segments = generations.segments_of(connection, collection.id, generation.number)
+    ends = {row.last_passage for row in segments if row.kind is SegmentKind.INDEX}
     most = max(_MERGED_AT_ONCE, _MERGED_A_PASSAGE * rows[-1].count)
     small: list[SegmentRow] = []
     total = largest = 0
@@ -281,6 +285,8 @@ def merge_small(store: Store, collection: CollectionRow, generation: GenerationR
         row = rows[begin]
         total, largest = total + row.count, max(largest, row.count)
         if total > most or row.count >= _SMALL or row.state is SegmentState.QUARANTINED:
+            break
+        if begin + 1 < len(rows) and row.last_passage in ends:
             break
         if len(rows) - begin >= _TOGETHER and 2 * largest <= total:
             small = rows[begin:]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from table_collection import COUNT, rows
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, StorageError
@@ -19,6 +20,7 @@ from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.snapshots.snapshot import take
 from nearsay.indexer.vectors.errors import DamagedSegmentError
+from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.writing import compaction
 from nearsay.indexer.writing.report_plot import report_plot, report_plots
 
@@ -349,6 +351,17 @@ def test_additions_merge_a_little_at_a_time(
     assert sum(rewritten) <= 4 * count
     assert len(_segments(collection)) <= 16
     assert len(collection.search("a", count, mode="dense")) == count
+
+
+def test_additions_merge_nothing_across_the_end_of_an_index(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_TOGETHER", 2)
+    half = COUNT // 2
+    for begin in (COUNT, COUNT + half):
+        indexed.add_rows(rows(begin, begin + half))
+    found = [row for row in indexed.overview().segments if row.kind is SegmentKind.VECTORS]
+    assert [(row.first_passage, row.last_passage) for row in found] == [(1, COUNT), (COUNT + 1, 2 * COUNT)]
 
 
 def test_an_addition_that_merges_keeps_the_grace_period(
