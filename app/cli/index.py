@@ -280,13 +280,14 @@ def tune(
 @index.command()
 @click.argument("collection")
 @json_option
-@encoding_options
+@cluster_options
 def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
     """Make one index of everything in COLLECTION: the first one, or a new one after many additions.
 
     Additions build no index unless asked to, and say when one would pay off. The first index of over 50,000
     passages is chosen by measurement as by `nearsay index tune`, and chosen again if the collection has
-    doubled. Searches and additions continue meanwhile.
+    doubled. Searches and additions continue meanwhile. With --cluster, workers build it by groups, which
+    shards can hold.
 
     \b
     Example:

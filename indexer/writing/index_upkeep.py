@@ -164,6 +164,7 @@ def left_for_later(
         notes.append(
             f"{newer - removed:,} passages {one_by_one}: each search compares with every one of them. From "
             f"{enough:,.0f} on it is quicker to index them: nearsay index optimize {collection.name}"
+            + (" --cluster ADDRESS" if store.cluster is not None else "")
         )
     return tuple(notes)
 

@@ -44,7 +44,7 @@ from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, merge
 from nearsay.indexer.writing import compaction
-from nearsay.indexer.writing.index_upkeep import refresh_index
+from nearsay.indexer.writing.index_upkeep import left_for_later, prepare_index, refresh_index
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
 
@@ -411,6 +411,23 @@ def served(folder: Path, nodes: Any) -> Iterator[tuple[Collection, Callable[...,
         for one in libraries:
             one.close()
         library.release("made")
+
+
+def test_workers_build_the_index_that_optimize_makes(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for function in (left_for_later, prepare_index):
+        monkeypatch.setitem(function.__kwdefaults__, "exact_up_to", 1000)
+    with Library.open(tmp_path, cluster=Cluster(nodes.address, workers=2, cpus=0.25)) as library:
+        made = library.collection("made", encoder=VectorsOnly("made", _WIDTH))
+        for begin in range(0, 2000, _BATCH):
+            some = slice(begin, begin + _BATCH)
+            report = made.add_rows(_ROWS[some], vectors=_VECTORS[some])
+        assert any("nearsay index optimize made --cluster ADDRESS" in note for note in report.notes)
+        assert made.optimize().kind is PlanKind.IVF_PQ
+        index = made.snapshot().index
+        assert isinstance(index, UnitedIndex)
+        assert len(index.parts) > 1
 
 
 @pytest.mark.parametrize("listed", [20_000, 0])

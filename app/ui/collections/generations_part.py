@@ -71,8 +71,8 @@ def _plan_of(found: CollectionOverview, row: GenerationRow) -> None:
     if plan.kind is PlanKind.EXACT and not plan.report:
         st.caption(
             f"Every vector is compared, so nothing is missed. Up to about {EXACT_UP_TO:,} passages that "
-            "takes milliseconds; beyond, kinds of index are measured and the fastest that keeps the contract "
-            "is taken."
+            "takes milliseconds. Above that *Index*, below, measures kinds of index and takes the fastest "
+            "that keeps the contract."
         )
     warning = plan.warning(found.name)
     if warning is not None:
