@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.durable import synchronise
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.data.known_hashes import remember_sha256
+from nearsay.data.known_hashes import known_sha256, remember_sha256
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
@@ -35,7 +35,7 @@ from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL,
 from nearsay.indexer.plans.tuning import Tuned, tune
 from nearsay.indexer.snapshots.index_part import IndexPart, emptied, written_index
 from nearsay.indexer.snapshots.quarantine import open_all
-from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.mapped_pages import trim
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
@@ -260,13 +260,20 @@ def keep_prepared(
 ) -> Plan:
     """Let a prepared index take the place of what was there; its plan. The caller holds the writer lock.
 
-    BusyError if another index was made meanwhile.
+    BusyError if another index was made meanwhile; DamagedSegmentError if a file is not what was written: on
+    a cluster, workers on other machines wrote it. Nothing is committed then.
     """
     state = _state(store, collection, generation)
     if [row.id for row in state.indexes] != [row.id for row in prepared.replaces]:
         raise BusyError(
             f"collection '{collection.name}' was indexed by another process meanwhile. Run the command again"
         )
+    for part in prepared.parts:
+        if known_sha256(part.path) != part.path.stem:
+            raise DamagedSegmentError(
+                f"the new index of collection '{collection.name}' ({part.path.name}) is not what was "
+                "written. The old one stays. Look after the disk or the share, then run the command again"
+            )
     parts = []
     for part in prepared.parts:
         kept = store.segment(collection.id, part.path.stem)

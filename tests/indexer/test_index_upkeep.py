@@ -15,6 +15,7 @@ from table_collection import (
     TABLE,
     any_encoder,
     encoded,
+    flip_last_byte,
     nearest_by_force,
     refresh,
     rows,
@@ -22,7 +23,7 @@ from table_collection import (
 )
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer import Collection
+from nearsay.indexer import Collection, collection_writing
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.doctor import examine
@@ -30,7 +31,7 @@ from nearsay.indexer.plans import engine
 from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots import snapshot
-from nearsay.indexer.vectors.errors import BusyError, UnknownCollectionError
+from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError, UnknownCollectionError
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind
 from nearsay.indexer.vectors.vector_store import VectorStore
@@ -238,6 +239,24 @@ def test_an_index_that_was_made_for_nothing_takes_no_place(
         growing.optimize()
     assert [row.count for row in segments(growing, SegmentKind.INDEX)] == [2700, 600, 800]
     assert list(growing.library.store.building.iterdir()) == []
+
+
+def test_a_new_index_that_is_not_what_was_written_takes_no_place(
+    indexed: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, plan = segments(indexed, SegmentKind.INDEX), indexed._record.live().plan
+    prepared = collection_writing.prepare_index
+
+    def damaged(*given: Any, **named: Any) -> Any:
+        found = prepared(*given, **named)
+        flip_last_byte(found.parts[0].path)
+        return found
+
+    monkeypatch.setattr(collection_writing, "prepare_index", damaged)
+    with pytest.raises(DamagedSegmentError, match="is not what was written"):
+        indexed.tune(recall="0.9@5")
+    assert (segments(indexed, SegmentKind.INDEX), indexed._record.live().plan) == (before, plan)
+    assert list(indexed.library.store.building.iterdir()) == []
 
 
 def test_a_plan_of_given_queries_is_kept_when_the_collection_doubles(indexed: Collection) -> None:
