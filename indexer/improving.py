@@ -13,7 +13,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
-from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
 from nearsay.indexer.catalogue.judgements import query_hash
 from nearsay.indexer.catalogue.mode import SearchMode
@@ -80,9 +80,7 @@ class Candidate:
     tested_low: float | None  # of its interval at 95 %, valid however often one looks
     tested_high: float | None
     recall: float | None  # of the index for queries that are searched for so; None: searched exactly
-    milliseconds: (
-        float | None
-    )  # a whole query, encoded and searched for: the median, in turns with the others
+    milliseconds: float | None  # a whole query, encoded and searched for: the median, in turns with others
     replay: tuple[Replayed, ...]  # general sets; none where nothing of them can be lost, or it fails anyway
     verdict: str
 
@@ -153,10 +151,11 @@ def improve(
     interval of its gain is above 0 (see `evidence`), if it loses nothing on the test part, if a general set's
     search loses no more than `held` allows, and if the index keeps its recall contract. Passages that nobody
     judged count as not relevant, which favours what is live. With fewer than 8 judged queries to learn from
-    nothing is tried, and what there is is kept.
+    nothing is tried and nothing changes.
 
-    An encoder is trained on three quarters of the training part and measured on the fourth. Where it is
-    recommended, its generation waits for `promote`; otherwise it is dropped.
+    An encoder is trained on three quarters of the training part and measured on the fourth, on which all
+    gains are compared then. Where it is recommended, its generation waits for `promote`; otherwise it is
+    dropped, unless it was there before or has been promoted meanwhile.
     """
     began = time.monotonic()
     encoder = encoder_of(snapshot.generation)
@@ -170,7 +169,8 @@ def improve(
     ways: list[_Way] = [(live, live.adapter, None)]
     chosen: tuple[float, _Trial | None, QueryAdapter | None] | None = None  # no trial: the encoder
     if base is not None and len(train.judged) >= FEWEST:
-        targets = _targets(store, snapshot, train)
+        targets, held_out = _targets(store, snapshot, train), _held_out(train)
+        compared = np.array([trained is None or query in held_out.judged for query in train.judged])
         for trial in _trials(live, train, targets):
             adapter = None
             if trial.strength is not None:
@@ -178,28 +178,31 @@ def improve(
             row = _measured(live, trial, adapter, base, test, base_test)
             rows.append(row)
             ways.append((live, adapter or live.adapter, trial.word_weight))
-            gain = float((trial.each - base).mean())
+            gain = float((trial.each - base)[compared].mean())
             if not row.verdict and (chosen is None or gain > chosen[0]):
                 chosen = gain, trial, adapter
         if trained is not None:
-            held_out = _held_out(train)
             learn = [one for one in in_part(judgements, Part.TRAIN) if one.query not in held_out.judged]
+            with store.database.reading() as connection:
+                before = {one.number for one in generations.all_of(connection, snapshot.collection.id)}
             made = trained(learn, [*held_out.judged, *test.judged])
             other = _Live(store, made.snapshot, made.encoder)
             row, gain = _measured_encoder(live, other, held_out, test, base_test)
             rows.append(row)
             ways.append((other, other.adapter, None))
+            asked = counted(len(held_out.judged), "query", "queries")
+            notes += (f"gains are compared on the {asked} to learn from that the encoder was not trained on",)
             if not row.verdict and (chosen is None or gain > chosen[0]):
                 chosen = gain, None, None
                 notes += (_promotion(made.snapshot),)
-            else:
+            elif made.snapshot.generation.number not in before:
                 with locked() as writing:
                     _discard(writing, made.snapshot)
-    if apply and chosen is not None and chosen[1] is not None:
+    _, taken, adapter = chosen or (0.0, None, None)
+    if apply and base is not None and taken is not None:
         with locked() as writing:
-            gain, trial, adapter = chosen[0], chosen[1], chosen[2]
-            _apply(writing, snapshot, _refinement(snapshot, train, test, gain, trial, adapter))
-    recommended = KEEP if chosen is None else ENCODER if chosen[1] is None else chosen[1].name
+            _apply(writing, snapshot, _refinement(snapshot, train, test, base, taken, adapter))
+    recommended = KEEP if chosen is None else ENCODER if taken is None else taken.name
     spent = _milliseconds(list(train.judged or test.judged)[:_TIMED], ways)
     return Improvement(
         training_queries=len(train.judged),
@@ -211,7 +214,7 @@ def improve(
             for row, each in zip(rows, spent, strict=True)
         ),
         recommended=recommended,
-        applied=apply and chosen is not None and chosen[1] is not None,
+        applied=apply and taken is not None,
         seconds=round(time.monotonic() - began, 2),
         notes=notes,
     )
@@ -236,10 +239,15 @@ def _apply(store: Store, snapshot: Snapshot, refinement: Refinement) -> None:
 
 
 def _discard(store: Store, snapshot: Snapshot) -> None:
-    """Forget a generation that is not recommended; its files go with the next compaction."""
+    """Forget a ready generation that is not recommended; its files go with the next compaction.
+
+    One that was promoted meanwhile stays.
+    """
     with store.database.writing() as connection:
-        generations.drop(connection, snapshot.generation)
-        collections.changed(connection, snapshot.collection.id)
+        for row in generations.all_of(connection, snapshot.collection.id):
+            if row.number == snapshot.generation.number and row.state is GenerationState.READY:
+                generations.drop(connection, row)
+                collections.changed(connection, snapshot.collection.id)
 
 
 def undo(store: Store, snapshot: Snapshot) -> str:
@@ -560,7 +568,12 @@ def _with_verdict(row: Candidate, recommended: str) -> Candidate:
 
 
 def _refinement(
-    snapshot: Snapshot, train: _Part, test: _Part, gain: float, trial: _Trial, adapter: QueryAdapter | None
+    snapshot: Snapshot,
+    train: _Part,
+    test: _Part,
+    base: NDArray[np.float64],
+    trial: _Trial,
+    adapter: QueryAdapter | None,
 ) -> Refinement:
     """What is made live, with where it comes from; a test query is never among what it learned from."""
     learned = [query_hash(query) for query in train.judged]
@@ -580,7 +593,7 @@ def _refinement(
         "name": trial.name,
         "strength": trial.strength,
         "word_weight": trial.word_weight,
-        "gain_on_training_part": round(gain, 4),
+        "gain_on_training_part": round(float((trial.each - base).mean()), 4),
         "learned_from": learned,
     }
     weight = weight_of_words(snapshot) if trial.word_weight is None else trial.word_weight

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from nearsay.indexer.catalogue.judgement import Judgement
 from nearsay.indexer.catalogue.judgements import query_hash
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
 from nearsay.indexer.judgements.part import Part, in_part
+from nearsay.indexer.query.ranking import weight_of_words
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
 from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Replayed, general_search
@@ -279,3 +281,53 @@ def test_an_encoder_that_answers_no_better_is_dropped(
     assert found.recommended in ("query adapter", "adapter and weight")
     assert found.applied
     assert [row.number for row in mistaken.generations()] == [1]
+
+
+def test_a_ready_generation_that_was_there_before_is_not_dropped(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge(mistaken, 60)
+    encoder = Translating(name="tuned")
+    encoder.letters = 3
+    assert mistaken.rebuild(encoder).generation == 2  # which the one of the training resumes
+    found, _, _ = tried_with(mistaken, encoder, monkeypatch)
+    assert found.recommended != ENCODER
+    assert [row.number for row in mistaken.generations()] == [1, 2]
+
+
+def test_a_generation_that_was_promoted_meanwhile_is_not_dropped(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(improving, "_trials", lambda *_: [])
+    judge(mistaken, 60)
+    encoder = Translating(name="tuned")
+    encoder.letters = 3
+
+    def trained(_: Sequence[Judgement], __: Sequence[str]) -> TrainedEncoder:
+        found = TrainedEncoder(mistaken.snapshot(mistaken.rebuild(encoder).generation), encoder)
+        mistaken.promote(2, gate=False)
+        return found
+
+    assert mistaken.improve(trained=trained).recommended == KEEP
+    assert mistaken.snapshot().generation.number == 2
+
+
+def test_gains_are_compared_on_queries_that_the_encoder_was_not_trained_on(
+    mistaken: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trials(live: Any, train: Any, _: object) -> list[Any]:
+        base = live.figures(train, live.adapted(train.vectors), None)
+        held_out = improving._held_out(train).judged
+        gains = np.array([0.01 if query in held_out else 2.0 for query in train.judged])
+        return [improving._Trial("weight of words", None, weight_of_words(live.snapshot), base + gains)]
+
+    monkeypatch.setattr(improving, "_trials", trials)
+    judge(mistaken, 60)
+    found, _, measured = tried_with(mistaken, Translating(name="tuned"), monkeypatch)
+    by_name = {one.name: one for one in found.candidates}
+    learned = by_name["weight of words"].learned, by_name[ENCODER].learned
+    assert learned[0] > 1.0 > learned[1] > 0.01  # type: ignore[operator]
+    assert by_name["weight of words"].verdict == "gains less"
+    assert found.recommended == ENCODER
+    held_out = len(set(measured) - {one.query for one in in_part(mistaken.judgements.list(), Part.TEST)})
+    assert f"gains are compared on the {held_out} queries to learn from" in found.notes[-2]
