@@ -102,9 +102,10 @@ class CollectionWriting:
         """Hold the writer lock; the store as its holder may write it. wait: seconds; None = the library's."""
         store = self._record.store
         wait = store.wait if wait is None else wait
-        with writer_lock(store.locks, self._record.name, row.id, store.database, what, wait) as fenced:
+        lock = writer_lock(store.locks, self._record.name, row.id, store.database, what, wait)
+        with contextlib.ExitStack() as after, lock as fenced:
+            after.callback(self._snapshot.settle)  # without the lock; of what an error left committed, too
             yield replace(store, database=fenced)
-        self._snapshot.settle()
 
     def add(
         self,

@@ -177,12 +177,14 @@ class Searcher:
         if not len(queries):
             return []
         judge = None if rerank is None else self._judges.judge(rerank)
+        current = self._snapshot.serving
         for _ in range(_TRIES):
-            snapshot = self._snapshot.serving(generation).for_one_search()
+            snapshot = current(generation).for_one_search()
             with contextlib.suppress(StaleSnapshotError):  # others searched a later commit already
                 return self._searched(
                     snapshot, queries, texts, replace(request, judge=judge), explain=explain
                 )
+            current = self._snapshot.take  # the former one, which may be served, would be stale again
         raise BusyError(
             f"collection '{snapshot.collection.name}' is written again and again. Try again in a moment"
         )

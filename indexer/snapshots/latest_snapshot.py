@@ -1,6 +1,6 @@
 """The newest snapshot of a collection, opened again only when something was committed.
 
-A search waits hardly at all for files that others committed: while they are opened in a thread of their own,
+A search waits at most .1 s for files that others committed: while they are opened in a thread of their own,
 the former snapshot serves. What this process wrote is opened by whoever wrote it before the call returns, so
 that a caller sees its own work and no search waits for it either.
 """
@@ -31,6 +31,7 @@ _KEPT = 3  # snapshots of different generations
 _PATIENCE = 0.1  # seconds that a search waits for files being opened before the former snapshot serves
 # The version that this process wrote last, by the library's folder and the collection's id.
 _written: dict[tuple[Path, int], int] = {}
+_writing = threading.Lock()  # of `_written`
 
 
 class LatestSnapshot:
@@ -99,7 +100,9 @@ class LatestSnapshot:
                 self.take()
         with contextlib.suppress(UnknownCollectionError):  # it was deleted
             row = self._record.row()
-            _written[self._record.store.folder, row.id] = row.version
+            key = self._record.store.folder, row.id
+            with _writing:  # another thread may have written, and settled, since the row was read
+                _written[key] = max(_written.get(key, 0), row.version)
 
     def _former(self, generation: int | None) -> Snapshot | None:
         """The last snapshot, if it holds everything that this process wrote."""
@@ -126,7 +129,8 @@ class LatestSnapshot:
                 begun.set_exception(error)
             finally:
                 with self._lock:  # it would keep its files open
-                    self._begun.pop(generation, None)
+                    if self._begun.get(generation) is begun:  # not another's that has begun since
+                        del self._begun[generation]
 
         threading.Thread(target=opening, name=f"opening {self._record.name}", daemon=True).start()
         return begun

@@ -11,7 +11,8 @@ from words_encoder import WordsEncoder
 
 from nearsay.data import known_hashes
 from nearsay.data.errors import StorageError
-from nearsay.indexer import Collection, Library
+from nearsay.indexer import Collection, Library, collection_writing
+from nearsay.indexer.query import search as query_search
 from nearsay.indexer.snapshots import latest_snapshot, snapshot
 from nearsay.indexer.vectors import segment
 
@@ -167,6 +168,65 @@ def test_what_this_process_wrote_is_seen_however_long_it_takes_to_open(
     assert len(same.search("a cat", 9)) == len(pets.search("a cat", 9)) == 4
     same.promote(2)
     assert pets.search("a cat")[0].lineage.generation == same.search("a cat")[0].lineage.generation == 2
+
+
+def test_a_search_whose_former_snapshot_is_stale_waits_for_the_newest(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets, other = open_it(), open_it()
+    pets.search("a cat")
+    other.add_rows(["a fish swam"])
+    monkeypatch.setattr(latest_snapshot, "_written", {})  # as if another process had
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", 0.0)
+    held, take, search = _Held(monkeypatch), pets._snapshot.take, query_search.search
+
+    def taking(generation: int | None = None) -> snapshot.Snapshot:
+        if threading.current_thread() is threading.main_thread():
+            held.let_go.set()
+        return take(generation)
+
+    def searching(store: Any, taken: snapshot.Snapshot, *rest: Any) -> Any:
+        if taken.collection.version < pets._record.row().version:  # as shards that hold a later commit
+            raise snapshot.StaleSnapshotError
+        return search(store, taken, *rest)
+
+    monkeypatch.setattr(pets._snapshot, "take", taking)
+    monkeypatch.setattr(query_search, "search", searching)
+    try:
+        assert len(pets.search("a cat", 9)) == 4
+    finally:
+        held.let_go.set()
+
+
+def test_what_was_committed_before_an_error_is_seen_by_the_next_search(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest_snapshot, "_PATIENCE", 0.0)
+    pets = open_it()
+    pets.search("a cat")
+
+    def stopped(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(collection_writing, "merge_small", stopped)
+    held = _Held(monkeypatch)
+    held.let_go.set()
+    with pytest.raises(KeyboardInterrupt):
+        pets.add_rows(["a fish swam"])
+    assert len(held.opened) == 1  # by the writer
+    assert len(pets.search("a cat", 9)) == 4
+
+
+def test_a_writer_that_settles_late_takes_nothing_back(
+    open_it: Callable[[], Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pets = open_it()
+    before = pets._record.row()
+    pets.add_rows(["a fish swam"])
+    written = dict(latest_snapshot._written)
+    monkeypatch.setattr(pets._record, "row", lambda: before)  # read before another thread wrote
+    pets._snapshot.settle()
+    assert latest_snapshot._written == written
 
 
 def test_a_file_that_cannot_be_opened_is_said_by_the_search(
