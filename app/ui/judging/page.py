@@ -96,8 +96,9 @@ def _asked(visit: Visit, generations: Sequence[GenerationRow]) -> tuple[Side, Si
             placeholder="Left empty: those that were judged so far",
             max_chars=100_000,
         )
+        given: list[str] = []
         with telling_errors():
-            given = [*_of_file(), *_made(visit)]
+            given += [*_of_file(), *_made(visit)]
         given += _searches(visit)
         st.text_input("Your name", key="judge-rater", max_chars=200, help="Kept with each judgement.")
     lines = tuple(line.strip() for line in written.splitlines() if line.strip())

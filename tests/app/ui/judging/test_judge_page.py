@@ -84,7 +84,10 @@ def test_a_file_without_questions_is_refused_in_a_sentence(page: Page) -> None:
     app.file_uploader(key="judge-queries-file").upload("asked.txt", b"\n\n")
     app.run()
     assert not app.exception
-    assert "holds no queries" in app.error[0].value
+    (said,) = app.error
+    assert "holds no queries" in said.value
+    assert app.text_input(key="judge-rater")
+    assert any("Write some questions above" in each.value for each in app.markdown)
 
 
 def test_nothing_shows_which_way_found_a_passage(page: Page) -> None:
