@@ -41,6 +41,7 @@ __all__ = [
 ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
 _CSV_COLUMNS: Final = "nearsay.csv_columns"
 _CONTROLS = re.compile("[\x7f-\x9f]")
+_CONTROLS_IN_CSV = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the newline
 _ENDLESS = 1_000_000  # columns: no row is wrapped
 _NUMBER = re.compile(r"-?[\d,.]+")
 _PREVIEW = 400  # characters of a passage shown to a person
@@ -79,7 +80,7 @@ def _print_csv(row: Mapping[str, Any], context: click.Context) -> None:
         writer.writerow(columns)
     cells = (row.get(name) for name in columns)
     writer.writerow("" if cell is None else cell if isinstance(cell, str) else _json(cell) for cell in cells)
-    click.echo(_CONTROLS.sub(" ", text.getvalue()), nl=False)
+    click.echo(_CONTROLS_IN_CSV.sub(" ", text.getvalue()), nl=False)
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -169,6 +169,7 @@ def _answer_all(target: "Collection", source: str, limit: int, how: _How) -> Non
             if rows_alone():
                 for row in found:
                     print_json({"query": query.text, "line": query.line, **row})
+                print_notes(f"line {query.line}: {note}" for note in hits.notes)
                 continue
             print_json({"query": query.text, "line": query.line, "hits": found, "notes": hits.notes})
         answered, faults = answered + len(asked), faults + len(wrong)
