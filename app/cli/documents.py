@@ -426,7 +426,7 @@ def facets(
             _require(target, field)
     if rows_alone():
         for each in found.values:
-            print_json({field: each.value, "documents": each.documents})
+            print_json({"value": each.value, "documents": each.documents})
         return
     if as_json:
         print_json(found.to_json())

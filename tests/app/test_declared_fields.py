@@ -63,6 +63,13 @@ def test_values_are_counted_with_what_is_left_out(pets: Run, declared: bool) -> 
     }
 
 
+def test_rows_have_the_same_keys_whatever_the_field_is_called(pets: Run, tmp_path: Path) -> None:
+    (tmp_path / "files.jsonl").write_text('{"id": "a", "text": "a cat sat", "documents": "letters"}\n')
+    assert pets("documents", "add", "files", "files.jsonl").exit_code == 0
+    result = pets("documents", "facets", "files", "documents", "--format", "jsonl")
+    assert json.loads(result.stdout) == {"value": "letters", "documents": 1}
+
+
 def test_a_field_that_no_document_has_is_refused_with_those_there_are(pets: Run) -> None:
     for more in ((), ("--where", "legs = 2")):
         result = pets("documents", "facets", "pets", "nofield", *more)
