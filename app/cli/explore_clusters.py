@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from dataclasses import replace as with_changed
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -310,7 +311,7 @@ _WIDEST = 40  # periods in a row of bars
     metavar="FILE",
     help="Also write the counts to this file: .png or .svg as a chart, .csv or .jsonl as data.",
 )
-@partial(limit_option, default=8, most=24)
+@partial(limit_option, default=8)
 @where_option
 @rows_option
 @library_options
@@ -347,13 +348,14 @@ def over_time(
         found = explorer.over_time(field, period, where, level=level, counted=unit)
     if out is not None:
         write_over_time(found, out, top=limit)
-    _print(found, as_json=as_json)
+    _print(found, limit, as_json=as_json)
 
 
-def _print(found: "ThroughTime", *, as_json: bool) -> None:
-    everything = (*found.clusters, *((found.outside,) if found.outside.total else ()))
+def _print(found: "ThroughTime", limit: int, *, as_json: bool) -> None:
+    """The largest clusters and what is in none; growing and shrinking are named among all."""
+    shown = with_changed(found, clusters=found.clusters[:limit])
     if as_json:
-        for line in found.rows() if rows_alone() else found.to_json():
+        for line in shown.rows() if rows_alone() else shown.to_json():
             print_json(line)
     else:
         span = f"{found.periods[0]} to {found.periods[-1]}"
@@ -367,14 +369,15 @@ def _print(found: "ThroughTime", *, as_json: bool) -> None:
                 _word(each),
                 _bars(found, each),
             ]
-            for each in everything
+            for each in (*shown.clusters, *((found.outside,) if found.outside.total else ()))
         ]
         print_table(["", "cluster", str(found.counted), "from", "to", "", span], rows)
         for word, some in (("growing", found.growing), ("shrinking", found.shrinking)):
             if some:
                 named = "; ".join(f"{each.number} {each.name}" for each in some[:5])
                 click.echo(visible(f"{word} most: {named}"))
-    print_notes(found.notes)
+    more = len(found.clusters) - len(shown.clusters)
+    print_notes([*([f"{counted(more, 'more cluster')}, shown by a higher -n"] if more else []), *found.notes])
 
 
 def _word(each: "ClusterThroughTime") -> str:

@@ -327,12 +327,12 @@ def shards_options(command: Command) -> Command:
     return encoding_options(command)
 
 
-def limit_option(command: Command, *, default: int | None = 20, most: int | None = None) -> Command:
+def limit_option(command: Command, *, default: int | None = 20) -> Command:
     """`-n` and `--limit`: how many results are shown."""
     return click.option(
         "-n",
         "--limit",
-        type=click.IntRange(1, most),
+        type=click.IntRange(1),
         metavar="N",
         default=default,
         show_default=True if default else "all",

@@ -31,9 +31,9 @@ def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None
     The table has a row for each cluster and period: period, cluster, name, how many, share of the period.
     """
     kind = time_format(path)
-    if not 1 <= top <= _MOST_SHOWN:
-        raise BadInputError(f"{top} clusters cannot be told apart in a picture. Take 1 to {_MOST_SHOWN}")
     if kind in ("png", "svg"):
+        if not 1 <= top <= _MOST_SHOWN:
+            raise BadInputError(f"{top} clusters cannot be told apart in a picture. Take 1 to {_MOST_SHOWN}")
         from nearsay.indexer.exploring.time_plot import time_figure
 
         figure = time_figure(found, top)

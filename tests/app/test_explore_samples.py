@@ -121,6 +121,17 @@ def test_clusters_through_time_are_shown_and_written(clustered: Run, tmp_path: P
     assert clustered("explore", "time", "texts", "--out", "trend.pdf").exit_code == 1
 
 
+@pytest.mark.parametrize("how", [(), ("--json",), ("--format", "csv")])
+def test_as_many_clusters_are_shown_through_time_as_asked_for(clustered: Run, how: tuple[str, ...]) -> None:
+    asked = ("explore", "time", "texts", "--field", "year", *how)
+    one, both = clustered(*asked, "-n", "1"), clustered(*asked, "-n", "30")
+    assert "short" in one.stdout
+    assert "long" not in one.stdout
+    assert "1 more cluster" in one.stderr
+    assert "long" in both.stdout
+    assert "more cluster" not in both.stderr
+
+
 def test_without_clusters_time_says_how_to_make_them(run: Run) -> None:
     result = run("explore", "time", "texts", "--field", "year")
     assert (result.exit_code, result.stdout) == (1, "")
