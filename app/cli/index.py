@@ -198,6 +198,8 @@ def compact(
         nearsay index compact papers
         nearsay index compact papers --drop-retired --dry-run
     """
+    if dry_run and not drop_retired:
+        raise click.UsageError("--dry-run is for --drop-retired, which alone deletes: add --drop-retired")
     with open_library(place) as library:
         target = library.collection(collection)
         retired = [row.number for row in target.generations() if row.state == "retired"] * drop_retired

@@ -190,6 +190,14 @@ def test_a_second_add_reports_that_nothing_changed(pets: Run) -> None:
     assert "pets: 3 unchanged; 0 passages embedded" in pets("documents", "add", "pets", "pets.jsonl").stderr
 
 
+def test_only_the_deletion_of_generations_can_be_tried_out(pets: Run) -> None:
+    refused = pets("index", "compact", "pets", "--dry-run")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--drop-retired" in refused.stderr
+    tried = pets("index", "compact", "pets", "--dry-run", "--drop-retired")
+    assert (tried.exit_code, tried.stderr) == (0, "would remove 0 retired generations of 'pets'\n")
+
+
 def test_removed_documents_never_come_back(pets: Run) -> None:
     assert "removed 1 document" in pets("documents", "remove", "pets", "--id", "cat").stderr
     assert "removed 1 document" in pets("documents", "remove", "pets", "--where", "legs = 2", "--yes").stderr
@@ -214,6 +222,12 @@ class TestQueriesFromAFile:
     def test_what_has_to_be_said_of_an_answer_stands_in_it(self, pets: Run) -> None:
         (one,) = lines(pets("search", "pets", "-f", "-", stdin="a cow ate\n"))
         assert ["only 3 passages" in note for note in one["notes"]] == [True]
+
+    @pytest.mark.parametrize("form", ["csv", "jsonl"])
+    def test_it_is_said_beside_rows(self, pets: Run, form: str) -> None:
+        result = pets("search", "pets", "-f", "-", "--format", form, stdin="\na cow ate\n")
+        assert "only 3 passages" not in result.stdout
+        assert result.stderr == "line 2: 3 of the 10 asked for: there are only 3 passages\n"
 
     def test_the_field_query_is_taken_of_json_lines(self, pets: Run, tmp_path: Path) -> None:
         rows = [{"_id": "q1", "query": "a cow ate", "text": "?"}, {"_id": "q2", "query": "melodies"}]
@@ -377,6 +391,7 @@ def test_no_output_carries_what_a_terminal_obeys(run: Run, tmp_path: Path, sign:
         run("documents", "add", "evil", "evil.jsonl"),
         run("search", "evil", "red alert"),
         run("search", "evil", "red alert", "--json"),
+        run("search", "evil", "red alert", "--format", "csv"),
         run("search", "evil", "red", "--where", "nothing = 1"),
         run("collections", "show", "evil"),
         run("documents", "show", "evil", f"i{sign}d"),
@@ -467,10 +482,10 @@ def test_rows_are_printed_as_csv_or_json_lines(pets: Run) -> None:
     found = pets("search", "pets", "a cow ate", "--format", "csv", "-n", "2").stdout
     assert [row["rank"] for row in csv.DictReader(io.StringIO(found))] == ["1", "2"]
     of_legs = pets("documents", "facets", "pets", "legs", "--format", "csv")
-    assert of_legs.stdout == "legs,documents\n4,2\n2,1\n"
+    assert of_legs.stdout == "value,documents\n4,2\n2,1\n"
     assert lines(pets("documents", "facets", "pets", "legs", "--format", "jsonl")) == [
-        {"legs": 4, "documents": 2},
-        {"legs": 2, "documents": 1},
+        {"value": 4, "documents": 2},
+        {"value": 2, "documents": 1},
     ]
     whole = lines(pets("documents", "facets", "pets", "legs", "--format", "csv", "--json"))
     assert whole[0]["field"] == "legs"  # --json goes before --format

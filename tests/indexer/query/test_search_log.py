@@ -80,4 +80,8 @@ def test_the_command_keeps_shows_and_forgets(tmp_path: Path) -> None:
     between = ("--between", "lexical", "dense")
     assert "a sleeping cat" in run("judgements", "next", "pets", "--from-log", "5", *between, "--json")
     assert "would remove 1 search of 'pets'" in run("judgements", "log", "pets", "--off", "--dry-run")
+    for wrong in (["--dry-run"], ["--yes"], ["--on", "--dry-run"], ["--on", "--yes"]):
+        refused = CliRunner().invoke(main, ["judgements", "log", "pets", *wrong])
+        assert refused.exit_code == 2
+        assert "--off" in refused.output
     assert "1 search forgotten" in run("judgements", "log", "pets", "--off", "--yes")
