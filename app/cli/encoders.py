@@ -159,8 +159,8 @@ def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
     default="float32",
     show_default=True,
     help=(
-        "Data type of the stored vectors. float16 takes half the space of float32, int8 a "
-        "quarter and loses accuracy."
+        "Data type of the stored vectors. int8 takes a quarter of the space of float32, binary a "
+        "thirty-second; both lose accuracy."
     ),
 )
 @click.option(

@@ -200,7 +200,7 @@ def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told:
     default=50_000,
     show_default=True,
     metavar="N",
-    help="Maximum number of items to compute from, drawn at random.",
+    help="Maximum number of tokens to store.",
 )
 @seed_option
 @click.option(

@@ -303,7 +303,7 @@ _WIDEST = 40  # periods in a row of bars
     type=click.Choice(["documents", "passages"]),
     default="documents",
     show_default=True,
-    help="Unit that is counted or compared.",
+    help="Whether documents or passages are counted or compared.",
 )
 @click.option(
     "--out",

@@ -148,7 +148,7 @@ _OTHERS_SHOWN = 5  # of a group
     type=click.Choice(["documents", "passages"]),
     default="documents",
     show_default=True,
-    help="Unit that is counted or compared.",
+    help="Whether documents or passages are counted or compared.",
 )
 @click.option(
     "--out",

@@ -514,7 +514,7 @@ class TextFields(TypedDict):
 
 
 def text_options(command: Command) -> Command:
-    """`--text`, `--format`, `--whole-file`, `--encoding` and `--max-text-bytes`."""
+    """`--text`, `--input-format`, `--whole-file`, `--encoding` and `--max-text-bytes`."""
     for option in (
         click.option(
             "--max-text-bytes",

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from nearsay.app.cli.options import ENCODER, encoder_named, inexact_resume_option
+from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -61,17 +62,22 @@ def _setting_option(part: Field[Any]) -> Callable[[Command], Command]:
 _OF_OBJECTIVES = tuple(part for part in fields(ObjectiveConfig) if part.metadata)
 _SETTINGS = tuple(part.name for part in _OF_OBJECTIVES)
 _POOLINGS = ("cls", "mean", "max", "mean-sqrt-length", "weighted", "last")
+
+
+def _kind_option(*kinds: ExampleKind) -> Callable[[Command], Command]:
+    return click.option(
+        "--kind",
+        type=click.Choice([kind.value for kind in kinds]),
+        help="Kind of the examples.",
+        show_default="guessed",
+    )
+
+
 _DATA = (
     click.option(
         "--recipe",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="TOML file with sets and settings; options on the command line take precedence.",
-    ),
-    click.option(
-        "--kind",
-        metavar="KIND",
-        help="Kind of the examples: nli, scored, labelled, pairs, tuples or texts.",
-        show_default="guessed",
     ),
     click.option(
         "--columns",
@@ -89,7 +95,7 @@ _DATA = (
         "--sample",
         "rows",
         type=int,
-        help="Maximum number of items to compute from, drawn at random.",
+        help="Maximum number of rows of each file, drawn at random.",
         show_default="all",
     ),
     click.option(
@@ -284,14 +290,15 @@ _OF_FILES = ("kind", "columns", "label", "rows", "objective", "guide")
 
 def sentence_options(command: Command) -> Command:
     """Every option that a recipe could hold, too."""
-    for option in reversed((*_DATA, *_OBJECTIVE, *_STRUCTURE, *_TRAINING)):
+    for option in reversed((_kind_option(*ExampleKind), *_DATA, *_OBJECTIVE, *_STRUCTURE, *_TRAINING)):
         command = option(command)
     return command
 
 
 def cross_encoder_options(command: Command) -> Command:
     """What `sentence_options` has of files, evaluation and training, and a cross-encoder's own."""
-    for option in reversed((*_DATA, *_CROSS, *_TRAINING)):
+    kinds = (kind for kind in ExampleKind if kind is not ExampleKind.TEXTS)
+    for option in reversed((_kind_option(*kinds), *_DATA, *_CROSS, *_TRAINING)):
         command = option(command)
     given: list[click.Parameter] = vars(command)["__click_params__"]
     given[:] = [one for one in given if one.name not in _OF_ENCODERS]
@@ -370,8 +377,6 @@ def _require_files(files: tuple[str, ...], given: Mapping[str, Any]) -> None:
 
 
 def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
-    from nearsay.data.errors import BadInputError
-    from nearsay.data.sentence_examples.kind import ExampleKind
     from nearsay.training.sentence.fine_tuning.recipe import SetRecipe
 
     settings = {name: given[name] for name in _SETTINGS if given.get(name, False) is not False}
@@ -382,20 +387,13 @@ def _sets(files: tuple[str, ...], given: Mapping[str, Any]) -> list[Any]:
     if "objective" in given:
         objective = ObjectiveConfig.from_json({"kind": given["objective"], **settings})
         settings = {}
-    try:
-        kind = ExampleKind(given["kind"]) if "kind" in given else None
-    except ValueError as error:
-        kinds = ", ".join(ExampleKind)
-        raise BadInputError(
-            f"there is no kind {given['kind']!r} of examples. Take one of: {kinds}"
-        ) from error
     columns = tuple(given["columns"].split(",")) if "columns" in given else None
     return [
         SetRecipe(
             file,
             objective=objective,
             settings=settings,
-            kind=kind,
+            kind=ExampleKind(given["kind"]) if "kind" in given else None,
             columns=columns,
             label=given.get("label"),
             rows=given.get("rows"),

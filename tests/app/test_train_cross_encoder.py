@@ -57,6 +57,12 @@ def run(bert: Path) -> Run:
     return run_it
 
 
+def test_it_offers_no_training_on_texts_alone(triplets: Path, tmp_path: Path, run: Run) -> None:
+    refused = run(triplets, "--kind", "texts", "--out", tmp_path / "out", code=2).output
+    assert "'tuples'" in refused
+    assert refused.count("texts") == 1
+
+
 def test_it_trains_measures_and_reranks(triplets: Path, lists: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "reranker"
     result = run(

@@ -183,6 +183,14 @@ def test_one_length_of_training_on_the_command_line_takes_the_place_of_another_i
     assert not {"steps", "minutes"} & set(config)
 
 
+def test_a_kind_that_there_is_not_is_refused_with_those_there_are(
+    pairs: Path, tmp_path: Path, run: Run
+) -> None:
+    result = run(pairs, "--kind", "score", "--out", tmp_path / "mine", code=2)
+    assert "'texts'" in result.stderr
+    assert not (tmp_path / "mine").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -190,7 +198,6 @@ def test_one_length_of_training_on_the_command_line_takes_the_place_of_another_i
         (["--margin", "3"], "the objective cosent has no use for margin"),
         (["--steps", "3", "--epochs", "1"], "Give one of them"),
         (["--objective", "ranking", "--matryoshka", "16,x"], "Give whole numbers"),
-        (["--kind", "score"], "Take one of: nli"),
         (["--objective", "triplet"], "For scored take one of"),
         (["--seeds", "0"], "seeds is 0"),
         (["--objective", "ranking", "--scale", "0"], "the scale is 0"),
