@@ -102,6 +102,19 @@ def test_an_addition_that_is_done_says_what_the_command_would_have_said(
     assert nearsay("show", "1", "--all").stdout.splitlines() == wanted
 
 
+def test_an_addition_that_an_earlier_version_stored_without_a_kind_is_shown_as_a_table(
+    nearsay: Nearsay, runs: Runs, spawned: Spawned
+) -> None:
+    nearsay("start", "documents", "add", "papers", "papers.jsonl")
+    stored = AddReport(1, 0, 0, 74, 0, 1, 0, 0, 1, (), ()).to_json()
+    assert stored.pop("report") == "added"
+    runs.get(1).folder.output_file.write_text(json.dumps(stored) + "\n")
+    spawned.end(1)
+    shown = [line.split() for line in nearsay("show", "1", "--all").stdout.splitlines()]
+    assert shown[0] == ["result"]
+    assert ["unchanged", "74"] in shown
+
+
 def test_nothing_is_counted_before_the_first_is_done(nearsay: Nearsay, runs: Runs, spawned: Spawned) -> None:
     nearsay("start", "scripted", "say")
     spawned.begin(1)
