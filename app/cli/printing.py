@@ -34,7 +34,6 @@ __all__ = [
     "print_plan",
     "print_table",
     "rows_alone",
-    "terminal_width",
     "visible",
 ]
 
@@ -145,7 +144,7 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
 
 
 def _body(hit: "Hit") -> str:
-    width = terminal_width() - 5
+    width = _terminal_width() - 5
     if hit.explanation is not None:
         from nearsay.app.cli.explanation_lines import explanation_lines, takes_colour
 
@@ -196,7 +195,7 @@ def _json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def terminal_width() -> int:
+def _terminal_width() -> int:
     """How many columns there are to write in: at most 110, and 100 where it is not known."""
     return min(110, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 100
 
@@ -225,7 +224,7 @@ def print_passages(
         head = click.style(visible(called), bold=True)
         click.echo(f"{each.rank:3}. {each.score:.3f}  {head}{click.style(f'  ({behind})', dim=True)}")
         text = beginning(visible(each.text), _PREVIEW)
-        click.echo(textwrap.indent(textwrap.fill(text, terminal_width() - 5), "     "))
+        click.echo(textwrap.indent(textwrap.fill(text, _terminal_width() - 5), "     "))
         place = facts if called == each.id else f"{each.id}  {facts}".strip()
         for line in (below, place):
             if line:

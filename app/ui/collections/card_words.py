@@ -27,15 +27,15 @@ def facts(found: CollectionOverview) -> list[tuple[str, str]]:
 
 
 def to_be_told(found: CollectionOverview) -> list[str]:
-    """What is not as it should be, each with its remedy on this page."""
+    """What needs attention, each with its remedy on this page."""
     said: list[str] = []
     if not found.documents:
-        said.append("There is nothing in it. Add documents, or delete it under Generations.")
+        said.append("This collection is empty. Add documents, or delete it under Generations.")
     if found.waiting and found.documents:
         said.append(
-            f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is under way "
-            "or was stopped. A stopped one goes on if the same is added again, or resumed on the page Runs; "
-            "mending the live generation under Generations embeds what it had read."
+            f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is running "
+            "or was stopped. To resume a stopped one, add the same documents again or resume it on the page "
+            "Runs; mending the live generation under Generations embeds what it had read."
         )
     if found.live is not None:
         warning = Plan.from_json(found.live.plan).warning(found.name)
@@ -43,17 +43,18 @@ def to_be_told(found: CollectionOverview) -> list[str]:
             said.append(warning)
     if found.unindexed > EXACT_UP_TO:
         said.append(
-            f"{counted(found.unindexed, 'passage')} have no index, so every search compares with each. "
-            "Index them under Generations."
+            f"{counted(found.unindexed, 'passage')} have no index, so every search compares its question "
+            "with each of them. Build one under Generations."
         )
     waiting = [row for row in found.generations if row.state == "ready"]
     if waiting:
         said.append(
-            f"Generation {waiting[-1].number}, by {waiting[-1].encoder.name}, is ready and waits to be "
-            "promoted under Generations."
+            f"Generation {waiting[-1].number}, by {waiting[-1].encoder.name}, is ready. "
+            "Promote it under Generations."
         )
     if found.removed and found.removed >= 0.2 * max(found.passages, 1):
         said.append(
-            f"{counted(found.removed, 'removed passage')} still take room. Compact it under Generations."
+            f"{counted(found.removed, 'removed passage')} still take space. Compact the collection under "
+            "Generations."
         )
     return said

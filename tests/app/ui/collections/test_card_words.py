@@ -27,10 +27,10 @@ def test_what_waits_is_told_with_its_remedy(library: Library) -> None:
     ready = replace(found.generations[0], number=2, state=GenerationState.READY)
     said = to_be_told(replace(found, waiting=3, removed=2, generations=(*found.generations, ready)))
     assert [sentence.split()[0] for sentence in said] == ["3", "Generation", "2"]
-    assert "goes on if the same is added again" in said[0]
+    assert "add the same documents again" in said[0]
     assert "embeds what it had read" in said[0]
-    assert "promoted" in said[1]
-    assert "Compact it" in said[2]
+    assert "Promote it" in said[1]
+    assert "Compact the collection" in said[2]
 
 
 def test_what_no_index_has_is_told_when_it_is_much(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
