@@ -15,7 +15,7 @@ from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.pretraining_batch import network_batches
 from nearsay.training.bert.pretraining_network import PretrainingNetwork, PretrainingSums
-from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
@@ -63,7 +63,7 @@ class PretrainingTask:
         self._long_from = 1.0 - long_share if long_length else 2.0
         if tokens_at_once is None and processes.device.startswith("cpu"):
             tokens_at_once = _CPU_TOKENS_AT_ONCE
-        self._budget = tokens_at_once or training_tokens(network.bert.bert, processes.device, precision)
+        self.budget = TokenBudget.of(tokens_at_once, network.bert.bert, processes.device, precision)
         self._lengths = [examples.length] + ([long_length] if long_length else [])
         self._batches = [
             PretrainingBatches(
@@ -101,7 +101,7 @@ class PretrainingTask:
         parts = network_batches(
             batch,
             by_length[self._processes.rank :: self._processes.count],
-            token_budget=self._budget,
+            token_budget=self.budget.tokens,
             pad_id=self._special.pad,
             full=self._lengths[phase],
         )

@@ -1,23 +1,43 @@
 """How many tokens go through a model at once, by its size and by the memory that its device has left."""
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from torch import nn
 
     from nearsay.training.encoder.precision import Precision
 
-__all__ = ["inference_tokens", "tokens_that_fit", "training_tokens"]
+__all__ = ["TokenBudget", "inference_tokens", "tokens_that_fit", "training_tokens"]
 
 _SHARE: Final = 0.6  # of what is left: kernels need room for their own work, and memory is cut into pieces
-_FEWEST: Final = 512  # the longest text of most encoders
+_FEWEST: Final = 512  # a BERT's longest text
 # A CPU's is not asked for: what fits would be another number on every run, and a resume not exact.
 _OF_A_CPU: Final = 6 * 2**30
 _UPDATE_BYTES: Final = 12  # a weight that is trained has its gradient and AdamW's two moments, in float32
 _KEPT: Final = 2  # for the backward pass: what a product gives, and what a norm or an activation makes of it
 _PASSING: Final = 4  # while nothing is learned: a layer's products and its sums, and the ones before them
 _WIDE: Final = 4096
-_ENOUGH: Final = 32_768  # more tokens at once do not encode sooner
+_ENOUGH: Final = 32_768  # tokens of a batch at most, however large the GPU is
+# What other programs hold of a GPU's last tenth does not change a training's budget: the same seed gives the
+# same run.
+_SURE: Final = 0.9
+
+
+@dataclass(slots=True)
+class TokenBudget:
+    """How many padded tokens go through a model at once while it learns; larger batches go in parts.
+
+    Dropout differs with the parts, so a run keeps the budget that it began with.
+    """
+
+    tokens: int
+    fitted: bool = False  # to the memory of the device, and not chosen
+
+    @classmethod
+    def of(cls, chosen: int | None, model: "nn.Module", device: str, precision: "Precision") -> Self:
+        """Take what was chosen; None: what fits, as `training_tokens` says."""
+        return cls(chosen or training_tokens(model, device, precision), fitted=chosen is None)
 
 
 def tokens_that_fit(free: float, *, numbers: int, bytes_a_number: int, reserved: float = 0) -> int:
@@ -46,8 +66,12 @@ def training_tokens(model: "nn.Module", device: str, precision: "Precision") -> 
     if device.startswith("cpu"):
         return tokens_that_fit(_OF_A_CPU, numbers=numbers, bytes_a_number=bytes_a_number)
     trained = sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
+    held = sum(weights.nbytes for weights in model.parameters())
     return tokens_that_fit(
-        _free(device), numbers=numbers, bytes_a_number=bytes_a_number, reserved=_UPDATE_BYTES * trained
+        min(_free(device), _SURE * _total(device) - held),
+        numbers=numbers,
+        bytes_a_number=bytes_a_number,
+        reserved=_UPDATE_BYTES * trained,
     )
 
 
@@ -75,4 +99,13 @@ def _free(device: str) -> float:
     if device.startswith("cuda"):
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + kept)
-    return float(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
+    return _total(device) - torch.mps.driver_allocated_memory()
+
+
+def _total(device: str) -> float:
+    """The bytes that a GPU has."""
+    import torch
+
+    if device.startswith("cuda"):
+        return float(torch.cuda.mem_get_info(device)[1])
+    return float(torch.mps.recommended_max_memory())

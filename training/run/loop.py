@@ -130,6 +130,9 @@ class _Loop:
         self.last_evaluation: dict[str, float] = {}
         self.evaluated = -1  # the step of the last evaluation
         self.patience = Patience(evaluation.best, evaluation.patience) if evaluation else Patience()
+        if task.budget.fitted:
+            tokens = folder.begun_with(task.budget.tokens) if processes.leads else 0
+            task.budget.tokens = int(processes.of_the_first(tokens))
         self._resume()
         self.model = self._wrapped()
         self.peak = hardware_peak(processes.device, self.precision) * processes.count

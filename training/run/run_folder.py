@@ -24,6 +24,7 @@ logger = logging.getLogger("nearsay")
 
 STUDENT_PREFIX: Final = "start-"  # of the folders in `run` that hold a student's first weights
 _LOCK = ".training.lock"
+_FITTED = "fitted_tokens"  # in config.json: how many go through the model at once
 _BEST = "best.safetensors"
 _MODEL = ("modules.json", "config.json")  # a static encoder has the first alone, a BERT the second
 # What a run writes that another run must not take over. Prepared texts and a student's first weights may
@@ -52,13 +53,13 @@ class RunFolder:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is a run to go on with."""
+        """Whether there is a run to resume."""
         return any(path.is_dir() for path in self.checkpoints.glob("step-*"))
 
     @property
-    def _is_finished(self) -> bool:
-        """Whether the model is here, and no part of it is still to be moved."""
-        here = any((self.out / name).is_file() for name in _MODEL)
+    def is_finished(self) -> bool:
+        """Whether a run has made the model that is here, and no part of it is still to be moved."""
+        here = self.config_file.is_file() and any((self.out / name).is_file() for name in _MODEL)
         return here and not any(_files(self.run / "finished"))
 
     def check(self) -> None:
@@ -70,7 +71,7 @@ class RunFolder:
             raise BadInputError(f"{self.out} is a file. Name a new folder")
         if not self.out.is_dir():
             return
-        if self.config_file.is_file() and self._is_finished:
+        if self.is_finished:
             self._clear()  # a stop in the end of `finish`
             raise BadInputError(
                 f"{self.out} holds a finished run. Name a new folder, or remove that one; "
@@ -89,7 +90,7 @@ class RunFolder:
 
         A folder without a checkpoint is a new run: what an earlier one measured and kept there is removed.
         config.json holds the config without the precision that was asked for, and what the run computes with:
-        under "environment" as it began, under "resumed_with" whatever it went on with.
+        under "environment" as it began, under "resumed_with" whatever it was resumed with.
 
         Raises as `check` does, and BadInputError for a run with another config or, if the resume has to be
         `exact`, another environment.
@@ -109,7 +110,7 @@ class RunFolder:
         return False
 
     def _resume(self, wanted: Mapping[str, JsonValue], environment: RunEnvironment, *, exact: bool) -> None:
-        """Raise BadInputError unless the run that is there can be resumed; note what it goes on with."""
+        """Raise BadInputError unless the run that is there can be resumed; note what it is resumed with."""
         config = self.config()
         told, now = _flat(_settings(config)), _flat(wanted)
         different = sorted(key for key in {*told, *now} if told.get(key) != now.get(key))
@@ -117,13 +118,24 @@ class RunFolder:
             changes = "; ".join(f"{key}: {told.get(key)!r} there, {now.get(key)!r} now" for key in different)
             raise BadInputError(
                 f"{self.out} holds an unfinished run with other settings ({changes}). "
-                "Use the same settings to go on with it, or name a new folder"
+                "Use the same settings to resume it, or name a new folder"
             )
         before = _environments(config)
         environment.require_same(before[-1], self.out, exact=exact)
         if before[-1] != environment.to_json():
             resumed: list[JsonValue] = [*before[1:], environment.to_json()]
+            if before[-1].get("hardware") != environment.hardware:
+                config.pop(_FITTED, None)  # another GPU may have less memory
             self.write_run_json(self.config_file.name, {**config, "resumed_with": resumed})
+
+    def begun_with(self, fitting: int) -> int:
+        """Give the tokens at once that the run there began with; a run that begins records those that fit."""
+        config = self.config()
+        begun = config.get(_FITTED)
+        if isinstance(begun, int):
+            return begun
+        self.write_run_json(self.config_file.name, {**config, _FITTED: fitting})
+        return fitting
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -203,7 +215,7 @@ def _settings(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     for name, value in config.items():
         if name == "optimisation" and isinstance(value, dict):
             chosen[name] = {inner: one for inner, one in value.items() if inner != "precision"}
-        elif name not in ("precision", "environment", "resumed_with"):
+        elif name not in ("precision", "environment", "resumed_with", _FITTED):
             chosen[name] = value
     return chosen
 

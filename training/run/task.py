@@ -7,6 +7,7 @@ from typing import Protocol
 from torch import Tensor, nn
 
 from nearsay.data.document import JsonValue
+from nearsay.training.encoder.memory import TokenBudget
 
 __all__ = ["Batch", "StepData", "StepLosses", "TrainingTask"]
 
@@ -37,6 +38,7 @@ class TrainingTask(Protocol):
 
     model: nn.Module  # on the device, in float32
     encoder: nn.Module  # the part of it whose shapes repeat, which is what gets compiled
+    budget: TokenBudget  # one that is `fitted` is replaced by that of the run's begin
     uses_all: bool  # whether every step has a gradient for every parameter
 
     def step_data(self, step: int, progress: float) -> StepData:

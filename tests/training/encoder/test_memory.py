@@ -61,6 +61,17 @@ def test_a_training_on_a_gpu_takes_what_its_weights_and_their_updates_leave(gpu:
     assert training_tokens(model, "cuda", Precision.FLOAT32) > wide
 
 
+def test_the_same_training_has_the_same_budget_whatever_little_other_programs_hold_of_a_gpu(
+    gpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = bert()
+    budgets = []
+    for free in (17 * GB, 16.8 * GB, 12 * GB):  # and 6 GB that torch keeps
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 24 * GB))
+        budgets.append(training_tokens(model, "cuda", Precision.FLOAT32))
+    assert budgets[0] == budgets[1] > budgets[2]
+
+
 def test_a_larger_model_takes_fewer_tokens_on_a_cpu_whatever_memory_is_left() -> None:
     """So that a run which is resumed has the groups that it had, and its losses to the last digit."""
     small, large = (training_tokens(bert(layers=n), "cpu", Precision.FLOAT32) for n in (2, 4))

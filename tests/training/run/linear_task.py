@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.task import Batch, StepData, StepLosses
@@ -44,6 +45,7 @@ class LinearTask:
         self.model: nn.Module = model if model is not None else small_model()
         self.encoder: nn.Module = self.model
         self.uses_all = True
+        self.budget = TokenBudget(512)
         self.rows, self.parts, self.rank, self.count = rows, parts, rank, count
         self.position = 0
         self.asked: list[tuple[int, float]] = []

@@ -12,6 +12,7 @@ from linear_task import ENVIRONMENT, LinearTask, small_model, step_rows
 from torch import Tensor, nn
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.cpu_dropout import CpuDropout
@@ -43,6 +44,7 @@ class OneWeight:
         self.model: nn.Module = nn.Linear(1, 1, bias=False)
         self.encoder = self.model
         self.uses_all = True
+        self.budget = TokenBudget(512)
         nn.init.ones_(self.model.weight)  # type: ignore[arg-type]  # a parameter
 
     def step_data(self, step: int, progress: float) -> StepData:

@@ -164,6 +164,16 @@ def test_a_resume_that_would_not_be_exact_is_refused_or_warned_of_and_noted(
         RunFolder(out).begin(CONFIG, ENVIRONMENT)
 
 
+def test_a_run_keeps_its_fitted_tokens_until_it_is_resumed_on_other_hardware(out: Path) -> None:
+    folder = kept(out)
+    assert folder.begun_with(4000) == 4000
+    assert RunFolder(out).begin(CONFIG, ENVIRONMENT) is True
+    assert RunFolder(out).begun_with(3000) == 4000
+    other = replace(ENVIRONMENT, hardware="a GPU with less memory")
+    assert RunFolder(out).begin(CONFIG, other) is True
+    assert RunFolder(out).begun_with(2000) == 2000
+
+
 def test_another_number_of_threads_is_warned_of_and_not_refused(
     out: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,7 +230,7 @@ def test_other_settings_are_named_one_by_one_and_nothing_is_touched(out: Path) -
     assert refusal(out, changed | {"texts": ["a"]}) == (
         f"{out} holds an unfinished run with other settings "
         "(batch: 8 there, 16 now; dev: None there, [] now; optimisation.learning_rate: 0.1 there, 0.2 now). "
-        "Use the same settings to go on with it, or name a new folder"
+        "Use the same settings to resume it, or name a new folder"
     )
     assert (out / "run" / "config.json").read_bytes() == before
 

@@ -9,7 +9,7 @@ from nearsay.data.document import JsonValue
 from nearsay.training.bert.heads.example import NO_TARGET, HeadExample, batch_tensors
 from nearsay.training.bert.heads.example_order import ExampleOrder
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
-from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.batching import token_batches
@@ -43,8 +43,7 @@ class HeadTask:
         self._examples = examples
         self._pad_id = pad_id
         self._order = ExampleOrder([len(example) for example in examples], batch=batch, seed=seed)
-        # Padded tokens in the model at once; a larger batch goes through in parts.
-        self._budget = training_tokens(network, str(network.transformer.bert.device), precision)
+        self.budget = TokenBudget.of(None, network, str(network.transformer.bert.device), precision)
         self._flops_per_token = _flops_per_token(network)
 
     @property
@@ -57,7 +56,9 @@ class HeadTask:
         del progress
         rows = [self._examples[row] for row in self._order.rows(step)]
         targets = sum(int((example.targets != NO_TARGET).sum()) for example in rows)
-        parts = token_batches([len(row) for row in rows], token_budget=self._budget, max_texts=len(rows))
+        parts = token_batches(
+            [len(row) for row in rows], token_budget=self.budget.tokens, max_texts=len(rows)
+        )
         return StepData(
             [
                 batch_tensors([rows[place] for place in part], pad_id=self._pad_id)

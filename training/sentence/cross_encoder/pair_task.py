@@ -14,7 +14,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
-from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
@@ -121,7 +121,7 @@ class PairTask:
         self._seed, self._joined = seed, joined
         device = network.model.device
         self._group_cost = group_cost(device.type)
-        self._budget = tokens_at_once or training_tokens(network, str(device), precision)
+        self.budget = TokenBudget.of(tokens_at_once, network, str(device), precision)
         tokenizer = network.model.tokenizer
         self._pad_id = int(tokenizer.pad_token_id or 0)
         self._pad_left = tokenizer.padding_side == "left"
@@ -147,7 +147,10 @@ class PairTask:
         batches: list[Batch] = []
         start = 0
         for end in range(1, len(rows) + 1):
-            if end == len(rows) or max(longest[start : end + 1]) * width * (end + 1 - start) > self._budget:
+            if (
+                end == len(rows)
+                or max(longest[start : end + 1]) * width * (end + 1 - start) > self.budget.tokens
+            ):
                 batch = self._grouped(encodings[start * width : end * width])
                 batch["targets"] = torch.from_numpy(targets[start:end])
                 batch["source"] = torch.tensor(drawn.source)
@@ -175,7 +178,7 @@ class PairTask:
     def _grouped(self, encodings: Sequence[Encoding]) -> Batch:
         """The pairs in groups of like length, and where each one stands among them."""
         lengths = np.array([len(one) for one in encodings], dtype=np.int64)
-        groups = length_groups(lengths, group_cost=self._group_cost, budget=self._budget)
+        groups = length_groups(lengths, group_cost=self._group_cost, budget=self.budget.tokens)
         batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
         for number, group in enumerate(groups):
             members = [encodings[at] for at in group]

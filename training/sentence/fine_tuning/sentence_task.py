@@ -10,7 +10,7 @@ from torch import nn
 
 from nearsay.data.document import JsonValue
 from nearsay.data.sentence_examples.mixing import ExampleMix
-from nearsay.training.encoder.memory import training_tokens
+from nearsay.training.encoder.memory import TokenBudget
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
@@ -63,9 +63,7 @@ class SentenceTask:
         self._joined = joined or Processes()
         device = network.encoder.device.type
         self._group_cost = group_cost(device)
-        self._budget = tokens_at_once or training_tokens(
-            network.encoder, str(network.encoder.device), precision
-        )
+        self.budget = TokenBudget.of(tokens_at_once, network.encoder, str(network.encoder.device), precision)
         self._multiple = _MULTIPLE.get(device, _GPU_MULTIPLE)
         longest = network.encoder.max_seq_length or math.inf  # it has no more positions
         self._longest = int(min(longest, np.iinfo(np.int64).max // 2))
@@ -120,7 +118,7 @@ class SentenceTask:
             texts, lengths = [texts[at] for at in own], lengths[own]
         widths = self._widths(lengths)
         if self._inputs.blank is None:
-            groups = length_groups(widths, group_cost=self._group_cost, budget=self._budget)
+            groups = length_groups(widths, group_cost=self._group_cost, budget=self.budget.tokens)
         else:
             groups = [np.arange(len(texts))]  # a table of tokens pads nothing
         batch: Batch = {"tokens": torch.tensor(int(lengths.sum()))}
@@ -129,7 +127,7 @@ class SentenceTask:
             inputs = self._inputs.of([texts[row] for row in group], width=int(widths[group[0]]))
             batch |= {f"{name}_{number}": tensor for name, tensor in inputs.items()}
             widest += inputs["input_ids"].numel()
-        if widest > self._budget:
+        if widest > self.budget.tokens:
             batch["recompute"] = torch.tensor(1)
         order = np.empty(len(texts), dtype=np.int64)
         order[np.concatenate(groups)] = np.arange(len(texts))

@@ -108,7 +108,7 @@ def test_parts_of_a_step_add_up_to_the_whole(learner_folder: Path, kind: HeadKin
     made = task(learner_folder, kind, [row(*targets[kind](n), tokens=n) for n in lengths])
     gradients = []
     for most in (1000, 16):
-        made._budget = most
+        made.budget.tokens = most
         parts = made.step_data(0, 0.0).micro_batches
         assert (len(parts) > 1) == (most == 16)
         made.model.zero_grad()

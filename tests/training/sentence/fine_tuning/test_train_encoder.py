@@ -16,6 +16,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
+from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.reading import read_judged_set
@@ -75,7 +76,11 @@ def test_it_learns_and_both_libraries_load_it(
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
-    scored: SentenceExamples, dev_file: Path, tiny_folder: Path, tmp_path: Path
+    scored: SentenceExamples,
+    dev_file: Path,
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dev = read_judged_set(f"sts:{dev_file}")
 
@@ -89,6 +94,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
     asked = iter([False, False, True, *[False] * 100])
     assert not trained(tmp_path / "parts", Watch(stop=lambda: next(asked)))
     assert not (tmp_path / "parts" / "modules.json").exists()
+    monkeypatch.setattr(memory, "training_tokens", lambda *_: 24)  # less memory is left than when it began
     assert trained(tmp_path / "parts")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert losses(whole) == losses(parts)
@@ -236,7 +242,7 @@ def test_the_number_of_epochs_follows_the_rows_unless_it_is_given(
     assert trained(tmp_path / "given", Watch(report=said.append), epochs=2) == 4
     assert told(tmp_path / "given") == 2
     assert not any("epochs" in note for note in said)
-    # A run that began with another number, by an earlier version's rule, goes on with it.
+    # A run that began with another number, by an earlier version's rule, resumes with it.
     asked = iter([True, *[False] * 100])
     trained(tmp_path / "resumed", Watch(stop=lambda: next(asked)), epochs=3)
     assert trained(tmp_path / "resumed", Watch()) == 6
