@@ -138,10 +138,10 @@ def _figures(result: SentenceResult) -> dict[str, float]:
 
 def _finished(folder: Path) -> dict[str, float] | None:
     """The figures of a run that is finished; None when it is not."""
-    told = folder / "run" / "result.json"
-    if not (folder / "modules.json").is_file() or not told.is_file():
+    run = RunFolder(folder)
+    if not run.is_finished:
         return None
-    evaluations = json.loads(told.read_text("utf-8"))["evaluations"]
+    evaluations = json.loads((run.run / "result.json").read_text("utf-8"))["evaluations"]
     return {str(one["set"]): float(one["after"]) for one in evaluations}
 
 
@@ -172,7 +172,7 @@ def _require_same_recipe(
         if {"base_sha256": wanted["base_sha256"], **told} != json.loads(json.dumps(wanted)):
             raise BadInputError(
                 f"{out} holds seeds that were trained with other settings. "
-                "Use the same settings to go on with them, or name a new folder"
+                "Use the same settings to resume them, or name a new folder"
             )
         return
     if out.is_dir() and any(path != file and path not in seeds for path in out.iterdir()):
