@@ -1,6 +1,5 @@
 """What an encoder wants put before a text: found in its folder, under whatever names, or missed there."""
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "SAVED_NAMES",
     "other_prompt_names",
+    "other_prompts",
     "prompt_note",
     "prompts_of",
     "prompts_of_model",
-    "without_prompts",
 ]
 
 # Under these sentence-transformers' encode_query and encode_document find them.
@@ -78,12 +77,17 @@ def other_prompt_names(folder: EncoderFolder) -> dict[str, JsonValue]:
     return {str(kind): name for kind, name in chosen.items() if name is not None and name not in usual[kind]}
 
 
-def without_prompts(stored: Mapping[str, str | None]) -> dict[str, str]:
-    """Give a model's prompts but those that are, or might be, taken for queries or passages."""
+def other_prompts(stored: Mapping[str, str | None], used: Mapping[TextKind, str]) -> dict[str, str]:
+    """Give a model's prompts but those for queries and passages.
+
+    used: what a query and a passage get; where one gets none, no prompt stays that might be taken for it
+    """
     return {
         name: text or ""
         for name, text in stored.items()
-        if not any(name in _NAMES[kind] or _words(name) & _WORDS[kind] for kind in TextKind)
+        if not any(
+            name in _NAMES[kind] or (not used[kind] and _words(name) & _WORDS[kind]) for kind in TextKind
+        )
     }
 
 
@@ -118,7 +122,7 @@ def _missing(source: EncoderSource, family: str, prompts: Mapping[str, str]) -> 
     options = " ".join(f"--{kind}-prompt {shlex.quote(text)}" for kind, text in given.items())
     code = (
         "from sentence_transformers import SentenceTransformer as S; "
-        f"S({json.dumps(str(source.folder.path))}, prompts={json.dumps(prompts, ensure_ascii=False)})"
+        f"S({str(source.folder.path)!r}, prompts={prompts!r})"
         '.save("with-prompts")'
     )
     return (

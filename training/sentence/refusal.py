@@ -1,7 +1,6 @@
 """Encoder folders that are not loaded, because loading them would run somebody's code."""
 
 import glob
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -163,7 +162,7 @@ def _conversion(pickled: Path) -> str:
         files = glob.escape(str(pickled.parent / parts[1])) + f"-*-of-*{parts[2]}"
     return "python -c " + shlex.quote(
         "import glob, torch, safetensors.torch as s; "
-        f'parts = [torch.load(f, "cpu", weights_only=True) for f in glob.glob({json.dumps(files)})]; '
+        f'parts = [torch.load(f, "cpu", weights_only=True) for f in glob.glob({files!r})]; '
         "tensors = {n: t.clone() for p in parts for n, t in p.items()}; "
-        f's.save_file(tensors, {json.dumps(str(pickled.parent / "model.safetensors"))}, dict(format="pt"))'
+        f's.save_file(tensors, {str(pickled.parent / "model.safetensors")!r}, dict(format="pt"))'
     )

@@ -154,14 +154,16 @@ def test_several_prompts_of_which_none_is_used_are_named(make_folder: MakeFolder
     assert "--query-prompt" in note
 
 
+@pytest.mark.parametrize("name", ["e5-small-v2", "\U0001f600/e5-small-v2"])
 def test_the_note_comes_once_and_the_command_in_it_mends_the_folder(
+    name: str,
     make_folder: MakeFolder,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = make_folder("e5-small-v2")
+    folder = make_folder(name)
     with caplog.at_level(logging.WARNING, "nearsay"):
         light = open_encoder(folder, device="cpu", precision="float32")
         light.encode(["a dog"] * 2)

@@ -56,7 +56,7 @@ def remedy(folder: Path) -> str:
     return command[2]
 
 
-@pytest.mark.parametrize("name", ["mine", "it's [my] model"])
+@pytest.mark.parametrize("name", ["mine", "it's [my] model", "\U0001f600"])
 @pytest.mark.parametrize("parts", [1, 2])
 def test_the_command_that_the_refusal_names_converts_the_weights(
     name: str, parts: int, make_folder: MakeFolder

@@ -12,7 +12,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.sentence.loading import is_static, load_model, transformer_of
-from nearsay.training.sentence.prompts import SAVED_NAMES, prompts_of_model, without_prompts
+from nearsay.training.sentence.prompts import SAVED_NAMES, other_prompts, prompts_of_model
 from nearsay.training.sentence.text_encoder import TextKind
 
 __all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]
@@ -73,7 +73,10 @@ class EncoderStructure:
     def to_json(self) -> dict[str, JsonValue]:
         """Give it for a run's config.json."""
         return {
-            name: str(value) if name == "pooling" and value else value for name, value in asdict(self).items()
+            name: str(value) if name == "pooling" and value else value
+            for name, value in asdict(self).items()
+            # Runs of before prompts could be given say nothing of them.
+            if value is not None or not name.endswith("_prompt")
         }
 
 
@@ -159,7 +162,7 @@ def _prompts(base: SentenceTransformer, structure: EncoderStructure) -> dict[str
     """The base's prompts, with those that the structure gives, under sentence-transformers' own names."""
     given = {TextKind.QUERY: structure.query_prompt, TextKind.PASSAGE: structure.passage_prompt}
     used = prompts_of_model(base) | {kind: text for kind, text in given.items() if text is not None}
-    return without_prompts(base.prompts) | {SAVED_NAMES[kind]: text for kind, text in used.items()}
+    return other_prompts(base.prompts, used) | {SAVED_NAMES[kind]: text for kind, text in used.items()}
 
 
 def _cut_base(folder: EncoderFolder, dimension: int) -> BadInputError:

@@ -10,6 +10,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.precision import Precision
+from nearsay.training.run import run_folder
 from nearsay.training.run.watch import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read_recipe
 from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
@@ -204,6 +205,26 @@ def test_seeds_that_are_there_are_not_trained_again(tmp_path: Path, tiny_folder:
         run_recipe(recipe(data, tiny_folder), tmp_path / "out", device="cpu")
 
 
+def test_a_seed_that_was_killed_while_its_files_were_moved_is_finished(
+    tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    wanted = recipe(data, tiny_folder, evaluate=(f"triplets:{triplets_file(data)}",))
+
+    def kill(folder: Path) -> None:
+        if (folder / "modules.json").is_file():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder, "synchronise", kill)
+        with pytest.raises(KeyboardInterrupt):
+            run_recipe(wanted, out, device="cpu")
+    assert not (out / "seed-0" / "config.json").exists()
+    assert len(run_recipe(wanted, out, device="cpu")) == 2
+    assert (out / "seed-0" / "config.json").is_file()
+
+
 def test_seeds_that_never_came_to_a_checkpoint_hold_nobody_to_their_settings(
     tmp_path: Path, tiny_folder: Path
 ) -> None:
@@ -236,6 +257,7 @@ def test_seeds_of_another_base_under_the_same_name_are_refused(
         run_recipe(wanted, out, device="cpu")
     # Seeds of the first version recorded the base's name alone.
     told = json.loads((out / "seeds.json").read_text("utf-8"))
+    assert "query_prompt" not in told["structure"]  # nor did they record prompts
     del told["base_sha256"]
     (out / "seeds.json").write_text(json.dumps(told), "utf-8")
     make_folder("base", seed=1)

@@ -15,6 +15,7 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling, build_encoder
+from nearsay.training.sentence.prompts import SAVED_NAMES, prompts_of_model
 
 TEXT = "the cat sat"
 
@@ -146,6 +147,25 @@ def test_prompts_of_the_base_stay_and_given_ones_take_their_place(make_folder: C
     assert built(folder, EncoderStructure()).prompts == {"any": "a: ", "query": "a: ", "document": "a: "}
     none = built(folder, EncoderStructure(query_prompt="", passage_prompt=""))
     assert (none.prompts["query"], none.prompts["document"], none.default_prompt_name) == ("", "", None)
+
+
+def test_prompts_of_other_tasks_stay_where_none_is_taken_for_that_of_queries_or_passages(
+    make_folder: Callable[..., Path],
+) -> None:
+    named = {"query": "q: ", "s2s_query": "s: ", "document": "", "doc-title": "t: ", "corpus_only": "c: "}
+    folder = make_folder(prompts=named)
+    own = built(folder, EncoderStructure())
+    assert own.prompts == {"query": "q: ", "s2s_query": "s: ", "document": ""}
+    given = built(folder, EncoderStructure(query_prompt="", passage_prompt="d: "))
+    assert given.prompts == {"query": "", "document": "d: ", "doc-title": "t: ", "corpus_only": "c: "}
+    for model in (own, given):
+        told = {"query": model.prompts["query"], "document": model.prompts["document"]}
+        assert {SAVED_NAMES[kind]: text for kind, text in prompts_of_model(model).items()} == told
+
+
+def test_a_structure_without_prompts_is_told_as_before_there_were_any() -> None:
+    assert not any(name.endswith("prompt") for name in EncoderStructure().to_json())
+    assert EncoderStructure(query_prompt="").to_json()["query_prompt"] == ""
 
 
 def test_a_given_prompt_that_pooling_leaves_out_is_refused(make_folder: Callable[..., Path]) -> None:
