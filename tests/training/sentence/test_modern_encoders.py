@@ -34,6 +34,7 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.watch import Watch
+from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
@@ -281,6 +282,20 @@ def test_a_folder_that_names_code_is_run_by_transformers_own_where_that_reads_it
     load_model(EncoderFolder(folder), "cpu").save(str(tmp_path / "saved"), create_model_card=False)
     assert "auto_map" not in (tmp_path / "saved" / "config.json").read_text("utf-8")
     np.testing.assert_array_equal(load(tmp_path / "saved").encode(TEXTS), expected)
+
+
+@pytest.mark.parametrize("kind", ["modernbert", "nomic_bert"])
+def test_a_cross_encoder_made_of_a_folder_that_names_code_names_none(
+    kind: str, build: Build, tmp_path: Path
+) -> None:
+    folder = build(kind)
+    rows = SentenceExamples("pairs", ExampleKind.LABELLED, ("a", "b"), tuple(ROWS), (1.0, 0.0, 1.0, 0.0))
+    options = SentenceTraining(steps=1, batch=4, precision=Precision.FLOAT32)
+    for base, out in ((folder, tmp_path / "one"), (tmp_path / "one", tmp_path / "two")):
+        change(base / "config.json", auto_map={"AutoModel": "modeling_mine.Mine"})
+        train_cross_encoder([CrossEncoderSet(rows)], out, base=base, options=options, device="cpu")
+        assert "auto_map" not in (out / "config.json").read_text("utf-8")
+        assert np.isfinite(CrossEncoderJudge.load(out, device="cpu").scores(ROWS)).all()
 
 
 def test_the_masked_language_models_head_beside_the_encoder_does_no_harm_and_is_not_reported(

@@ -69,6 +69,7 @@ from nearsay.training.sentence.source import EncoderSource, find_encoder
 
 __all__ = ["CrossEncoderSet", "CrossTraining", "run_cross_encoder", "train_cross_encoder"]
 
+_OF_ENCODERS: Final = ("training_length", "lora_rank", "lora_alpha", "lora_targets")
 _LONGEST: Final = 512  # tokens of a pair, where neither the base nor the caller says less
 _TEXT: Final = ModelText(
     what="cross-encoder",
@@ -166,12 +167,12 @@ def train_cross_encoder(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> SentenceResult:
-    """Train a cross-encoder into the folder `out`, or go on with the run there.
+    """Train a cross-encoder into the folder `out`, or resume the run there.
 
     base:   a BERT or an encoder, on whose transformer a new head is put, or a cross-encoder
     length: most tokens of a pair, special ones included; None: as the base has it, 512 at most
     dev:    of the kind reranking, pairs, triplets or sts; measured while it trains, the best weights are kept
-    tests:  measured before and after. "Before" is the base as it is: an encoder by its cosine
+    tests:  measured before and after. "Before" is the base, an encoder by its cosine
 
     Started by torchrun, the processes divide every batch. Raises as `train_sentence_encoder` does.
 
@@ -182,6 +183,11 @@ def train_cross_encoder(
         if not joined.leads:  # the first one reports for all
             told = Watch(stop=told.stop)
         chosen = options or SentenceTraining()
+        if unused := [name for name in _OF_ENCODERS if getattr(chosen, name) is not None]:
+            raise BadInputError(
+                f"a cross-encoder is trained whole and at its length, and has no {', '.join(unused)}. Leave "
+                f"{'it' if len(unused) == 1 else 'them'} out"
+            )
         require_trainable(sets, dev, chosen)
         run, source = RunFolder(out), find_encoder(base)
         return _train(sets, run, source, length, chosen, dev, tests, joined, told)
@@ -358,9 +364,14 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
             transformer = Transformer(
                 str(folder.transformer_folder()),
                 transformer_task="sequence-classification",
-                model_kwargs={"dtype": torch.float32, "use_safetensors": True, "local_files_only": True},
-                processor_kwargs={"local_files_only": True},
-                config_kwargs={"num_labels": 1, "local_files_only": True},
+                model_kwargs={
+                    "dtype": torch.float32,
+                    "use_safetensors": True,
+                    "local_files_only": True,
+                    "trust_remote_code": False,
+                },
+                processor_kwargs={"local_files_only": True, "trust_remote_code": False},
+                config_kwargs={"num_labels": 1, "local_files_only": True, "trust_remote_code": False},
             )
             model: CrossEncoder = CrossEncoder(modules=[transformer], device=device)
     except Exception as error:
@@ -370,6 +381,8 @@ def _with_new_head(folder: EncoderFolder, device: str, seed: int) -> CrossEncode
         ) from error
     whole = transformer.auto_model
     require_complete(folder, getattr(whole, whole.base_model_prefix), exactly=names_code(folder))
+    if names_code(folder):
+        del whole.config.auto_map
     return model
 
 

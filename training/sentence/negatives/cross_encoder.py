@@ -153,5 +153,7 @@ def load_cross_encoder(folder: EncoderFolder, device: str) -> CrossEncoder:
     transformer = cast("Transformer", model[0])
     with quiet_libraries():
         require_complete(folder, transformer.auto_model, exactly=names_code(folder), pooler=True)
+    if names_code(folder):
+        del transformer.auto_model.config.auto_map  # what is made of it names no code
     model.eval()
     return model

@@ -16,6 +16,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.kind import ExampleKind
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder import memory
 from nearsay.training.encoder.precision import Precision
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
@@ -46,8 +47,8 @@ def trained(
     given = CrossEncoderSet(examples, loss, guide=None if guide is None else str(guide))
     options = SentenceTraining(epochs=epochs, batch=16, learning_rate=2e-3, precision=Precision.FLOAT32)
     report = (said if said is not None else []).append
-    told = {"watch": Watch(report=report), **others}
-    return train_cross_encoder([given], out, base=bert, options=options, device="cpu", **told)  # type: ignore[arg-type]
+    told = {"watch": Watch(report=report), "options": options, **others}
+    return train_cross_encoder([given], out, base=bert, device="cpu", **told)  # type: ignore[arg-type]
 
 
 def scores(folder: Path, pairs: Sequence[tuple[str, str]] = UNSEEN) -> NDArray[np.float32]:
@@ -228,13 +229,18 @@ def test_a_teacher_s_scores_are_learned_whether_a_guide_gives_them_or_the_data(
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(
-    triplets: SentenceExamples, dev_file: Path, bert: Path, tmp_path: Path
+    triplets: SentenceExamples,
+    dev_file: Path,
+    bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dev = read_judged_set(f"reranking:{dev_file}")
     asked = itertools.chain([False] * 5, itertools.repeat(True))
     stopping = Watch(stop=lambda: next(asked))
     assert trained(triplets, bert, tmp_path / "whole", dev=dev, epochs=3).finished
     assert not trained(triplets, bert, tmp_path / "parts", dev=dev, epochs=3, watch=stopping).finished
+    monkeypatch.setattr(memory, "training_tokens", lambda *_: 24)  # less memory is left than when it began
     assert trained(triplets, bert, tmp_path / "parts", dev=dev, epochs=3).finished
     found = [read_metrics(tmp_path / name / "run" / "metrics.jsonl") for name in ("whole", "parts")]
     losses = [[line["loss"] for line in lines if "loss" in line] for lines in found]
@@ -285,6 +291,15 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(BadInputError, match=match):
         trained(triplets, bert, tmp_path / "out", **change)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_of_encoders_alone_are_refused(
+    triplets: SentenceExamples, bert: Path, tmp_path: Path
+) -> None:
+    options = SentenceTraining(lora_rank=8, training_length=16)
+    with pytest.raises(BadInputError, match="training_length, lora_rank"):
+        trained(triplets, bert, tmp_path / "out", options=options)
     assert not (tmp_path / "out").exists()
 
 
