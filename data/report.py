@@ -61,7 +61,7 @@ def as_json(value: object) -> JsonValue:
         return {each.name: as_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
         return {str(as_json(name)): as_json(one) for name, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return [as_json(one) for one in value]
     if hasattr(value, "item"):  # a number of NumPy's
         return as_json(value.item())

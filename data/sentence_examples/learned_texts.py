@@ -41,6 +41,13 @@ class LearnedTexts:
         unrecorded = tuple(dict.fromkeys([*self.unrecorded, *other.unrecorded]))
         return type(self)(self.hashes | other.hashes, unrecorded)
 
+    def with_encoder(self, folder: str | Path, name: str) -> Self:
+        """What is recorded of another encoder, too; of more than MOST texts in all its are unrecorded."""
+        both = self | type(self).of(folder, name)
+        if len(both.hashes) <= MOST:
+            return both
+        return type(self)(self.hashes, tuple(dict.fromkeys([*both.unrecorded, name])))
+
     def with_texts(self, texts: Iterable[str], name: str) -> Self:
         """The same after a training on the texts; of more than MOST in all `name` is unrecorded.
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.data.report import Finding, Report
+from nearsay.data.report import Finding, Report, as_json
 from nearsay.indexer import AddReport
 from nearsay.indexer.results import REPORTS, class_of, newest, reports
 
@@ -49,6 +49,12 @@ def test_a_report_comes_back_from_json_as_it_was(kind: str) -> None:
         assert list(reports([printed])) == [report]
 
     comes_back()
+
+
+def test_a_set_is_refused_for_it_would_come_back_as_a_list() -> None:
+    for value in ({"a"}, frozenset({"a"})):
+        with pytest.raises(TypeError, match="no form in JSON"):
+            as_json(value)
 
 
 def test_every_report_of_the_library_is_registered() -> None:

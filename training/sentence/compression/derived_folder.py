@@ -93,7 +93,7 @@ def save_derived(
         (place / "README.md").write_text(card.markdown(), "utf-8")
         learned = LearnedTexts.of(source.folder.path, source.name)
         for other in derivation.others:
-            learned |= LearnedTexts.of(other.folder.path, other.name)
+            learned = learned.with_encoder(other.folder.path, other.name)
         (place / "run").mkdir()
         (place / "run" / LEARNED_FILE).write_text(json.dumps(learned.to_json()), "utf-8")
         refuse_unsafe(EncoderFolder(place))  # what we make must be what we take

@@ -76,7 +76,7 @@ def train_sentence_encoder(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> SentenceResult:
-    """Train a BERT or a sentence encoder on the sets, into the folder `out`, or go on with the run there.
+    """Train a BERT or a sentence encoder on the sets, into the folder `out`, or resume the run there.
 
     Started by torchrun, the processes divide every batch among their GPUs; the losses are those of the whole
     batch. The first one measures and writes; the result of the others says that they do not lead.
@@ -84,7 +84,7 @@ def train_sentence_encoder(
     dev:   measured while it trains; the weights of the best time are kept. None: the last ones
     tests: measured before and after; rows of the sets that give them away are left out and counted
     Raises BadInputError for data and settings that cannot be trained with, NearsayError for a base that
-    cannot be loaded, and DiskFullError; what was written until then is a run that the same call goes on with.
+    cannot be loaded, and DiskFullError; what was written until then is a run that the same call resumes.
 
     Reimers & Gurevych 2019, https://arxiv.org/abs/1908.10084
     """
@@ -211,7 +211,7 @@ def texts_learned(
     for guide in dict.fromkeys(guides):
         if guide is not None:
             teacher = find_encoder(guide)
-            found |= LearnedTexts.of(teacher.folder.path, teacher.name)
+            found = found.with_encoder(teacher.folder.path, teacher.name)
     for one in sets:
         found = found.with_texts(chain.from_iterable(one.texts), one.name)
     return found
@@ -234,7 +234,7 @@ def _adapters(
         every = list(encoder.parameters())
         trained = sum(one.numel() for one in every if one.requires_grad)
         whole = sum(one.numel() for one in every)
-        watch.report(f"LoRA: {trained:,} numbers are trained, {whole - trained:,} stay as they are")
+        watch.report(f"LoRA trains {trained:,} parameters; {whole - trained:,} are frozen")
     return adapters
 
 

@@ -84,6 +84,18 @@ def test_of_more_texts_than_are_kept_it_is_said_that_they_are_not_recorded(
     assert many.unrecorded == ("many",)
 
 
+def test_of_two_encoders_with_more_texts_than_are_kept_the_second_is_unrecorded(
+    make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folders = [trained(make_folder(f"of-{name}"), *texts) for name, texts in (("a", "123"), ("b", "345"))]
+    for most, unrecorded in ((5, ()), (4, ("of-b",))):
+        monkeypatch.setattr(learned_texts, "MOST", most)
+        average_encoders(folders, tmp_path / str(most))
+        found = LearnedTexts.of(tmp_path / str(most))
+        assert (found.has("3"), found.has("5"), len(found.hashes)) == (True, most == 5, 5 if most == 5 else 3)
+        assert found.unrecorded == ("its base", *unrecorded)
+
+
 @pytest.mark.parametrize("kept", [None, "no json", "[]", '{"texts": 7}'])
 def test_without_a_record_that_can_be_read_all_is_unrecorded(tmp_path: Path, kept: str | None) -> None:
     (tmp_path / "mine" / "run").mkdir(parents=True)
