@@ -88,7 +88,7 @@ _DATA = (
     click.option(
         "--label",
         metavar="FIELD",
-        help="Field that holds the label or score.",
+        help="Field that holds the label or score, or a score for each passage.",
         show_default="guessed",
     ),
     click.option(

@@ -72,11 +72,12 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
 def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:  # noqa: ANN401
     """Train a cross-encoder, which reads a query and a passage together, to rerank passages.
 
-    FILE: as for train sentence, texts alone excepted: pairs with 0 and 1 or a score, pairs that belong
-    together, triplets, NLI, what train negatives mined, or what `search -f` printed, whose scores it learns.
-    --dev and --evaluate take reranking, pairs, triplets and sts; "before" is the base, an encoder by its
-    cosine. A training that was stopped or killed is resumed by the same command. --out is for
-    search --rerank, --guide and sentence-transformers' CrossEncoder.
+    FILE is as for `nearsay train sentence`, with two texts and a score, an NLI label or a label of 0 and 1;
+    two texts that match; anchor, positive and negatives; or the output of `nearsay search -f`, whose scores
+    are learned. The kind of data and the loss are detected and reported. --dev and --evaluate take judged
+    sets of the kinds reranking, pairs, triplets and sts, and an encoder as the base is measured by its
+    cosine. The cross-encoder is used by --rerank and --guide and loads in sentence-transformers. If the
+    command is interrupted, running it again resumes it.
 
     \b
     Example:

@@ -66,6 +66,7 @@ OF_THE_COMMAND = {
         "--dtype",
         "--encoder",
         "--id",
+        "--label",
         "--margin",
         "--method",
         "--near-duplicates",

@@ -106,13 +106,13 @@ def pretrain(
     report: Callable[[str], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> TrainingResult:
-    """Pretrain into the folder `out`, or go on with the run that is there.
+    """Pretrain into the folder `out`, or resume the run there.
 
     device:   as `choose_device` takes it; torchrun starts a process for each of several GPUs
     listener: told after every step
     reading:  told the bytes of text that are prepared, and of all
     report:   told sentences about the text and the model
-    stop:     asked after every step; True ends with a checkpoint, and the same call goes on from there
+    stop:     asked after every step; True ends with a checkpoint, from which the same call resumes
     Raises BadInputError for text, vocabulary or settings that cannot be trained with, and DiskFullError.
     """
     say = report or (lambda _: None)

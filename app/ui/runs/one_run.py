@@ -74,12 +74,10 @@ def _facts(visit: Visit, run: Run) -> None:
         st.caption(f"Makes {as_markdown(visible(_in_library(visit, str(out))))}")
     with st.container(horizontal=True):
         if run.resumes is not None:
-            link_to(
-                "runs", f"Goes on with run {run.resumes}", icon=":material/history:", run=str(run.resumes)
-            )
+            link_to("runs", f"Resumes run {run.resumes}", icon=":material/history:", run=str(run.resumes))
         following = successor(visit, run.number) if run.state.ended else None
         if following is not None:
-            label = f"Run {following.number} goes on with this one"
+            label = f"Run {following.number} resumes this one"
             link_to("runs", label, icon=":material/resume:", run=str(following.number))
 
 

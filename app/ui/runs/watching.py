@@ -183,7 +183,7 @@ def _ended(visit: Visit, run: Run, place: str, log: int, done: str | None, *, fo
         )
     _log(run, log)
     if visit.may_write and successor(visit, run.number) is None:
-        help_ = "Start the same again; a training goes on from its last checkpoint."
+        help_ = "Start the same again; a training resumes from its last checkpoint."
         key = f"resume{place}-{run.number}"
         if st.button("Resume", key=key, icon=":material/resume:", help=help_):
             visit.check_writing()

@@ -42,7 +42,7 @@ def distil(
     device: str | None = None,
     watch: Watch | None = None,
 ) -> SentenceResult:
-    """Train an encoder to give a teacher's vectors of texts, into the folder `out`, or go on with the run.
+    """Train an encoder to give a teacher's vectors of texts, into the folder `out`, or resume the run there.
 
     texts:       of any kind; each different text is learned from once an epoch, and no label is looked at
     keep_layers: the student is the teacher with these of its layers, or so many (`kept_layers`)

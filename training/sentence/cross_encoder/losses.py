@@ -81,7 +81,7 @@ class CrossLoss(StrEnum):
         "margin-mse",
         PairLoss(
             learns_from=(ExampleKind.TUPLES,),
-            help="set positive and negatives as far apart as a teacher's scores do",
+            help="reproduce the margins between a teacher's scores of positives and negatives",
             source="https://arxiv.org/abs/2010.02666",
             names=(),
             scored=True,

@@ -30,7 +30,7 @@ def length_groups(
     groups are ranges that begin where a length begins: a text never costs less with longer ones than with
     those of its own length. So the best split is found by dynamic programming over the different lengths,
     however many texts there are. Where the budget forces a cut among texts of one length, groups are filled
-    from the first of them on, which may take one group more than the best split has.
+    from the first of them on, which may take one group more for each length than the best split has.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     sizes = np.asarray(lengths, dtype=np.int64)[order]
