@@ -248,7 +248,8 @@ class Library:
                   `VectorsOnly` where vectors are made elsewhere
         chunking: none, sentences, tokens or tokens:LENGTH:OVERLAP; None for what it was made with, or tokens
         recall:   the share of the nearest passages that an index has to find, as "0.95@10" (the usual)
-        memory:   the most memory that an index may hold, as "2GB"; both are kept when something is written
+        memory:   the most memory that an index may hold, as "2GB"; both are kept when something is added, but
+            where an index was measured for others already, only when one is measured for these
         dtype:    float32, float16 or int8: how vectors are stored that are first added, or that `rebuild`
             makes by an encoder; None for as they are, or float32. Scores are those of the rounded vectors
         """

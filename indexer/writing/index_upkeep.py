@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.durable import synchronise
-from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 from nearsay.data.known_hashes import known_sha256, remember_sha256
 from nearsay.indexer.catalogue import collections, generations, passages
 from nearsay.indexer.catalogue.collections import CollectionRow
@@ -148,8 +148,8 @@ def left_for_later(
         _promised(store, collection, generation, plan, contract)
     elif contract != plan.contract:
         notes.append(
-            f"{contract} was not measured, {plan.contract} goes on. Measure it: nearsay index tune "
-            f"{collection.name} --recall {contract.recall}@{contract.at}"
+            f"{contract} was not measured, {plan.contract} goes on. Measure it: "
+            + _measuring(collection.name, plan, contract)
         )
     through = max((row.last_passage for row in state.indexes), default=0)
     gone = (removed_passages.c.collection_id == collection.id) & (removed_passages.c.passage > through)
@@ -159,14 +159,23 @@ def left_for_later(
     newer = sum(row.count for row in state.vectors if row.last_passage > through)
     covered = sum(row.count for row in state.indexes)
     enough = max(tail, TAIL_SHARE * covered) if wanted else max(exact_up_to, REBUILD_AT * plan.measured_at)
-    if newer - removed > enough and faiss_is_installed():
+    if newer - removed > enough:
         one_by_one = "are newer than the index" if covered else "have no index"
+        install = "" if faiss_is_installed() else "pip install 'nearsay[cpu]', then "
         notes.append(
             f"{newer - removed:,} passages {one_by_one}: each search compares with every one of them. From "
-            f"{enough:,.0f} on it is quicker to index them: nearsay index optimize {collection.name}"
+            f"{enough:,.0f} on it is quicker to index them: {install}nearsay index optimize {collection.name}"
             + (" --cluster ADDRESS" if store.cluster is not None else "")
         )
     return tuple(notes)
+
+
+def _measuring(collection: str, plan: Plan, contract: RecallContract) -> str:
+    """The command that measures a contract in the place of the plan's."""
+    command = f"nearsay index tune {collection} --recall {contract.recall}@{contract.at}"
+    if contract.memory_bytes != plan.contract.memory_bytes:
+        command += f" --memory {contract.memory_bytes or 'none'}"
+    return command
 
 
 def _promised(
@@ -207,19 +216,21 @@ def prepare_index(
     Without a contract the kind is chosen anew only where the collection has doubled, unless it was measured
     with queries that were given: those are not there any more, and stored vectors are a poor stand-in. It
     then keeps its kind and the share of its lists that is looked into. `keep_prepared` puts it into the
-    catalogue.
+    catalogue. MissingExtraError where one is due and FAISS is not installed.
     """
     state = _state(store, collection, generation)
     plan, total = state.plan, _living(store, collection).size
     wanted = plan.kind is not PlanKind.EXACT
     choose, doubled = contract is not None, False
     if contract is None:
-        if not faiss_is_installed() or not state.whole or (not wanted and total <= exact_up_to):
+        if not state.whole or (not wanted and total <= exact_up_to):
             return None
         doubled = not plan.measured_at / RETUNE_AT <= total < RETUNE_AT * plan.measured_at
         choose = doubled and plan.estimated if wanted else total > REBUILD_AT * plan.measured_at
         if not choose and (not wanted or state.one_of_all):
             return None
+        if not faiss_is_installed():
+            raise MissingExtraError("The index of a large collection", "cpu")
     elif not total:
         raise BadInputError(
             f"collection '{collection.name}' has no passages to measure with. "
@@ -336,7 +347,7 @@ def unmeasured(collection: str, plan: Plan, contract: RecallContract) -> str | N
         reason, remedy = "a segment is in quarantine", f"Mend it: nearsay index rebuild {collection}"
     return (
         f"{contract} was not measured, {plan.contract} goes on: {reason}. {remedy}, and say it again: "
-        f"nearsay index tune {collection}"
+        + _measuring(collection, plan, contract)
     )
 
 

@@ -22,7 +22,7 @@ from table_collection import (
     segments,
 )
 
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Collection, collection_writing
 from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
@@ -287,6 +287,11 @@ def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_
         assert "From 2,700 on" in note
         assert "nearsay index optimize table" in note
         assert collection.search("1")[0].lineage.plan == "exact"
+        patch.setattr(index_upkeep, "faiss_is_installed", lambda: False)
+        (note,) = collection.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
+        assert note.endswith(": pip install 'nearsay[cpu]', then nearsay index optimize table")
+        with pytest.raises(MissingExtraError, match=r"pip install 'nearsay\[cpu\]'"):
+            collection.optimize()
     assert collection.optimize().kind is PlanKind.IVF
     assert collection.add_rows(rows(COUNT + 1, COUNT + 541)).notes[1:] == ()
     monkeypatch.setitem(index_upkeep.left_for_later.__kwdefaults__, "tail", 100)
@@ -300,7 +305,9 @@ def test_an_addition_measures_and_builds_nothing_unasked_and_says_when_an_index_
 def test_a_contract_that_an_index_has_to_be_measured_for_is_left_for_later(indexed: Collection) -> None:
     again = indexed.library.collection("table", recall="0.9@5")
     (note,) = again.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
-    assert "nearsay index tune table --recall 0.9@5" in note
+    assert note.endswith("nearsay index tune table --recall 0.9@5")
+    (note,) = indexed.library.collection("table", memory="2GB").add_rows(rows(0, 1)).notes[1:]
+    assert note.endswith("nearsay index tune table --recall 0.95@10 --memory 2000000000")
     assert Plan.from_json(again._record.live().plan).contract == RecallContract()
 
 
@@ -416,7 +423,7 @@ def test_a_contract_that_cannot_be_measured_without_faiss_is_not_claimed(
         assert promising.rebuild().notes == (note,)
     assert note == (
         "recall 0.8@5 was not measured, recall 0.95@10 goes on: FAISS is not installed. Install it: "
-        "pip install 'nearsay[cpu]', and say it again: nearsay index tune table"
+        "pip install 'nearsay[cpu]', and say it again: nearsay index tune table --recall 0.8@5"
     )
     assert Plan.from_json(indexed._record.live().plan).contract == RecallContract()
     assert promising.rebuild().notes == ()
