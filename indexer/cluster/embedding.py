@@ -186,8 +186,14 @@ def embed_on_cluster(
     if not total or cluster is None or store.load_encoder is None:
         return 0, 0
     done = truncated = 0
-    faults: list[tuple[int, str]] = []
+    faults: dict[int, str] = {}  # passages that cannot be embedded, and why
     lost: list[str] = []  # why ranges were not embedded that could be
+
+    def left() -> list[Range]:
+        with store.database.reading() as connection:
+            found = ranges.waiting(connection, generation, size)
+        return [each for each in found if not all(at in faults for at in range(each.first, each.last + 1))]
+
     with joined(cluster):
         free_room(cluster, 1, "a worker that embeds")
         machines = nodes_of()
@@ -201,22 +207,20 @@ def embed_on_cluster(
                     collections.changed(connection, generation.collection_id)
                 done += sum(piece.count for piece in record.pieces)
                 truncated += record.truncated
-                faults += record.faults
+                faults.update(record.faults)
                 listener(Progress(done, total))
-            with store.database.reading() as connection:
-                wanted = ranges.waiting(connection, generation, size)
-            if faults or lost or not wanted:
+            wanted = left()
+            if lost or not wanted:
                 break
             if (whole or size == 1) and _one_went(machines):  # with all tries of what it was doing
                 machines = nodes_of()
             elif size == 1:
-                faults = [(each.first, _DEADLY) for each in wanted]
+                faults.update((each.first, _DEADLY) for each in wanted)
                 break
             else:  # a text ends each process that it is given to: it is looked for
                 size = max(1, size // _PARTS)
-                with store.database.reading() as connection:
-                    wanted = ranges.waiting(connection, generation, size)
-    _refuse_lost(store, generation, sorted(faults), lost)
+                wanted = left()
+    _refuse_lost(store, generation, sorted(faults.items()), lost)
     return done, truncated
 
 
@@ -284,13 +288,15 @@ def _records(
             num_gpus=cluster.gpus,
             ray_remote_args_fn=lambda: tries,
         )
-    for row in embedded.iter_rows():
-        if row["refusal"]:
-            raise EncoderMismatchError(row["refusal"])
-        if row["fault"]:
-            lost.append(row["fault"])
-            continue
-        yield _Record.from_json(row["record"])
+    # Rows would come one late: each is held until the next block is there.
+    for batch in embedded.iter_batches(batch_size=None, prefetch_batches=0):
+        for record, refusal, fault in zip(batch["record"], batch["refusal"], batch["fault"], strict=True):
+            if refusal:
+                raise EncoderMismatchError(refusal)
+            if fault:
+                lost.append(fault)
+            else:
+                yield _Record.from_json(record)
 
 
 def _refuse_lost(
@@ -304,9 +310,13 @@ def _refuse_lost(
     if faults:
         named = "; ".join(f"'{owners.get(number, '?')}' ({reason})" for number, reason in faults[:_NAMED])
         more = len(faults) - _NAMED
+        others, again = "All others are", ""
+        if lost:
+            others = f"{counted(left - len(faults), 'other')} wait ({lost[0].rstrip('.')})"
+            again = ", mend that and run the same command again"
         raise ClusterError(
             f"{counted(len(faults), 'passage')} cannot be embedded, of the documents {named}"
-            f"{f' and {more:,} more' if more > 0 else ''}. All others are. Change or remove these documents"
+            f"{f' and {more:,} more' if more > 0 else ''}. {others}. Change or remove these documents{again}"
         )
     if lost:
         raise ClusterError(

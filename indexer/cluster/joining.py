@@ -13,8 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -48,6 +49,9 @@ _PROBES = 10.0  # seconds for an answer to who shows no token
 _TOKEN_MODE = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
 _QUIET = {"RAY_BACKEND_LOG_LEVEL": "fatal"}  # Ray's C++ writes errors that it gets over to standard error
 _ROUNDING = 1e-6  # Ray counts resources in ten thousandths
+_joining = threading.Lock()  # of what a process has of its cluster, environment and standard error
+_users = 0  # blocks within `joined`
+_leaving = contextlib.ExitStack()  # what the last of them does
 _ONE_MACHINE = "127.0.0.2"  # a loopback address that Ray keeps; it replaces 127.0.0.1 by the machine's own
 
 
@@ -77,24 +81,38 @@ def joined(cluster: Cluster) -> Iterator[str]:
     """Join the cluster as a driver, and leave it at the end; the address.
 
     ClusterError where none is named, none answers, no token is at hand, or none is asked for. Within another
-    `joined`, or where the program has joined one itself, that one is used and not left.
+    `joined`, or where the program has joined one itself, that one is used; of threads the last one leaves.
     """
-    ray = ray_module()
-    if ray.is_initialized():
-        yield cluster.address
-        return
-    address = _address(cluster)
-    with _environment(address):
+    global _users  # noqa: PLW0603 - Ray joins one cluster for a whole process
+    with _joining:
+        address = cluster.address if ray_module().is_initialized() else _join(cluster)
+        _users += 1
+    try:
+        yield address
+    finally:
+        with _joining:
+            _users -= 1
+            if not _users:
+                _leaving.close()
+
+
+def _join(cluster: Cluster) -> str:
+    """Join the cluster until `_leaving` is closed; the address. The caller holds `_joining`."""
+    ray, address = ray_module(), _address(cluster)
+    with contextlib.ExitStack() as leaving:
+        leaving.enter_context(_environment(address))
         try:
             with _no_native_words():
                 _refuse_open(address)
                 ray.init(address, namespace="nearsay", log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
-        try:
-            yield address
-        finally:
-            ray.shutdown()
+        leaving.callback(ray.shutdown)
+        # Ray prints the fate of machines to standard output, whatever it is told; a result may go there.
+        leaving.callback(setattr, ray._private.worker, "_worker_logs_enabled", True)  # noqa: SLF001
+        ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
+        _leaving.push(leaving.pop_all())
+    return address
 
 
 def room_of(cluster: Cluster) -> int:
@@ -114,7 +132,7 @@ def free_room(cluster: Cluster, wanted: int, doing: str) -> int:
     while True:
         free = ray.state.available_resources_per_node()
         room = sum(_fitting(cluster, each) for each in free.values())
-        if room >= wanted or time.monotonic() > until:
+        if room >= wanted or time.monotonic() > until or not _may_free(ray.state.actors().values()):
             break
         time.sleep(0.1)
     if room:
@@ -126,6 +144,17 @@ def free_room(cluster: Cluster, wanted: int, doing: str) -> int:
         f"{doing} needs {needs} on one machine, and the cluster has {state.free_cpus:g} of {state.cpus:g} "
         f"cores and {state.free_gpus:g} of {state.gpus:g} GPUs free. Give it less (--worker-cpus .5), end "
         "what holds them (nearsay cluster release COLLECTION ends shards), or add a machine"
+    )
+
+
+def _may_free(actors: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether processes may yet give their cores back: some ended just now, or end with what uses them.
+
+    Those of shards that are served do not; EndTime is in milliseconds.
+    """
+    since = 1000 * (time.time() - _FREES)
+    return any(
+        actor["EndTime"] > since if actor["State"] == "DEAD" else not actor["IsDetached"] for actor in actors
     )
 
 
@@ -332,21 +361,26 @@ def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def _refuse_open(address: str) -> None:
-    """ClusterError where a cluster answers whoever shows no token, or none answers."""
+    """ClusterError where a cluster answers whoever shows no token, or does not answer who shows ours."""
     from ray._raylet import Config, GcsClient  # type: ignore[attr-defined]
     from ray.exceptions import AuthenticationError
 
-    with _variables({"RAY_AUTH_MODE": "disabled"}):
+    def ask() -> None:
         Config.initialize("")  # Ray has read its variables, and does again
-        try:
-            GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
-        except AuthenticationError:
-            return
-        except Exception as error:  # whatever Ray raises: nothing has shown that a token is asked for
-            raise _unanswered(address, error) from error
-        finally:
-            os.environ["RAY_AUTH_MODE"] = "token"
-            Config.initialize("")
+        GcsClient(address=address).internal_kv_get(b"nearsay", None, timeout=_PROBES)
+
+    is_open = False
+    try:
+        with _variables({"RAY_AUTH_MODE": "disabled"}), contextlib.suppress(AuthenticationError):
+            ask()
+            is_open = True
+        ask()  # joining tries for half a minute with another token
+    except Exception as error:  # whatever Ray raises: nothing has shown that a token is asked for
+        raise _unanswered(address, error) from error
+    finally:
+        Config.initialize("")
+    if not is_open:
+        return
     raise ClusterError(
         f"the Ray cluster at {address} answers without a token, so that whoever reaches it can run programs "
         "there, and is not joined. Start it with RAY_AUTH_MODE=token and the same token on every machine"
