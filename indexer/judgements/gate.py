@@ -87,8 +87,10 @@ class GateReport:
                 )
             ]
         if self.needed is None or self.queries < self.needed:
-            needed = "more than can be counted" if self.needed is None else f"{self.needed:,}"
-            parts.append(f"{needed} are needed before equal generations are told from worse ones")
+            needed = f"more than {_MOST:,}" if self.needed is None else f"{self.needed:,}"
+            parts.append(
+                f"{needed} judged queries are needed before equal generations are told from worse ones"
+            )
         if not self.contract:
             parts.append("its index does not keep the recall contract")
         parts += [f"{one}{'' if one.held else ', too much lost'}" for one in self.replay]

@@ -183,10 +183,12 @@ def test_recall_is_kept_where_it_is_known_what_passes(
 
 @pytest.mark.parametrize("way", WAYS)
 @settings(derandomize=True, max_examples=2)
-@given(relation=relation, magnitude=magnitude, topic=topic, seed=seed)
-@example(relation="against the query", magnitude=np.log10(0.39), topic=3, seed=1)
-@example(relation="with the query", magnitude=-1.6, topic=1, seed=3)
-def test_recall_is_kept_where_candidates_are_checked_in_sql(
+@given(relation=relation, magnitude=magnitude, topic=topic, seed=seed, columns=st.booleans())
+@example(relation="against the query", magnitude=np.log10(0.39), topic=3, seed=1, columns=False)
+@example(relation="against the query", magnitude=np.log10(0.39), topic=3, seed=1, columns=True)
+@example(relation="with the query", magnitude=-1.6, topic=1, seed=3, columns=False)
+@example(relation="with the query", magnitude=-1.6, topic=1, seed=3, columns=True)
+def test_recall_is_kept_where_columns_tell_what_passes_or_candidates_are_checked_in_sql(
     topics: Collection,
     opened: dict[str, Snapshot],
     way: str,
@@ -194,13 +196,16 @@ def test_recall_is_kept_where_candidates_are_checked_in_sql(
     magnitude: float,
     topic: int,
     seed: int,
+    *,
+    columns: bool,
 ) -> None:
     chosen, lot = TABLE.among(relation, 10.0**magnitude, topic, seed)
     where = {"topic": chosen, "lot": {"<": lot}}
     database, queries = topics.library.store.database, TABLE.queries[topic, :6]
     with database.reading() as connection, pytest.MonkeyPatch.context() as patch:
         known_selections(connection)._kept.clear()
-        patch.setattr(selection, "columnar", lambda _: False)  # as where a filter asks of texts
+        if not columns:
+            patch.setattr(selection, "columnar", lambda _: False)  # as where a filter asks of texts
         selected = select(connection, opened[way], where, frozenset(), database.dialect)
         found = [dense_candidates(connection, opened[way], query, 10, selected) for query in queries]
     assert TABLE.recall(found, queries, TABLE.allowed(chosen, lot)) >= 0.95

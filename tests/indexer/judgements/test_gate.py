@@ -146,7 +146,7 @@ def test_a_refusal_says_how_many_judged_queries_a_decision_needs(zoo: Collection
     report = zoo.gate()
     needed = queries_needed(spent_level(2), MARGIN)
     assert report.needed == needed == 76
-    with pytest.raises(GateError, match=f"{needed} are needed before equal generations"):
+    with pytest.raises(GateError, match=f"{needed} judged queries are needed before equal generations"):
         zoo.promote()
     assert queries_needed(spent_level(2), 0.0) is None
 
