@@ -4,6 +4,7 @@ from typing import Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import CommandGroup, OnCluster, json_option, library_options, open_library
 from nearsay.app.cli.printing import print_json
 from nearsay.data.quantity import counted, size_words
@@ -92,7 +93,7 @@ def status(cluster: str, *, as_json: bool) -> None:
 
 
 @cluster.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--shards",
     type=click.IntRange(min=1),
@@ -139,7 +140,7 @@ def serve(collection: str, shards: int, replicas: int, *, as_json: bool, **place
 
 
 @cluster.command()
-@click.argument("collection")
+@collection_argument
 @_address_option
 @library_options
 def release(collection: str, **place: Unpack[OnCluster]) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     CommandGroup,
     Place,
@@ -63,7 +64,7 @@ def list_(as_json: bool, **place: Unpack[Place]) -> None:
 
 
 @collections.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),
@@ -94,7 +95,7 @@ def show(collection: str, plot: Path | None, as_json: bool, **place: Unpack[Plac
 
 
 @collections.command()
-@click.argument("collection")
+@collection_argument
 @removal_options
 @library_options
 def remove(collection: str, dry_run: bool, yes: bool, **place: Unpack[Place]) -> None:

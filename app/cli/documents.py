@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     CommandGroup,
     OnCluster,
@@ -53,7 +54,7 @@ def documents() -> None:
 
 
 @documents.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("sources", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--text", metavar="FIELD", help="Field that holds the text.", show_default="guessed and reported"
@@ -236,7 +237,7 @@ def add(
 
 
 @documents.command("list")
-@click.argument("collection")
+@collection_argument
 @where_option
 @partial(limit_option, default=50)
 @click.option(
@@ -287,7 +288,7 @@ def _print_links(links: "list[NearDuplicate]", *, as_json: bool) -> None:
 
 
 @documents.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @json_option
 @library_options
@@ -318,7 +319,7 @@ def _print_document(document: "StoredDocument") -> None:
 
 
 @documents.command()
-@click.argument("collection")
+@collection_argument
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Id of a document to remove. Can be repeated.")
 @where_option
 @removal_options
@@ -375,7 +376,7 @@ def _listed(count: int, ids: list[str]) -> str:
 
 
 @documents.command()
-@click.argument("collection")
+@collection_argument
 @click.option("--out", type=click.Path(path_type=Path), help="File to write.", show_default="standard output")
 @where_option
 @click.option(
@@ -402,7 +403,7 @@ def export(
 
 
 @documents.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("field")
 @where_option
 @limit_option
@@ -456,7 +457,7 @@ def _require(target: "Collection", field: str) -> None:
 
 
 @documents.command()
-@click.argument("collection")
+@collection_argument
 @click.option("--declare", multiple=True, metavar="FIELD", help="Field to declare. Can be repeated.")
 @click.option(
     "--forget", multiple=True, metavar="FIELD", help="Field whose declaration is withdrawn. Can be repeated."

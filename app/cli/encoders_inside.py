@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     ENCODER,
     CommandGroup,
@@ -190,7 +191,7 @@ def _print_tokens(read: "TextAttention", attention: "NDArray[np.float32]", told:
 
 
 @inside.command()
-@click.argument("collection")
+@collection_argument
 @_ENCODER
 @click.option("--layer", required=True, type=click.IntRange(1), help="Number of the layer, from 1.")
 @click.option(
@@ -249,7 +250,7 @@ def sample(
 
 
 @inside.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("text")
 @click.option(
     "--place",
@@ -349,7 +350,7 @@ def _print_matches(found: "TokenMatches", *, as_json: bool) -> None:
 @inside.command()
 @click.argument("before", type=ENCODER)
 @click.argument("after", type=ENCODER)
-@click.argument("collection")
+@collection_argument
 @partial(sample_option, default=100)
 @seed_option
 @json_option

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.explore_clusters import clusters, over_time, rename
 from nearsay.app.cli.explore_duplicates import duplicates, pairs
 from nearsay.app.cli.options import (
@@ -39,7 +40,7 @@ __all__ = ["explore"]
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @limit_option
 @where_option
 @rows_option
@@ -66,7 +67,7 @@ def outliers(collection: str, limit: int, where: str | None, as_json: bool, **pl
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @limit_option
 @click.option("--query", metavar="TEXT", help="Topic of the passages.", show_default="all topics")
 @click.option(
@@ -111,7 +112,7 @@ def diverse(
 
 
 @click.command("new")
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--since",
     required=True,
@@ -192,7 +193,7 @@ def _print(found: "News") -> None:
 
 
 @click.command("map")
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

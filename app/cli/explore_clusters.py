@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     Place,
     encoding_options,
@@ -38,7 +39,7 @@ _WHAT_TO_FIND = {"method", "clusters", "resolution"}  # told anew, they replace 
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--method",
     type=click.Choice(["graph", "kmeans"]),
@@ -122,7 +123,7 @@ def clusters(
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("number", type=int)
 @click.argument("name")
 @library_options
@@ -278,7 +279,7 @@ _WIDEST = 40  # periods in a row of bars
 
 
 @click.command("time")
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--field",
     metavar="FIELD",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     Place,
     device_option,
@@ -31,7 +32,7 @@ _WIDTH = 100
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "-n",
     "--limit",
@@ -125,7 +126,7 @@ _OTHERS_SHOWN = 5  # of a group
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--threshold",
     default=0.95,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     CommandGroup,
     OnCluster,
@@ -41,7 +42,7 @@ def index() -> None:
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @click.option("--encoder", metavar="NAME", help="Name or folder of the encoder.")
 @click.option("--promote", "promote_", is_flag=True, help="Make the new generation live at once.")
 @dtype_option
@@ -88,7 +89,7 @@ def rebuild(
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--generation",
     type=int,
@@ -148,7 +149,7 @@ def promote(
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @encoding_options
 def rollback(collection: str, **place: Unpack[Place]) -> None:
     """Make the previous generation live again.
@@ -165,7 +166,7 @@ def rollback(collection: str, **place: Unpack[Place]) -> None:
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--drop-retired",
     is_flag=True,
@@ -222,7 +223,7 @@ def compact(
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @contract_options
 @click.option(
     "--queries",
@@ -280,7 +281,7 @@ def tune(
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @json_option
 @cluster_options
 def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
@@ -304,7 +305,7 @@ def optimize(collection: str, as_json: bool, **place: Unpack[Place]) -> None:
 
 
 @index.command()
-@click.argument("collection")
+@collection_argument
 @click.option("--apply", "apply_", is_flag=True, help="Make the recommended configuration live.")
 @click.option("--undo", is_flag=True, help="Withdraw the configuration that was applied last.")
 @click.option(

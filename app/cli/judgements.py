@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.judgements_next import import_, log, next_
 from nearsay.app.cli.options import (
     CommandGroup,
@@ -33,7 +34,7 @@ _TEXT = 80  # characters of a passage shown
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("query")
 @click.option(
     "--hit",
@@ -115,7 +116,7 @@ def add(
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("query")
 @click.option("--id", "id_", required=True, metavar="ID", help="Id of the document that was judged.")
 @click.option(
@@ -171,7 +172,7 @@ _QUERY = 32  # characters
 
 
 @click.command("list")
-@click.argument("collection")
+@collection_argument
 @click.option("--query", metavar="TEXT", help="Only list judgements of this query.")
 @click.option("--id", "id_", metavar="ID", help="Only list judgements of this document.")
 @click.option("--relevant/--not-relevant", default=None, help="Only list judgements with this answer.")
@@ -248,7 +249,7 @@ def _said(counts: "JudgementCounts") -> str:
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--as",
     "form",

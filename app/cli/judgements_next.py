@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     Place,
     encoding_options,
@@ -30,7 +31,7 @@ _QUERIES: Final = 100  # of those asked, made from documents
 
 
 @click.command("next")
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--between",
     nargs=2,
@@ -118,7 +119,7 @@ def next_(
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option("--on/--off", default=None, help="Keep searches from now on, or delete them and keep none.")
 @limit_option
 @removal_options
@@ -170,7 +171,7 @@ def log(
 
 
 @click.command("import")
-@click.argument("collection")
+@collection_argument
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option(
     "--queries",

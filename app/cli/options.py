@@ -15,6 +15,8 @@ import click
 from nearsay.app.cli.printing import ROWS_FORMAT, visible
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from nearsay.data.read_options import ReadOptions
     from nearsay.indexer import Library
     from nearsay.training.sentence.text_encoder import TextEncoder
@@ -149,7 +151,20 @@ class _EncoderName(click.types.StringParamType):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The value, or the folder that it names."""
         del param
-        return value if ctx is None else encoder_named(value, ctx)
+        return value if ctx is None or ctx.resilient_parsing else encoder_named(value, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> "list[CompletionItem]":
+        """The encoders and BERTs that come with nearsay or were made in the library; else a path."""
+        del param
+        from click.shell_completion import CompletionItem
+
+        from nearsay.indexer.encoders import Encoders
+
+        listed = Encoders(Path(ctx.meta.get(_LIBRARY) or "library")).list(berts=True)
+        found = [CompletionItem(one.name) for one in listed if one.name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
 
 
 ENCODER = _EncoderName()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     Place,
     Sharded,
@@ -44,7 +45,7 @@ class _How(TypedDict):
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.argument("query", required=False)
 @click.option(
     "-f",
@@ -221,7 +222,7 @@ class _End:
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--id",
     "ids",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
+from nearsay.app.cli.completion import collection_argument
 from nearsay.app.cli.options import (
     Place,
     device_options,
@@ -190,7 +191,7 @@ def print_changes(changes: Sequence["Change"]) -> None:
 
 
 @click.command()
-@click.argument("collection")
+@collection_argument
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="Folder to write the new encoder to."
 )
