@@ -4,10 +4,14 @@ Exit status 0: done, no hits included. 1: a known error, one clear line with its
 130: stopped by the user.
 """
 
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from nearsay.app.cli.bert import bert
 from nearsay.app.cli.cluster import cluster
@@ -28,7 +32,9 @@ from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
 from nearsay.data.errors import NearsayError
 
-__all__ = ["main"]
+__all__ = ["CONFIG", "main"]
+
+CONFIG: Final = "nearsay.config"  # in a context's meta: the file that gives options their defaults
 
 
 class _Root(CommandGroup):
@@ -37,6 +43,13 @@ class _Root(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own signature
         try:
             return super().invoke(ctx)
+        except click.BadParameter as error:
+            if error.ctx and error.param and error.param.name:
+                source = error.ctx.get_parameter_source(error.param.name)
+                if source is ParameterSource.DEFAULT_MAP:
+                    said = f"{error.message} It stands in {visible(ctx.meta[CONFIG])}: correct it there."
+                    raise click.BadParameter(said, error.ctx, error.param, error.param_hint) from error
+            raise
         except NearsayError as error:
             raise click.ClickException(visible(" ".join(str(error).split()))) from error
         except KeyboardInterrupt:
@@ -46,7 +59,82 @@ class _Root(CommandGroup):
             sys.exit(130)
 
 
+def _configure(ctx: click.Context, _: click.Parameter, given: Path | None) -> None:
+    """Give options their defaults from a file: the one that is given, or the first of the usual ones."""
+    # By os.path, which raises nothing where there is no home or no right to look.
+    of_user = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    usual = (Path("nearsay.toml"), Path(of_user, "nearsay", "config.toml"))
+    file = given or next((place for place in usual if os.path.isfile(place)), None)  # noqa: PTH113
+    if file is None:
+        return
+    import tomllib
+
+    try:
+        ctx.default_map = _defaults(ctx.command, tomllib.loads(file.read_text("utf-8")), {}, "nearsay")
+    except (OSError, ValueError) as error:  # of TOML and of UTF-8, too
+        said = visible(f"{file}: {error}. Correct it, or name another file by --config")
+        raise click.ClickException(said) from error
+    ctx.meta[CONFIG] = str(file.absolute())
+
+
+def _defaults(
+    command: click.Command, section: Mapping[str, Any], above: Mapping[str, Any], path: str
+) -> dict[str, Any]:
+    """What a section says of a command and of all below it, as click's `default_map`.
+
+    above: what the sections around it say, by the long names of options. ValueError for a key that no command
+    of the section has, and for a value of another type
+    """
+    below = command.commands if isinstance(command, click.Group) else {}
+    known = {key for key, _ in _options(command)} if section else {}
+    for key, value in section.items():
+        if key not in known and key not in below:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, [*known, *below], n=1)
+            hint = f"did you mean {near[0]}? See" if near else "see"
+            raise ValueError(f"{path!r} has no option and no command {key!r}; {hint} docs/commands.md")
+        if key in below and not isinstance(value, Mapping):
+            raise ValueError(f"{key!r} is a command of {path!r}: write its options below a line in brackets")
+    values = {**above, **{key: value for key, value in section.items() if key not in below}}
+    if isinstance(command, click.Group):
+        return {
+            name: _defaults(each, section.get(name, {}), values, f"{path} {name}")
+            for name, each in below.items()
+        }
+    found: dict[str, Any] = {}
+    for key, option in _options(command):
+        if key in values:
+            given, many = values[key], option.multiple or option.nargs != 1
+            if (isinstance(given, bool), isinstance(given, list)) != (option.is_flag, many):
+                wanted = "true or false" if option.is_flag else "a list" if many else "a single value"
+                raise ValueError(f"{key!r} of {path!r} takes {wanted}, not {given!r}")
+            found[str(option.name)] = given
+    return found
+
+
+def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
+    """The options of a command and of all below it, by their long names."""
+    for one in command.params:
+        if isinstance(one, click.Option) and not one.hidden and not isinstance(command, click.Group):
+            yield max(one.opts, key=len).removeprefix("--"), one
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            yield from _options(each)
+
+
 @click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="NEARSAY_CONFIG",
+    show_envvar=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_configure,
+    help="TOML file with defaults for the options of all commands.",
+    show_default="nearsay.toml, or ~/.config/nearsay/config.toml",
+)
 @click.version_option(package_name="nearsay", prog_name="nearsay")
 def main() -> None:
     """Find the sentences that say nearly the same.

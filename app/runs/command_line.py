@@ -113,7 +113,9 @@ def _named(arguments: Sequence[str]) -> _Named:
     from nearsay.app.cli.options import ONLY_CHECKED
 
     command: click.Command = main
-    context = click.Context(main, info_name="nearsay")
+    running = click.get_current_context(silent=True)
+    defaults = None if running is None else running.find_root().default_map
+    context = click.Context(main, info_name="nearsay", default_map=defaults)
     context.meta[ONLY_CHECKED] = True  # names of encoders are those of the run's library
     path: list[str] = []
     rest = list(arguments)

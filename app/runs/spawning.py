@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import click
+
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.data.errors import NearsayError
 
@@ -49,6 +51,12 @@ def start_process(
     }
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
+    command = click.get_current_context(silent=True)
+    if command is not None:
+        from nearsay.app.cli.main import CONFIG
+
+        if CONFIG in command.meta:
+            environment["NEARSAY_CONFIG"] = command.meta[CONFIG]
     try:
         return subprocess.Popen(  # noqa: S603 - our own module
             [*CHILD, *arguments],

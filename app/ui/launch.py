@@ -136,7 +136,8 @@ class Launch:
             kept["FORWARDED_ALLOW_IPS"] = ""
         may_name = self.is_local if self.server_files is None else self.server_files
         settings = replace(self.settings, server_files=may_name, with_password=self.password is not None)
-        return kept | settings.to_environment()
+        # What a form leaves out is the command's own default, not that of a configuration file.
+        return kept | {"NEARSAY_CONFIG": os.devnull} | settings.to_environment()
 
 
 def launch(launch: Launch) -> None:

@@ -231,8 +231,10 @@ def test_settings_come_through_the_environment_as_they_were():
 
 
 def test_settings_of_streamlit_in_the_environment_do_not_reach_in():
-    found = Launch().environment({"STREAMLIT_SERVER_ADDRESS": PUBLIC, "HOME": "/home/ada"})
-    assert set(found) == {"HOME", VARIABLE, "FORWARDED_ALLOW_IPS"}
+    given = {"STREAMLIT_SERVER_ADDRESS": PUBLIC, "HOME": "/home/ada", "NEARSAY_CONFIG": "mine.toml"}
+    found = Launch().environment(given)
+    assert found["NEARSAY_CONFIG"] == os.devnull  # what a form leaves out is the command's own default
+    assert set(found) == {"HOME", VARIABLE, "FORWARDED_ALLOW_IPS", "NEARSAY_CONFIG"}
 
 
 def test_only_a_proxy_that_was_named_is_believed_whom_it_passes_on():
