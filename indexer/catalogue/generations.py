@@ -218,7 +218,7 @@ def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[st
 
 
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
-    """Forget a generation with its segments, clusters and map."""
+    """Forget a generation with its segments, refinements, clusters and map."""
     leave_generation(connection, generation.collection_id, generation.number)
     for table in (segments, embedded_ranges, refinements):
         whose = table.c.collection_id == generation.collection_id

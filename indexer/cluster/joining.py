@@ -101,6 +101,9 @@ def _join(cluster: Cluster) -> str:
     ray, address = ray_module(), _address(cluster)
     with contextlib.ExitStack() as leaving:
         leaving.enter_context(_environment(address))
+        # Ray prints the fate of machines to standard output, whatever it is told; a result may go there.
+        leaving.callback(setattr, ray._private.worker, "_worker_logs_enabled", True)  # noqa: SLF001
+        ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
         try:
             with _no_native_words():
                 _refuse_open(address)
@@ -108,9 +111,6 @@ def _join(cluster: Cluster) -> str:
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise _unanswered(address, error) from error
         leaving.callback(ray.shutdown)
-        # Ray prints the fate of machines to standard output, whatever it is told; a result may go there.
-        leaving.callback(setattr, ray._private.worker, "_worker_logs_enabled", True)  # noqa: SLF001
-        ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
         _leaving.push(leaving.pop_all())
     return address
 

@@ -112,15 +112,15 @@ except ClusterError as error:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("asks", "shown", "said"),
+    ("asks", "answers"),
     [
-        ("token", "0" * 64, "joined"),
-        ("token", "1" * 64, "another token"),
-        ("disabled", "0" * 64, "without a token"),
+        ("token", {"0" * 64: "joined", "1" * 64: "another token"}),
+        ("disabled", {"0" * 64: "without a token"}),
     ],
+    ids=["token", "disabled"],
 )
 def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
-    tmp_path: Path, asks: str, shown: str, said: str
+    tmp_path: Path, asks: str, answers: dict[str, str]
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment |= {"XDG_CACHE_HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
@@ -138,14 +138,15 @@ def test_a_cluster_is_joined_only_if_it_asks_for_the_token(
     try:
         with head.stdout:
             assert any("runtime started" in line for line in head.stdout)
-            joins = subprocess.run(
-                [sys.executable, "-c", _JOINS],
-                env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": f"127.0.0.2:{port}"},
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            assert said in joins.stdout
+            for shown, said in answers.items():
+                joins = subprocess.run(
+                    [sys.executable, "-c", _JOINS],
+                    env=environment | {"RAY_AUTH_TOKEN": shown, "RAY_ADDRESS": f"127.0.0.2:{port}"},
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                assert said in joins.stdout
     finally:
         head.terminate()
         head.wait()
@@ -314,7 +315,7 @@ def test_an_interrupted_embedding_goes_on_where_it_was(tmp_path: Path, nodes: An
         if progress.done >= 40:
             raise KeyboardInterrupt
 
-    with _library(tmp_path, nodes) as library:
+    with _library(tmp_path, nodes, workers=2) as library:
         notes = library.collection("notes")
         with pytest.raises(KeyboardInterrupt):
             notes.add_rows(_TEXTS, progress=stop)
@@ -376,7 +377,8 @@ from nearsay.indexer.snapshots import segment_writer
 
 segment_writer.ROWS = 16
 texts = Path(sys.argv[2]).read_text().splitlines()
-library = Library.open(sys.argv[1], cluster=Cluster(sys.argv[3]), precision="float32", device="cpu")
+cluster = Cluster(sys.argv[3], workers=2)
+library = Library.open(sys.argv[1], cluster=cluster, precision="float32", device="cpu")
 library.collection("notes").add_rows(texts, progress=lambda now: print(now.done, flush=True))
 """
 
@@ -396,7 +398,7 @@ def test_a_driver_that_ends_is_followed_by_another(tmp_path: Path, nodes: Any, h
         finally:
             driver.kill()
     assert 0 < done < 100
-    with _library(folder, nodes) as library:
+    with _library(folder, nodes, workers=1) as library:
         notes = library.collection("notes")
         there = notes.snapshot().searchable
         assert done <= there < 100
@@ -437,7 +439,7 @@ def test_a_second_encoder_rebuilds_by_workers_while_the_first_one_answers(tmp_pa
     shutil.copytree(bundled_folder(), mine)
     (mine / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
     answered: list[int] = []
-    with _library(tmp_path / "library", nodes) as library:
+    with _library(tmp_path / "library", nodes, workers=1) as library:
         notes = library.collection("notes")
         notes.add_rows(_TEXTS, progress=lambda _: None)
         report = notes.rebuild(str(mine), progress=lambda _: answered.append(len(notes.search("birds", 5))))
@@ -474,7 +476,8 @@ def test_a_text_that_kills_each_worker_is_named_and_the_rest_is_done(
     monkeypatch.setattr(embedding, "_TRIES", 1)
     monkeypatch.setattr(segment_writer, "ROWS", embedding._PARTS)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    with Library.open(tmp_path, cluster=Cluster(nodes.address), load_encoder=_deadly) as library:
+    cluster = Cluster(nodes.address, workers=2)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_deadly) as library:
         notes = library.collection("notes")
         rows = [{"id": str(number), "text": text} for number, text in enumerate(_TEXTS[:60])]
         with pytest.raises(ClusterError, match=r"4 passages cannot.*All others are\. Change") as raised:
@@ -510,8 +513,8 @@ class _Fastidious:
 def test_what_cannot_be_embedded_is_named_and_the_rest_is_done(tmp_path: Path, nodes: Any) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     poison = [str(number) for number in range(100) if number % 7 == 3 and number % 5 == 0]
-    library = Library.open(tmp_path, cluster=Cluster(nodes.address), load_encoder=_Fastidious)  # type: ignore[arg-type]
-    with library:
+    cluster = Cluster(nodes.address, workers=1)
+    with Library.open(tmp_path, cluster=cluster, load_encoder=_Fastidious) as library:  # type: ignore[arg-type]
         notes = library.collection("notes")
         rows = [{"id": str(number), "text": text} for number, text in enumerate(_TEXTS)]
         with pytest.raises(ClusterError) as raised:
