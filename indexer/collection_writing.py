@@ -32,8 +32,7 @@ from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.filters.declaring import DeclareReport, declare_fields, forget_fields
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.judgements.gate import GateReport
-from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.plans.plan import ContractChange, Plan
+from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
 from nearsay.indexer.query.lexical_check import check_words, refill
 from nearsay.indexer.query.search import query_vectors
 from nearsay.indexer.snapshots.contract_check import check_contract

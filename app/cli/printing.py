@@ -20,8 +20,7 @@ from nearsay.data.report import Report
 if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.shown import Near, ShownPassage
-    from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
-    from nearsay.indexer.plans.plan import Measured, Plan
+    from nearsay.indexer.plans.plan import GpuMeasured, GpuReport, Measured, Plan
 
 __all__ = [
     "ROWS_FORMAT",

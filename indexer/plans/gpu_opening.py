@@ -1,30 +1,73 @@
-"""A GPU index for a library that is opened on a GPU; the CPU, and a plain sentence, where there can be none.
+"""Indexes made on GPUs, when a library is opened for one and when plans are measured, and why there is none.
 
-A GPU index is never stored. It is made from the CPU-kept segments (the vectors, or the CPU's inverted lists,
-copied) when a library is opened for a GPU, and gone when the process ends.
+A GPU index is never stored. It is made of the stored vectors or of the CPU's inverted lists and gone when the
+process ends. FAISS's cloner puts an index on each GPU, an empty one that is trained and filled there or the
+CPU's as it is; IndexReplicas join several, or IndexShards where copies do not fit. Whether it fits is left to
+FAISS, which raises where memory is short.
+https://github.com/facebookresearch/faiss/wiki/Faiss-on-the-GPU
 
 None of this has run on a GPU; everything but FAISS's own GPU functions is tested with a stand-in for them.
 """
 
-from typing import Any
+import time
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.devices import FaissGpus, Gpu, find_gpus, plain_reason, requested_gpus, wants_gpu
-from nearsay.indexer.plans.engine import faiss_module
-from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu, Proposer
-from nearsay.indexer.plans.gpu_building import build_from_vectors, can_be_copied, copy_from_cpu
-from nearsay.indexer.plans.gpu_placement import Placement, place
-from nearsay.indexer.plans.gpu_plan import MAX_PROBES, GpuKind, GpuPlan, expected_bytes
-from nearsay.indexer.plans.plan import EXACT_UP_TO
-from nearsay.indexer.plans.united import UnitedIndex
+from nearsay.indexer.plans.devices import (
+    NO_ROOM,
+    FaissGpus,
+    Gpu,
+    find_gpus,
+    free_bytes,
+    plain_reason,
+    requested_gpus,
+    wants_gpu,
+)
+from nearsay.indexer.plans.engine import SEED, faiss_module
+from nearsay.indexer.plans.engine import drawn as drawn_vectors
+from nearsay.indexer.plans.gpu import MAX_PROBES, GpuIndex, OnGpu
+from nearsay.indexer.plans.inverted_lists import InvertedLists
+from nearsay.indexer.plans.plan import (
+    EXACT_UP_TO,
+    GpuKind,
+    GpuMeasured,
+    GpuPlan,
+    GpuReport,
+    PlanKind,
+    RecallContract,
+)
+from nearsay.indexer.plans.trials import (
+    IndexSearcher,
+    Stopwatch,
+    drawn,
+    given,
+    judged,
+    recall_at_least,
+    stopwatch,
+)
 from nearsay.indexer.vectors.vector_store import VectorStore
 
-__all__ = ["answering", "build_on_gpu", "open_on_gpu"]
+__all__ = ["answering", "build_on_gpu", "copy_on_gpu", "gpu_plans", "ladder", "open_on_gpu", "tune_on_gpu"]
 
-_NEWER_SHARE = 0.25  # of a GPU index: with more passages than that beside it, it is made anew
+_NEWER_SHARE: Final = 0.25  # of a GPU index: with more passages than that beside it, it is made anew
+_LISTS_AT_MOST: Final = 65_536
+_PATTERNS: Final = {  # for FAISS's index_factory
+    GpuKind.FLAT_FP16: "Flat",
+    GpuKind.IVF_FLAT: "IVF{lists},Flat",
+    GpuKind.IVF_FP16: "IVF{lists},SQfp16",
+    GpuKind.IVF_PQ: "IVF{lists},PQ{code_bytes}np",  # np: without polysemous training
+}
+_CODES: Final = (96, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 4)  # bytes a vector that IVF-PQ takes on GPUs
+_ADDED_ROWS: Final = 262_144  # rows read and sent at a time to inverted lists
+_COPIED: Final = (PlanKind.IVF, PlanKind.IVF_SQ8)  # the CPU's kinds that FAISS has on GPUs as well
+_PROPOSING: Final = 400  # stored vectors that propose a setting
+_DECIDING: Final = 1000  # and others that decide
+_TIMED: Final = 200  # queries that a speed is taken with
+_KEEPS: Final = "keeps the contract"
 
 
 def answering(
@@ -49,7 +92,8 @@ def answering(
     if not wants_gpu(device):
         return cpu, ()
     if isinstance(before, GpuIndex):
-        if same and _hash(before.stored) == _hash(cpu) and not before.given_back:
+        stood_by, stands_by = (None if one is None else one.sha256 for one in (before.stored, cpu))
+        if same and stood_by == stands_by and not before.on_gpu.given_back:
             newer = int(np.count_nonzero(vectors.ids > before.through))
             if newer <= max(EXACT_UP_TO, _NEWER_SHARE * len(before)):
                 return before, before.notes
@@ -60,18 +104,13 @@ def answering(
     return (cpu if index is None else index), notes
 
 
-def _hash(index: CandidateIndex | None) -> str | None:
-    return None if index is None else index.sha256
-
-
 def open_on_gpu(
     device: str | None,
     vectors: VectorStore,
     alive: NDArray[np.bool_],
     *,
-    cpu: Any = None,  # noqa: ANN401 - a CandidateIndex, of which FAISS's index is wanted as well
+    cpu: CandidateIndex | None = None,
     plan: GpuPlan | None = None,
-    placement: Placement = Placement.AUTO,
     there: FaissGpus | None = None,
 ) -> tuple[GpuIndex | None, tuple[str, ...]]:
     """The index on the GPUs that the library's device names, and what has to be said; None: the CPU searches.
@@ -86,16 +125,13 @@ def open_on_gpu(
     gpus, reason = requested_gpus(device, there or find_gpus())
     if not gpus:
         return None, (reason,)
-    ids = vectors.ids[alive[vectors.ids]]
     chosen = plan or GpuPlan(GpuKind.FLAT_FP16, factor=2)
-    index, reason = build_on_gpu(chosen, gpus, vectors, ids, cpu=cpu, placement=placement)
+    index, reason = build_on_gpu(chosen, gpus, vectors, vectors.ids[alive[vectors.ids]], cpu=cpu)
+    if index is None and plan is None and cpu is not None:
+        index, why = copy_on_gpu(cpu, gpus, vectors)
+        reason = f"{reason}; {why}"
     if index is not None:
         return index, ()
-    if plan is None and cpu is not None:
-        copy, why = _copied(gpus, cpu, placement)
-        if copy is not None:
-            return copy, ()
-        reason = f"{reason}; {why}" if why else reason
     named = ",".join(gpu.device for gpu in gpus)
     return None, (f"{chosen.kind} is not on {named} ({reason}); the CPU searches",)
 
@@ -106,54 +142,206 @@ def build_on_gpu(
     vectors: VectorStore,
     ids: NDArray[np.int64],
     *,
-    cpu: Proposer | None = None,
-    placement: Placement = Placement.AUTO,
+    cpu: CandidateIndex | None = None,
+    sharded: bool | None = None,
 ) -> tuple[GpuIndex | None, str]:
     """An index over the passages `ids` (rising) on the GPUs, or None and the reason as a clause.
 
-    cpu: who answers what the GPUs cannot; None for exact search
+    cpu:     answers what the GPUs cannot; None for exact search
+    sharded: a part on each GPU (True), a copy on each (False), or whichever the memory allows (None)
     """
-    if not ids.size:
-        return None, "there are no passages"
-    if plan.kind is GpuKind.CAGRA and not hasattr(faiss_module(), "GpuIndexCagra"):
-        return None, "this FAISS was built without NVIDIA's cuVS"
-    needed = expected_bytes(plan, int(ids.size), vectors.dimension)
-    placed, reason = place(needed, gpus, placement, divisible=plan.kind is not GpuKind.CAGRA)
-    if placed is None:
-        return None, reason
-    try:
-        built = build_from_vectors(faiss_module(), plan, placed, vectors, ids)
-    except (MemoryError, RuntimeError) as error:
-        return None, plain_reason(error)
-    on_gpu = OnGpu(built, placed, plan.probes)
-    return GpuIndex(on_gpu, plan, ids, int(ids[-1]), cpu or ExactProposer(vectors)), ""
+    reason = "there are no passages"
+    for parted in (False, True) if sharded is None else (sharded,):
+        if not ids.size or (parted and len(gpus) == 1):
+            break
+        try:
+            on_gpu = OnGpu(*_filled(plan, gpus, vectors, ids, sharded=parted), numbers=ids)
+            return GpuIndex(on_gpu, plan, ids, int(ids[-1]), vectors, cpu), ""
+        except (MemoryError, RuntimeError) as error:
+            reason = plain_reason(error)
+        if reason != NO_ROOM:
+            break
+    return None, reason
 
 
-def _copied(
-    gpus: tuple[Gpu, ...],
-    cpu: Any,  # noqa: ANN401 - as in `open_on_gpu`
-    placement: Placement,
+def copy_on_gpu(
+    cpu: CandidateIndex, gpus: tuple[Gpu, ...], vectors: VectorStore
 ) -> tuple[GpuIndex | None, str]:
-    faiss = faiss_module()
-    if isinstance(cpu, UnitedIndex):
+    """The CPU's inverted lists on each GPU: the same codes and numbers, so the same candidates.
+
+    returns: None and the reason as a clause where that cannot be
+    """
+    if cpu.kind not in _COPIED:
+        return None, f"FAISS cannot copy {cpu.kind} to a GPU"
+    if cpu.faiss_index is None:
         return None, "the CPU has several indexes, which nearsay index optimize makes one"
-    original = cpu.faiss_index
-    if not can_be_copied(faiss, original):
-        return None, f"FAISS cannot copy {type(original).__name__} to a GPU"
-    lists, probes = int(original.nlist), int(cpu.parameters["probes"])
-    if min(probes, lists) > MAX_PROBES:
+    probes = min(cpu.parameters["probes"], cpu.lists)
+    if probes > MAX_PROBES:
         return None, f"the CPU's index looks into {probes} lists, a GPU into {MAX_PROBES} at most"
-    plan = GpuPlan(GpuKind.IVF_FP16, lists, min(probes, lists), factor=int(cpu.parameters["factor"]))
-    placed, reason = place(_copied_bytes(original), gpus, placement)
-    if placed is None:
-        return None, f"a copy of the CPU's index neither, {reason}"
     try:
-        built = copy_from_cpu(faiss, original, placed)
-        built.set_probes(plan.probes)
+        on_gpu = OnGpu(*_cloned(cpu.faiss_index, gpus, sharded=False), numbers=None)
     except (MemoryError, RuntimeError) as error:
         return None, f"a copy of the CPU's index neither, {plain_reason(error)}"
-    return GpuIndex(OnGpu(built, placed, plan.probes), plan, cpu.ids(), cpu.through, cpu, cpu.sha256), ""
+    plan = GpuPlan(GpuKind.IVF_FP16, cpu.lists, probes, factor=cpu.parameters["factor"])
+    return GpuIndex(on_gpu, plan, cpu.ids(), cpu.through, vectors, cpu, cpu.sha256), ""
 
 
-def _copied_bytes(index: Any) -> int:  # noqa: ANN401 - FAISS has no types
-    return int(index.ntotal) * (int(index.code_size) + 8) + int(index.nlist) * int(index.d) * 4
+def _filled(
+    plan: GpuPlan, gpus: tuple[Gpu, ...], vectors: VectorStore, ids: NDArray[np.int64], *, sharded: bool
+) -> tuple[Any, tuple[Any, ...], str]:
+    """`_cloned` of the plan's empty index, trained and filled; FAISS numbers the passages from nought on."""
+    each = -(-ids.size // len(gpus)) if sharded else ids.size
+    at_once = _ADDED_ROWS
+    if not plan.lists:
+        # In one pass: FAISS reserves room for that, and numbers the rows of several parts in one alone.
+        at_once, room = ids.size, 2 * each * vectors.dimension
+        if any(gpu.free_bytes is not None and room > gpu.free_bytes for gpu in gpus):
+            raise MemoryError  # before every vector is read: FAISS could only say so afterwards
+    faiss = faiss_module()
+    described = _PATTERNS[plan.kind].format(**plan.parameters)
+    pattern = faiss.index_factory(vectors.dimension, described, faiss.METRIC_INNER_PRODUCT)
+    if plan.kind is GpuKind.IVF_FP16:
+        pattern.by_residual = False
+    index, parts, device = _cloned(pattern, gpus, sharded=sharded)
+    if plan.lists:
+        for part in parts:
+            part.cp.min_points_per_centroid = 1  # a warning on stderr, otherwise
+        count = InvertedLists.training_vectors({"lists": plan.lists})
+        index.train(drawn_vectors(vectors, ids, count, SEED))
+        for part in parts:
+            part.reserveMemory(each)
+    for begin in range(0, ids.size, at_once):
+        index.add(vectors.rows(vectors.positions(ids[begin : begin + at_once])))
+    for part in parts if plan.lists else ():
+        part.reclaimMemory()
+    return index, parts, device
+
+
+def _cloned(index: Any, gpus: tuple[Gpu, ...], *, sharded: bool) -> tuple[Any, tuple[Any, ...], str]:  # noqa: ANN401
+    """FAISS's copy of a CPU index on GPUs, those of the single GPUs in it, and where that is, in words."""
+    faiss, device = faiss_module(), ",".join(gpu.device for gpu in gpus)
+    options = faiss.GpuClonerOptions()
+    options.useFloat16 = True  # flat vectors; IVF-PQ's look-up tables, which fit the GPU's cache only so
+    options.usePrecomputed = False  # needs much room, and inner product has no use for it
+    options.use_cuvs = False  # which has no scalar-quantised lists
+    # FAISS's cloner for several GPUs is not used: it makes parts in OpenMP's threads, where running out of
+    # memory ends the process, and leaves a kind that GPUs do not have on the CPU, in silence.
+    parts = tuple(
+        faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), gpu.number, index, options) for gpu in gpus
+    )
+    if len(parts) == 1:
+        return parts[0], parts, device
+    if sharded:  # flat rows are numbered part after part, lists keep the numbers that they are given
+        whole, join = faiss.IndexShards(index.d, True, not hasattr(index, "nlist")), "add_shard"
+    else:
+        whole, join = faiss.IndexReplicas(index.d, True), "addIndex"
+    for part in parts:
+        getattr(whole, join)(part)
+    return whole, parts, f"{device} {'sharded' if sharded else 'replicated'}"
+
+
+def gpu_plans(count: int, dimension: int) -> tuple[GpuPlan, ...]:
+    """The plans worth measuring over so many vectors, the surest first; `ladder` has their steps."""
+    lists = min(_LISTS_AT_MOST, InvertedLists.usual_lists(count))
+    probes = min(lists, 16)
+    plans = [
+        GpuPlan(GpuKind.FLAT_FP16, factor=2),
+        GpuPlan(GpuKind.IVF_FLAT, lists, probes),
+        GpuPlan(GpuKind.IVF_FP16, lists, probes),
+    ]
+    size = next((size for size in _CODES if dimension % size == 0), 0)
+    if size:
+        plans.append(GpuPlan(GpuKind.IVF_PQ, lists, probes, code_bytes=size, factor=16))
+    return tuple(plans)
+
+
+def ladder(plan: GpuPlan) -> tuple[GpuPlan, ...]:
+    """A plan at every step worth measuring, by rising cost and recall: its probes doubled from four on."""
+    most = min(plan.lists, MAX_PROBES)
+    steps = [2**power for power in range(2, most.bit_length())] or [most]
+    return tuple(replace(plan, probes=probes) for probes in steps)
+
+
+def tune_on_gpu(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    contract: RecallContract,
+    there: FaissGpus,
+    queries: NDArray[np.float32] | None = None,
+    *,
+    timed: Stopwatch = stopwatch,
+    seed: int = SEED,
+) -> GpuReport:
+    """The fastest GPU search over the living passages that keeps the contract, with the whole report.
+
+    The CPU's index stays what is stored and what stands by; the GPU plan says only what to make of the same
+    vectors where a GPU is at hand. The contract's memory limit is the CPU's. One index at a time is on the
+    GPUs; without GPUs the report says why.
+
+    alive: bool by passage number; queries: (n, d) unit length, the user's own, or None for stored vectors.
+    """
+    if not there.gpus:
+        return GpuReport(None, (), there.reason)
+    generator = np.random.default_rng(seed)
+    if queries is None:
+        trial = drawn(vectors, alive, _PROPOSING + _DECIDING, contract.at, generator)
+    else:
+        trial = given(vectors, alive, queries, contract.at, generator)
+    cut = len(trial) * _PROPOSING // (_PROPOSING + _DECIDING)
+    proposing, deciding = trial.part(0, cut), trial.part(cut, len(trial))
+    ids = vectors.ids[alive[vectors.ids]]
+    rows: list[GpuMeasured] = []
+    for plan in gpu_plans(int(ids.size), vectors.dimension):
+        begin = time.perf_counter()
+        index, reason = build_on_gpu(plan, there.gpus, vectors, ids)
+        if index is None:
+            rows.append(GpuMeasured(plan, verdict=f"not built: {reason}"))
+            continue
+        built = GpuMeasured(
+            plan,
+            index.device,
+            bytes=_taken(there.gpus),
+            build_seconds=round(time.perf_counter() - begin, 2),
+        )
+        for step in ladder(plan):
+            looking = index.looking(step.parameters)
+            searcher = IndexSearcher(vectors, alive, trial.asked, looking, looking)
+            recalls, failing = judged(searcher, proposing, deciding, contract.recall)
+            (speed,) = timed([searcher], deciding.vectors[:_TIMED])
+            if index.notes:
+                stopped = f"not measured: {index.notes[0]}"
+                rows.append(replace(built, plan=step, device="cpu", verdict=stopped))
+                break
+            rows.append(
+                replace(
+                    built,
+                    plan=step,
+                    recall=round(float(recalls.mean()), 4),
+                    recall_at_least=round(recall_at_least(recalls), 4),
+                    milliseconds_a_query=speed.milliseconds,
+                    queries_a_second=speed.queries_a_second,
+                    verdict=failing or _KEEPS,
+                )
+            )
+            if not failing:
+                break
+        index.give_back()  # before the next is built: the loop's names hold it
+    keeping = [row for row in rows if row.verdict == _KEEPS]
+    best = min(keeping, key=lambda row: (row.milliseconds_a_query or 0.0, row.bytes or 0), default=None)
+    if best is None:
+        return GpuReport(None, tuple(rows))
+    slower = f"{_KEEPS}; slower than {best.plan.kind}"
+    verdicts = ["taken" if row is best else slower if row in keeping else row.verdict for row in rows]
+    worded = (replace(row, verdict=verdict) for row, verdict in zip(rows, verdicts, strict=True))
+    return GpuReport(best.plan, tuple(worded))
+
+
+def _taken(gpus: tuple[Gpu, ...]) -> int | None:
+    """The GPU memory that is gone since the GPUs were looked for; None where torch cannot say."""
+    taken = 0
+    for gpu in gpus:
+        now = free_bytes(gpu.number)
+        if now is None or gpu.free_bytes is None:
+            return None
+        taken += gpu.free_bytes - now
+    return taken

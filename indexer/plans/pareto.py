@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.plans.contract import memory_text
-from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
+from nearsay.indexer.plans.plan import Measured, Plan, PlanKind, memory_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

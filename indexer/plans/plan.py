@@ -1,12 +1,12 @@
-"""How a generation is searched: exactly, or by an index that was measured first."""
+"""How a generation is searched: the recall contract, the plan that keeps it, and what was measured for it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.plans.gpu_report import GpuReport
+from nearsay.data.errors import BadInputError
 from nearsay.indexer.vectors.errors import CatalogueError
 
 __all__ = [
@@ -19,9 +19,16 @@ __all__ = [
     "TAIL_SHARE",
     "Check",
     "ContractChange",
+    "GpuKind",
+    "GpuMeasured",
+    "GpuPlan",
+    "GpuReport",
     "Measured",
     "Plan",
     "PlanKind",
+    "RecallContract",
+    "memory_bytes",
+    "memory_text",
 ]
 
 EXACT_UP_TO = 50_000  # passages: below, exact search answers in milliseconds and needs no index
@@ -30,6 +37,87 @@ REBUILD_AT = 1.25  # exact search, where it was measured, and an index that is m
 TAIL = 16_384  # passages newer than the indexes, at least, that get an index of their own
 TAIL_SHARE = 0.2  # and of what is indexed already, so that there are few indexes
 RETUNE_AT = 2.0  # `optimize` measures anew when the passages have outgrown the last measuring by this factor
+_RECALL: Final = re.compile(r"(\d*\.?\d+)\s*(%?)(?:\s*@\s*(\d+))?")
+_MEMORY: Final = re.compile(r"(\d*\.?\d+)\s*([kmgt]?i?b?)", re.IGNORECASE)
+_POWERS: Final = ("", "k", "m", "g", "t")
+_MOST_AT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecallContract:
+    """At least `recall` of the `at` nearest passages are found, by an index of at most `memory_bytes`.
+
+    The memory is the index's own: what a search has to hold. The stored vectors are mapped files, of which
+    the system keeps as much as it has room for, and each passage takes nine bytes more under every plan.
+    """
+
+    recall: float = 0.95  # share of the truly nearest passages that come back, on average over queries
+    at: int = 10  # how many of the nearest passages count
+    memory_bytes: int | None = None  # the most that an index may hold in memory; None: no limit
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.recall <= 1.0:
+            raise BadInputError(f"a recall of {self.recall} is no share. Give one up to 1, as in 0.95@10")
+        if not 1 <= self.at <= _MOST_AT:
+            raise BadInputError(
+                f"recall is measured at {self.at} passages. Name 1 to {_MOST_AT}, as in 0.95@10"
+            )
+        if self.memory_bytes is not None and self.memory_bytes < 1:
+            raise BadInputError(f"a memory limit of {self.memory_bytes} bytes holds nothing. Name one as 2GB")
+
+    @classmethod
+    def parse(cls, recall: str | float | None = None, memory: str | int | None = None) -> "RecallContract":
+        """From "0.95@10" (or "95%@10", or 0.95) and "2GB" (or "512MB", "1GiB", bytes); None = as usual.
+
+        BadInputError for anything else.
+        """
+        return cls().changed(recall, memory)
+
+    def changed(self, recall: str | float | None = None, memory: str | int | None = None) -> "RecallContract":
+        """This contract with what is not None in its place; memory "none" lifts the limit."""
+        share, at = (self.recall, self.at) if recall is None else _recall(recall, self.at)
+        limit = self.memory_bytes if memory is None else memory_bytes(memory)
+        return RecallContract(share, at, limit)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> "RecallContract":
+        """From what `to_json` gave."""
+        return cls(float(kept["recall"]), int(kept["at"]), kept.get("memory_bytes"))
+
+    def __str__(self) -> str:
+        """As it is given: "recall 0.95@10 within 2 GB"."""
+        limit = "" if self.memory_bytes is None else f" within {memory_text(self.memory_bytes)}"
+        return f"recall {self.recall:g}@{self.at}{limit}"
+
+
+def _recall(given: str | float, at: int) -> tuple[float, int]:
+    found = _RECALL.fullmatch(str(given).strip())
+    if found is None:
+        raise BadInputError(f"'{given}' is no recall. Give the share and at how many passages, as in 0.95@10")
+    share, percent, places = found.groups()
+    return float(share) / (100.0 if percent else 1.0), int(places) if places else at
+
+
+def memory_bytes(given: str | int) -> int | None:
+    """Bytes of "2GB" (1000s), "2GiB" (1024s), "512 MB" or a number; None for "none". BadInputError else."""
+    text = str(given).strip()
+    if text.lower() == "none":
+        return None
+    found = _MEMORY.fullmatch(text)
+    if found is None:
+        raise BadInputError(f"'{given}' is no amount of memory. Give it as 2GB, 512MB, 1GiB or in bytes")
+    number, unit = found.groups()
+    unit = unit.lower().removesuffix("b")
+    thousand = 1024 if unit.endswith("i") else 1000
+    return int(float(number) * thousand ** _POWERS.index(unit.removesuffix("i")))
+
+
+def memory_text(count: int) -> str:
+    """Bytes as a person writes them: "2 GB", "1.5 MB", "900 bytes"."""
+    for power in (4, 3, 2, 1):
+        if count >= 1000**power:
+            return f"{count / 1000**power:.3g} {_POWERS[power].upper()}B"
+    return f"{count} bytes"
 
 
 class PlanKind(StrEnum):
@@ -68,6 +156,67 @@ class Measured:
         return cls(**known | {"kind": PlanKind(kept["kind"])})
 
 
+class GpuKind(StrEnum):
+    """The kinds of GPU index."""
+
+    FLAT_FP16 = "gpu-flat-fp16"  # every vector in half precision, all compared
+    IVF_FLAT = "gpu-ivf-flat"  # inverted lists of float32 vectors
+    IVF_FP16 = "gpu-ivf-fp16"  # inverted lists of half-precision vectors, or a copy of the CPU's lists
+    IVF_PQ = "gpu-ivf-pq"  # inverted lists of product-quantised vectors, float16 look-up tables
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlan:
+    """How a generation is searched on GPUs: the kind, and how far a search looks."""
+
+    kind: GpuKind
+    lists: int = 0  # IVF: inverted lists
+    probes: int = 0  # IVF: lists that a query looks into
+    code_bytes: int = 0  # IVF-PQ: bytes a vector
+    factor: int = 4  # candidates scored again by the stored vectors, as a multiple of k
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Everything but the kind that is not nought, as a report shows it."""
+        return {name: value for name, value in asdict(self).items() if name != "kind" and value}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> "GpuPlan":
+        """From what `asdict` gave."""
+        return cls(**{**kept, "kind": GpuKind(kept["kind"])})
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMeasured:
+    """One GPU plan as it was measured against exact search, or why it was not; None where it was not."""
+
+    plan: GpuPlan
+    device: str = ""  # where it really answered; empty when it was not built
+    recall: float | None = None  # as in `Measured`, and so are the next three
+    recall_at_least: float | None = None
+    milliseconds_a_query: float | None = None
+    queries_a_second: float | None = None
+    bytes: int | None = None  # of GPU memory taken, with FAISS's working memory; None: torch cannot say
+    build_seconds: float | None = None
+    verdict: str = ""  # "taken", or why it was not
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReport:
+    """What was measured on the GPUs, and what was taken."""
+
+    taken: GpuPlan | None  # None: none keeps the contract
+    rows: tuple[GpuMeasured, ...]
+    reason: str = ""  # why nothing was measured
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> "GpuReport":
+        """From what `asdict` gave."""
+        rows = tuple(GpuMeasured(**{**row, "plan": GpuPlan.from_json(row["plan"])}) for row in kept["rows"])
+        taken = None if kept["taken"] is None else GpuPlan.from_json(kept["taken"])
+        return cls(taken, rows, str(kept.get("reason", "")))
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """The contract looked at again after passages came and went."""
@@ -97,13 +246,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """As the catalogue keeps it."""
-        return asdict(self) | {
-            "estimated_on_passages": self.estimated,
-            "contract": self.contract.to_json(),
-            "report": [asdict(row) for row in self.report],
-            "check": None if self.check is None else asdict(self.check),
-            "gpu": None if self.gpu is None else self.gpu.to_json(),
-        }
+        return asdict(self) | {"estimated_on_passages": self.estimated}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "Plan":

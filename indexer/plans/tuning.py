@@ -29,19 +29,22 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.contract import memory_text
 from nearsay.indexer.plans.engine import SEED, Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
-from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
-from nearsay.indexer.plans.searchers import ExactSearcher, IndexSearcher
-from nearsay.indexer.plans.speed import Speed, Stopwatch, stopwatch
-from nearsay.indexer.plans.trial_queries import (
+from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind, memory_text
+from nearsay.indexer.plans.trials import (
+    ExactSearcher,
+    IndexSearcher,
+    Speed,
+    Stopwatch,
     TrialQueries,
     drawn,
     given,
     held_out,
+    judged,
     queries_to_show,
     recall_at_least,
+    stopwatch,
 )
 from nearsay.indexer.vectors.mapped_pages import trim
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -174,9 +177,6 @@ class _Tuning:
         least = queries_to_show(self._contract.recall)
         return least is not None and least <= len(self._deciding)
 
-    def _recalls(self, trial: TrialQueries, searcher: IndexSearcher) -> NDArray[np.float64]:
-        return trial.recalls(searcher.found(trial.vectors))
-
     def _speeds(
         self, searchers: Sequence[ExactSearcher | IndexSearcher], queries: int = _TIMED
     ) -> list[Speed]:
@@ -240,19 +240,12 @@ class _Tuning:
             searcher = IndexSearcher(
                 self._vectors, self._alive, self._asked, index.looking(parameters), built
             )
-            proposed = self._recalls(self._proposing, searcher)
-            step = replace(row, parameters=dict(parameters))
-            if proposed.mean() < target:
-                step = _with_recall(step, proposed)
-                verdict = f"finds less than {target:g}"
-            else:
-                decided = self._recalls(self._deciding, searcher)
-                step = _with_recall(step, decided)
-                if recall_at_least(decided) >= target:
-                    return _Trial(step, searcher)
-                verdict = f"cannot be shown to find {target:g}"
+            recalls, failing = judged(searcher, self._proposing, self._deciding, target)
+            step = _with_recall(replace(row, parameters=dict(parameters)), recalls)
+            if not failing:
+                return _Trial(step, searcher)
             (speed,) = self._speeds([searcher], 50)
-            self._report.append(replace(_with_speed(step, speed), verdict=verdict))
+            self._report.append(replace(_with_speed(step, speed), verdict=failing))
         return None
 
     def _faster(self, best: _Trial, new: _Trial) -> _Trial:

@@ -25,7 +25,7 @@ from nearsay.indexer.catalogue.tables import passages, removed_passages
 from nearsay.indexer.plans.engine import SEED
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.plan import Check, Plan, PlanKind
-from nearsay.indexer.plans.trial_queries import drawn
+from nearsay.indexer.plans.trials import drawn
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind

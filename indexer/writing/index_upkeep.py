@@ -25,13 +25,21 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import build, part_shape
-from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
+from nearsay.indexer.plans.gpu_opening import tune_on_gpu
 from nearsay.indexer.plans.inverted_lists import InvertedLists
-from nearsay.indexer.plans.plan import EXACT_UP_TO, REBUILD_AT, RETUNE_AT, TAIL, TAIL_SHARE, Plan, PlanKind
+from nearsay.indexer.plans.plan import (
+    EXACT_UP_TO,
+    REBUILD_AT,
+    RETUNE_AT,
+    TAIL,
+    TAIL_SHARE,
+    Plan,
+    PlanKind,
+    RecallContract,
+)
 from nearsay.indexer.plans.tuning import Tuned, tune
 from nearsay.indexer.snapshots.index_part import IndexPart, emptied, written_index
 from nearsay.indexer.snapshots.quarantine import open_all
@@ -441,9 +449,8 @@ def _chosen(
     tuned = tune(vectors, alive, through, plan, queries, listener=listener)
     if not wants_gpu(store.device):
         return tuned
-    there = find_gpus()
-    gpus, reason = requested_gpus(store.device, there)
-    report = tune_on_gpu(vectors, alive, plan.contract, FaissGpus(gpus, reason, there.cagra), queries)
+    there = FaissGpus(*requested_gpus(store.device, find_gpus()))
+    report = tune_on_gpu(vectors, alive, plan.contract, there, queries)
     return replace(tuned, plan=replace(tuned.plan, gpu=report))
 
 

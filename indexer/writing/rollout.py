@@ -20,8 +20,7 @@ from nearsay.indexer.catalogue.passage import PassageWindow
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import Plan, RecallContract
 from nearsay.indexer.snapshots.quarantine import quarantine_damaged, restore
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
 from nearsay.indexer.vectors.errors import UnknownGenerationError

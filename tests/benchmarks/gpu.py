@@ -39,7 +39,7 @@ from nearsay.indexer.plans import devices
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus
 from nearsay.indexer.plans.engine import faiss_module
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
-from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
+from nearsay.indexer.plans.plan import GpuKind, GpuPlan
 
 SEED = 1
 PARTS = ("environment", "correctness", "encoding", "search")
@@ -70,7 +70,6 @@ def environment(there: FaissGpus) -> dict[str, object]:
     return {
         **found,
         "faiss_options": faiss.get_compile_options().split(),
-        "cagra": there.cagra,
         "torch_cuda": torch.version.cuda,
         "platform": platform.platform(),
     }

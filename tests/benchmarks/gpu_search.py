@@ -12,12 +12,9 @@ from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.devices import FaissGpus, Gpu
 from nearsay.indexer.plans.engine import Shared, faiss_module
 from nearsay.indexer.plans.engines import build, engine_of
-from nearsay.indexer.plans.gpu import ExactProposer, GpuIndex, OnGpu
-from nearsay.indexer.plans.gpu_building import build_from_vectors, copy_from_cpu
-from nearsay.indexer.plans.gpu_opening import build_on_gpu
-from nearsay.indexer.plans.gpu_placement import Placed
-from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan, expected_bytes, gpu_plans
-from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.plans.gpu_opening import build_on_gpu, copy_on_gpu, gpu_plans, ladder
+from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 
 __all__ = ["correctness", "speed"]
@@ -51,31 +48,31 @@ def correctness(
     expected = truth(vectors, queries, K, device)
     one = there.gpus[0]
     other = there.gpus[1] if len(there.gpus) > 1 else one
-    places = {
-        "one": Placed((one,)),
-        "copies": Placed((one, other)),
-        "parts": Placed((one, other), sharded=True),
-    }
+    places = {"one": ((one,), False), "copies": ((one, other), False), "parts": ((one, other), True)}
     rows = []
-    for plan in gpu_plans(count, dimension, cagra=there.cagra):
-        for name, placed in places.items():
-            if plan.kind is GpuKind.CAGRA and name != "one":
-                continue
-            rows.append(_checked(plan, name, placed, store, queries, expected))
-    rows.append(_copied(store, queries, places, expected))
+    for plan in gpu_plans(count, dimension):
+        for name, (gpus, sharded) in places.items():
+            rows.append(_checked(plan, name, gpus, store, queries, expected, sharded=sharded))
+    rows.append(_copied(store, queries, one, other, expected))
     return rows
 
 
 def _checked(
-    plan: GpuPlan, name: str, placed: Placed, store: VectorStore, queries: np.ndarray, expected: np.ndarray
+    plan: GpuPlan,
+    name: str,
+    gpus: tuple[Gpu, ...],
+    store: VectorStore,
+    queries: np.ndarray,
+    expected: np.ndarray,
+    *,
+    sharded: bool,
 ) -> dict[str, object]:
-    row: dict[str, object] = {"kind": str(plan.kind), "placed": name, "device": placed.device}
-    try:
-        built = build_from_vectors(faiss_module(), plan, placed, store, store.ids)
-    except (MemoryError, RuntimeError) as error:
-        return {**row, "failed": str(error)[:500]}
-    index = GpuIndex(OnGpu(built, placed, plan.probes), plan, store.ids, len(store), ExactProposer(store))
-    widest = index.looking(plan.ladder()[-1].parameters)
+    row: dict[str, object] = {"kind": str(plan.kind), "placed": name}
+    index, reason = build_on_gpu(plan, gpus, store, store.ids, sharded=sharded)
+    if index is None:
+        return {**row, "failed": reason}
+    row["device"] = index.device
+    widest = index.looking(ladder(plan)[-1].parameters)
     near = widest.nearest_many(store, queries, K)
     exact = [store.nearest_among(query, K, got.ids).scores for query, got in zip(queries, near, strict=True)]
     alive = np.ones(len(store) + 1, dtype=np.bool_)
@@ -104,23 +101,18 @@ def truth_among(store: VectorStore, queries: np.ndarray, alive: np.ndarray) -> n
 
 
 def _copied(
-    store: VectorStore, queries: np.ndarray, places: dict[str, Placed], expected: np.ndarray
+    store: VectorStore, queries: np.ndarray, one: Gpu, other: Gpu, expected: np.ndarray
 ) -> dict[str, object]:
     """The CPU's inverted lists copied: the same candidates, but for ties and rounding."""
-    faiss = faiss_module()
-    plan = gpu_plans(len(store), store.dimension)[2]
-    cpu = engine_of(PlanKind.IVF).build(store, store.ids, {"lists": plan.lists})
-    probes = min(16, plan.lists)
-    _, want = cpu.search(queries, K, params=faiss.SearchParametersIVF(nprobe=probes))
+    shape = {"lists": gpu_plans(len(store), store.dimension)[2].lists}
+    cpu = build(PlanKind.IVF, store, store.ids, len(store), shape).looking(
+        {"probes": min(16, shape["lists"])}
+    )
+    want = cpu.candidates(queries, K)
     row: dict[str, object] = {"kind": "copy of the CPU's ivf", "recall_of_the_cpu": recall(want, expected)}
-    for name, placed in places.items():
-        try:
-            copy = copy_from_cpu(faiss, cpu, placed)
-            copy.set_probes(probes)
-            _, found = copy.index.search(queries, K)
-            row[f"same_as_cpu_{name}"] = recall(found, want)
-        except (MemoryError, RuntimeError) as error:
-            row[f"same_as_cpu_{name}"] = str(error)[:500]
+    for name, gpus in {"one": (one,), "copies": (one, other)}.items():
+        copy, reason = copy_on_gpu(cpu, gpus, store)
+        row[f"same_as_cpu_{name}"] = reason if copy is None else recall(copy.candidates(queries, K), want)
     return row
 
 
@@ -151,7 +143,7 @@ def speed(
     }
     rows = []
     cpu: CandidateIndex | None = None
-    for plan in gpu_plans(count, dimension, cagra=there.cagra):
+    for plan in gpu_plans(count, dimension):
         row: dict[str, object] = {"kind": str(plan.kind)}
         rows.append(row)
         if left() < 60:
@@ -163,11 +155,10 @@ def speed(
             row["skipped"] = reason
             continue
         row["build_seconds"] = round(time.perf_counter() - begin, 1)
-        row["gpu_bytes_estimated"] = expected_bytes(plan, count, dimension)
         row["gpu_bytes_taken"] = _taken(there.gpus)
         row |= _measured(
             index,
-            [index.looking(step.parameters) for step in plan.ladder()],
+            [index.looking(step.parameters) for step in ladder(plan)],
             store,
             queries,
             expected,
@@ -251,10 +242,9 @@ def _taken(gpus: tuple[Gpu, ...]) -> list[int] | None:
 
 def _back_on_cpu(index: GpuIndex, count: int) -> CandidateIndex | None:
     """The GPU's inverted lists as the CPU's, so that both look into the same ones and none is built twice."""
-    built = index._on_gpu.built
-    if built is None:
+    if index.on_gpu.index is None:
         return None
-    inverted = faiss_module().index_gpu_to_cpu(built.leaves[0])
+    inverted = faiss_module().index_gpu_to_cpu(index.on_gpu.parts[0])
     return CandidateIndex(engine_of(PlanKind.IVF), inverted, count) if inverted.ntotal == count else None
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.engines import ENGINES, build, open_index
-from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.plans.plan import Plan, PlanKind, RecallContract
 from nearsay.indexer.plans.tuning import tune
 from nearsay.indexer.vectors.segment import (
     SegmentHeader,

@@ -13,7 +13,7 @@ from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentRow
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.plan import Plan, PlanKind
-from nearsay.indexer.plans.speed import Searcher, Speed
+from nearsay.indexer.plans.trials import Searcher, Speed
 from nearsay.indexer.vectors.segment import SegmentKind, write_index
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.indexer.writing.index_upkeep import refresh_index

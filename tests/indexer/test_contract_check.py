@@ -61,7 +61,7 @@ def test_where_a_gpu_answers_the_kept_index_is_measured(indexed: Collection) -> 
     snapshot = indexed.snapshot()
     assert snapshot.index is not None
     on_gpu = GpuIndex.__new__(GpuIndex)  # without a GPU: whoever asks it anything fails
-    on_gpu.cpu = snapshot.index
+    on_gpu.stored = snapshot.index
     assert checked(replace(snapshot, index=on_gpu), 0.2) == checked(snapshot, 0.2)
 
 

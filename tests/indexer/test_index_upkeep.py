@@ -28,8 +28,7 @@ from nearsay.indexer.catalogue import generations
 from nearsay.indexer.catalogue.generations import SegmentState
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.plans import engine
-from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.plans.plan import Plan, PlanKind
+from nearsay.indexer.plans.plan import Plan, PlanKind, RecallContract
 from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError, UnknownCollectionError
 from nearsay.indexer.vectors.progress import Progress

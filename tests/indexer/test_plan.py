@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.plans.contract import RecallContract
-from nearsay.indexer.plans.plan import KEPT, Check, ContractChange, Measured, Plan, PlanKind
+from nearsay.indexer.plans.plan import KEPT, Check, ContractChange, Measured, Plan, PlanKind, RecallContract
 from nearsay.indexer.vectors.errors import CatalogueError
 
 PLAN = Plan(

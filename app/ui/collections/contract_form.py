@@ -9,8 +9,7 @@ from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.plans.contract import memory_text
-from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = ["show_contract_form"]

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
-from nearsay.indexer.plans.contract import memory_text
-from nearsay.indexer.plans.gpu_report import GpuMeasured
-from nearsay.indexer.plans.plan import Measured, Plan
+from nearsay.indexer.plans.plan import GpuMeasured, Measured, Plan, memory_text
 
 __all__ = ["candidate_rows", "check_sentence", "generation_row", "gpu_rows", "promotion_changes"]
 

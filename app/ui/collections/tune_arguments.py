@@ -1,6 +1,6 @@
 """The command that tunes, from what a form says."""
 
-from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans.plan import RecallContract
 
 __all__ = ["tune_arguments"]
 

@@ -1,13 +1,14 @@
 """What a search promises, as people write it."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.plans.contract import RecallContract, memory_bytes, memory_text
+from nearsay.indexer.plans.plan import RecallContract, memory_bytes, memory_text
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_a_contract_reads_as_it_is_given() -> None:
     )
 )
 def test_every_contract_is_a_round_trip_through_json(contract: RecallContract) -> None:
-    assert RecallContract.from_json(json.loads(json.dumps(contract.to_json()))) == contract
+    assert RecallContract.from_json(json.loads(json.dumps(asdict(contract)))) == contract
 
 
 @given(st.text(max_size=12))

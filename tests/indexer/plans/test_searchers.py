@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from table_collection import COUNT, DIMENSION, TABLE, clustered
 
-from nearsay.indexer.plans import searchers
+from nearsay.indexer.plans import trials
 from nearsay.indexer.plans.engines import build
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.plans.searchers import ExactSearcher, IndexSearcher
+from nearsay.indexer.plans.trials import ExactSearcher, IndexSearcher
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
 
@@ -64,7 +64,7 @@ def test_a_searcher_made_ready_holds_its_candidates_alone_and_finds_the_same(sea
 def test_queries_asked_some_at_a_time_find_the_same(
     searcher: IndexSearcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searchers, "_AT_ONCE", 7)
+    monkeypatch.setattr(trials, "_AT_ONCE", 7)
     assert same(searcher.found(QUERIES), searcher.search(QUERIES))
 
 

@@ -6,9 +6,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plans import speed
+from nearsay.indexer.plans import trials
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.plans.speed import stopwatch
+from nearsay.indexer.plans.trials import stopwatch
 from nearsay.indexer.vectors.vector_store import Candidates
 
 
@@ -31,7 +31,7 @@ class Asked:
 
 def test_each_is_timed_alone_and_in_batches_in_turns(monkeypatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(speed.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(trials.time, "perf_counter", lambda: clock[0])
     quick, slow = Asked(clock, 0.001), Asked(clock, 0.004)
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
@@ -47,7 +47,7 @@ def test_each_is_timed_alone_and_in_batches_in_turns(monkeypatch) -> None:
 
 def test_a_slow_one_is_not_waited_for(monkeypatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(speed.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(trials.time, "perf_counter", lambda: clock[0])
     slow = Asked(clock, 0.5)
     (said,) = stopwatch([slow], np.zeros((200, 4), np.float32))
     assert said.milliseconds == 500.0

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.plans.trial_queries import (
+from nearsay.indexer.plans.trials import (
     TrialQueries,
     drawn,
     given,

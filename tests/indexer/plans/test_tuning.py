@@ -13,10 +13,9 @@ from table_collection import COUNT, DIMENSION, TABLE, by_kind, clustered
 
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer.plans import tuning
-from nearsay.indexer.plans.contract import RecallContract
 from nearsay.indexer.plans.engines import ENGINES
-from nearsay.indexer.plans.plan import Plan, PlanKind
-from nearsay.indexer.plans.speed import Searcher, Speed
+from nearsay.indexer.plans.plan import Plan, PlanKind, RecallContract
+from nearsay.indexer.plans.trials import Searcher, Speed
 from nearsay.indexer.plans.tuning import Tuned, tune
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import VectorSegment

@@ -27,8 +27,8 @@ from stand_in_faiss import StandInFaiss  # noqa: E402 - importable only after th
 def gpu_faiss(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandInFaiss]:
     """Puts a FAISS with so many GPUs, all of which work, in the place of the installed one."""
 
-    def put(count: int = 1, *, cagra: bool = False) -> StandInFaiss:
-        faiss = StandInFaiss(count, cagra=cagra)
+    def put(count: int = 1) -> StandInFaiss:
+        faiss = StandInFaiss(count)
         monkeypatch.setitem(sys.modules, "faiss", faiss)
         monkeypatch.setattr(devices, "_tried", lambda _number: "")
         return faiss

@@ -1,15 +1,14 @@
 """FAISS with GPU functions that compute on the CPU and keep the rules of real ones.
 
 Everything that it does not define is the installed faiss-cpu's. It refuses what FAISS 1.15's GPU build
-refuses (more than 2,048 candidates or probes, codes of other sizes, search parameters for several GPUs, two
-threads on one GPU's resources), ignores what that ignores (selectors), and runs out of memory when told to.
+refuses (more than 2,048 candidates or probes, codes of other sizes, two threads on one GPU's resources, flat
+parts filled in several passes), and runs out of memory when told to.
 It says nothing about speed, about rounding inside a kernel, or about how much memory a GPU really needs.
 """
 
 import threading
 import types
 import weakref
-from collections.abc import Sequence
 from contextlib import contextmanager
 
 import faiss as real
@@ -48,11 +47,8 @@ def settings(**given):
     defaults = types.SimpleNamespace(
         device=0,
         useFloat16=False,
-        useFloat16LookupTables=False,
-        usePrecomputed=False,
-        reserveVecs=0,
-        shard=False,
-        shard_type=1,
+        usePrecomputed=True,
+        use_cuvs=True,
     )
     vars(defaults).update(given)
     return defaults
@@ -96,10 +92,14 @@ class OnGpu:
         self._room_for(len(vectors))
         self.inner.add_with_ids(vectors, ids)
 
+    def reserveMemory(self, vectors):  # noqa: N802 - FAISS's name
+        self.reserved = vectors
+        self._room_for(vectors)
+
     def reclaimMemory(self):  # noqa: N802 - FAISS's name
         return 0
 
-    def search(self, queries, k, *, params=None):
+    def search(self, queries, k):
         with self.resources.in_use():
             if self.faiss.fails_at_search:
                 raise RuntimeError(self.faiss.fails_at_search)
@@ -107,30 +107,57 @@ class OnGpu:
                 raise RuntimeError("Error in f at GpuIndex.cu:1: Error: k <= GPU_MAX_SELECTION_K")
             self.faiss.searches.append((self.device, len(queries), k))
             mine = real.SearchParametersIVF(nprobe=self._probes) if hasattr(self.inner, "nprobe") else None
-            return self.inner.search(queries, k, params=mine)  # whatever selector came is ignored
+            return self.inner.search(queries, k, params=mine)
 
     def _room_for(self, more):
         if self.inner.ntotal + more > self.faiss.rows_that_fit:
             raise RuntimeError(OUT_OF_MEMORY)
 
 
-class Shards:
-    """IndexShards of Python objects."""
+class Several:
+    """ThreadedIndex of Python objects."""
 
-    def __init__(self, d, threaded, successive_ids):
-        self.d, self.threaded, self.successive_ids, self.parts = d, threaded, successive_ids, []
+    def __init__(self, d, threaded):
+        assert threaded
+        self.d, self.parts = d, []
 
-    ntotal = property(lambda self: sum(part.ntotal for part in self.parts))
-
-    def add_shard(self, part):
-        self.parts.append(part)
+    def count(self):
+        return len(self.parts)
 
     def at(self, place):
         return self.parts[place]
 
-    def search(self, queries, k, *, params=None):
-        if params is not None:
-            raise RuntimeError("search params not supported for this index")
+    def train(self, vectors):
+        for part in self.parts:
+            part.train(vectors)
+
+
+class Shards(Several):
+    """IndexShards: each pass is cut into equal parts."""
+
+    def __init__(self, d, threaded, successive_ids):
+        super().__init__(d, threaded)
+        self.successive_ids = successive_ids
+
+    def add_shard(self, part):
+        assert self.successive_ids is isinstance(part.inner, Halves)
+        self.parts.append(part)
+
+    ntotal = property(lambda self: sum(part.ntotal for part in self.parts))
+
+    def add(self, vectors):
+        begin, flat = self.ntotal, self.successive_ids
+        if flat and begin:
+            raise RuntimeError("only add() in a single pass is supported")
+        ids = np.arange(begin, begin + len(vectors))
+        cuts = [place * len(vectors) // self.count() for place in range(self.count() + 1)]
+        for part, first, last in zip(self.parts, cuts, cuts[1:], strict=False):
+            if flat:
+                part.add(vectors[first:last])
+            else:
+                part.add_with_ids(vectors[first:last], ids[first:last])
+
+    def search(self, queries, k):
         begins = np.cumsum([0] + [part.ntotal for part in self.parts])
         scores, found = [], []
         for begin, part in zip(begins, self.parts, strict=False):
@@ -142,25 +169,19 @@ class Shards:
         return np.take_along_axis(scores, order, 1), np.take_along_axis(found, order, 1)
 
 
-class Replicas:
-    """IndexReplicas of Python objects: the queries are cut into equal parts."""
+class Replicas(Several):
+    """IndexReplicas: the queries are cut into equal parts."""
 
-    def __init__(self, d, threaded):
-        self.d, self.threaded, self.parts = d, threaded, []
+    def addIndex(self, part):  # noqa: N802 - FAISS's name
+        self.parts.append(part)
 
     ntotal = property(lambda self: self.parts[0].ntotal)
 
-    def addIndex(self, part):  # noqa: N802 - FAISS's name
-        if self.parts and part.ntotal != self.parts[0].ntotal:
-            raise RuntimeError("IndexReplicas: newly added index does not have same number of vectors")
-        self.parts.append(part)
+    def add(self, vectors):
+        for part in self.parts:
+            part.add(vectors)
 
-    def at(self, place):
-        return self.parts[place]
-
-    def search(self, queries, k, *, params=None):
-        if params is not None:
-            raise RuntimeError("search params not supported for this index")
+    def search(self, queries, k):
         each = -(-len(queries) // len(self.parts))
         answers = [
             part.search(queries[place * each : (place + 1) * each], k)
@@ -182,6 +203,9 @@ class Halves:
     def add(self, vectors):
         self.inner.add(vectors.astype(np.float16).astype(np.float32))
 
+    def train(self, vectors):
+        raise AssertionError("a flat index needs no training")
+
     def search(self, queries, k, *, params=None):
         return self.inner.search(queries.astype(np.float16).astype(np.float32), k)
 
@@ -189,7 +213,7 @@ class Halves:
 class StandInFaiss(types.ModuleType):
     """What `import faiss` gives when it stands in `sys.modules`."""
 
-    def __init__(self, count=1, *, cagra=False):
+    def __init__(self, count=1):
         super().__init__("faiss")
         self.count = count  # GPUs
         self.rows_that_fit = 10**9  # on one GPU index, before it is out of memory
@@ -197,15 +221,9 @@ class StandInFaiss(types.ModuleType):
         self.living = weakref.WeakSet()  # indexes on GPUs
         self.most_living = 0  # of them at one time
         self.searches = []  # (device, queries, k) of each search on a GPU
-        self.copied = []  # (options, devices) of each copy of a CPU index
-        if cagra:
-            self.GpuIndexCagra = self._cagra
-            self.SearchParametersCagra = lambda: settings(itopk_size=64)
-            self.GpuIndexCagraConfig = settings
+        self.copied = []  # (options, device) of each copy of a CPU index
 
     def __getattr__(self, name):
-        if name.startswith("GpuIndexCagra"):
-            raise AttributeError(name)
         if name.startswith("Gpu") and name.endswith(("Config", "Options")):
             return settings
         return getattr(real, name)
@@ -221,53 +239,31 @@ class StandInFaiss(types.ModuleType):
         return index
 
     def GpuIndexFlatIP(self, resources, d, config):  # noqa: N802 - FAISS's name
-        inner = Halves(d) if config.useFloat16 else real.IndexFlatIP(d)
-        return OnGpu(self, resources, config.device, inner)
-
-    def GpuIndexIVFFlat(self, resources, d, lists, metric, config):  # noqa: N802
-        inner = real.IndexIVFFlat(self._centres(d), d, lists, metric)
-        return OnGpu(self, resources, config.device, inner)
-
-    def GpuIndexIVFScalarQuantizer(self, resources, d, lists, kind, metric, residual, config):  # noqa: N802
-        inner = real.IndexIVFScalarQuantizer(self._centres(d), d, lists, kind, metric, residual)
-        return OnGpu(self, resources, config.device, inner)
-
-    def GpuIndexIVFPQ(self, resources, d, lists, size, bits, metric, config):  # noqa: N802
-        if bits != 8 or size not in CODES or d % size:
-            raise RuntimeError(
-                f"Number of bytes per encoded vector / sub-quantizers ({size}) is not supported"
-            )
-        if size * 256 * (2 if config.useFloat16LookupTables else 4) > 49152:
-            raise RuntimeError("Consider useFloat16LookupTables and/or reduce parameters")
-        inner = real.IndexIVFPQ(self._centres(d), d, lists, size, bits, metric)
-        return OnGpu(self, resources, config.device, inner)
-
-    def _cagra(self, resources, d, metric, config):
-        index = OnGpu(self, resources, config.device, real.IndexFlatL2(d))
-        index.train = index.add
-        return index
-
-    def _centres(self, d):
-        return real.IndexFlatIP(d)
+        assert config.useFloat16
+        return OnGpu(self, resources, config.device, Halves(d))
 
     def index_gpu_to_cpu(self, index):
-        return real.clone_index(index.inner)
+        parts = index.parts if isinstance(index, Several) else [index]
+        return real.clone_index(parts[0].inner)
 
     def index_cpu_to_gpu(self, resources, device, index, options):
-        self.copied.append((options, [device]))
-        on_gpu = OnGpu(self, resources, device, real.clone_index(index))
+        self.copied.append((options, device))
+        assert not options.use_cuvs  # it has no scalar-quantised lists
+        on_gpu = OnGpu(self, resources, device, self._clone(index, options))
         on_gpu._room_for(0)
         return on_gpu
 
-    def index_cpu_to_gpu_multiple_py(self, resources: Sequence[Resources], index, options, devices):
-        self.copied.append((options, list(devices)))
-        whole = Shards(index.d, True, False) if options.shard else Replicas(index.d, True)
-        for place, (gpu, device) in enumerate(zip(resources, devices, strict=True)):
-            part = real.clone_index(index)
-            if options.shard:
-                part.reset()
-                kind = real.InvertedLists.SUBSET_TYPE_ID_MOD
-                index.copy_subset_to(part, kind, len(devices), place)
-            on_gpu = OnGpu(self, gpu, device, part)
-            whole.add_shard(on_gpu) if options.shard else whole.addIndex(on_gpu)
-        return whole
+    def _clone(self, index, options):
+        if isinstance(index, real.IndexFlat):
+            assert options.useFloat16
+            assert not index.ntotal
+            return Halves(index.d)
+        if isinstance(index, real.IndexIVFPQ):
+            size = index.pq.M
+            if index.pq.nbits != 8 or size not in CODES or not index.by_residual:
+                raise RuntimeError(f"Number of bytes per encoded vector ({size}) is not supported")
+            if size * 256 * (2 if options.useFloat16 else 4) > 49152:
+                raise RuntimeError("Consider useFloat16LookupTables and/or reduce parameters")
+        elif not isinstance(index, (real.IndexIVFFlat, real.IndexIVFScalarQuantizer)):
+            raise RuntimeError("This index type is not implemented on GPU.")  # noqa: TRY004 - as FAISS does
+        return real.clone_index(index)

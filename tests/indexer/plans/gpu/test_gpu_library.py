@@ -7,9 +7,7 @@ import pytest
 from nearsay.indexer import Library
 from nearsay.indexer.plans import gpu_opening
 from nearsay.indexer.plans.devices import FaissGpus, Gpu
-from nearsay.indexer.plans.gpu_plan import GpuKind, GpuPlan
-from nearsay.indexer.plans.gpu_report import GpuMeasured, GpuReport
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import GpuKind, GpuMeasured, GpuPlan, GpuReport, Plan
 
 
 @pytest.fixture

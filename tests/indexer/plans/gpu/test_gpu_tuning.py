@@ -1,15 +1,15 @@
 """Choosing a GPU plan by measurement."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
-from nearsay.indexer.plans import gpu_tuning
-from nearsay.indexer.plans.contract import RecallContract
+from nearsay.indexer.plans import gpu_opening
 from nearsay.indexer.plans.devices import FaissGpus, Gpu
-from nearsay.indexer.plans.gpu_plan import GpuKind
-from nearsay.indexer.plans.gpu_report import GpuReport
-from nearsay.indexer.plans.gpu_tuning import tune_on_gpu
-from nearsay.indexer.plans.speed import Speed
+from nearsay.indexer.plans.gpu_opening import gpu_plans, ladder, tune_on_gpu
+from nearsay.indexer.plans.plan import GpuKind, GpuPlan, GpuReport, RecallContract
+from nearsay.indexer.plans.trials import Speed
 
 THERE = FaissGpus((Gpu(0),), "")
 COSTS = {GpuKind.FLAT_FP16: 3.0, GpuKind.IVF_FLAT: 2.0, GpuKind.IVF_FP16: 1.0, GpuKind.IVF_PQ: 1.5}
@@ -24,8 +24,8 @@ def told(searchers, _queries):
 def tuned(gpu_faiss, clustered, monkeypatch):
     """Measures so many vectors under a contract, on a stand-in that may be changed first."""
 
-    monkeypatch.setattr(gpu_tuning, "_PROPOSING", 40)
-    monkeypatch.setattr(gpu_tuning, "_DECIDING", 200)
+    monkeypatch.setattr(gpu_opening, "_PROPOSING", 40)
+    monkeypatch.setattr(gpu_opening, "_DECIDING", 200)
 
     def run(contract=RecallContract(), change=lambda _faiss: None, there=THERE, **options):  # noqa: B008 - frozen
         run.faiss = gpu_faiss(len(there.gpus))
@@ -92,4 +92,34 @@ def test_the_users_own_queries_can_judge(tuned):
 
 def test_a_report_comes_back_from_what_was_kept(tuned):
     report = tuned()
-    assert GpuReport.from_json(report.to_json()) == report
+    assert GpuReport.from_json(asdict(report)) == report
+
+
+def test_room_taken_is_what_the_gpu_has_less_than_before(tuned, monkeypatch):
+    monkeypatch.setattr(gpu_opening, "free_bytes", lambda _number: 7 * 10**9)
+    report = tuned(there=FaissGpus((Gpu(0, free_bytes=10**10),), ""))
+    assert {row.bytes for row in report.rows} == {3 * 10**9}
+    assert {row.bytes for row in tuned().rows} == {None}
+
+
+def test_plans_are_for_the_gpu_and_the_code_of_a_vector_is_the_finest_that_divides_it():
+    sizes = {384: 96, 768: 96, 1024: 64, 256: 64, 100: 20, 50: 0, 7: 0}
+    for dimension, size in sizes.items():
+        plans = gpu_plans(1000, dimension)
+        assert [plan.kind for plan in plans] == list(GpuKind)[: len(plans)]
+        assert [plan.code_bytes for plan in plans[3:]] == ([size] if size else [])
+    assert {plan.lists for plan in gpu_plans(10**12, 384)[1:]} == {65_536}
+
+
+def test_the_ladder_climbs_by_doubled_probes_to_the_gpus_limit():
+    steps = {8192: [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], 16: [4, 8, 16], 3: [3]}
+    for lists, probes in steps.items():
+        plan = GpuPlan(GpuKind.IVF_FP16, lists, 3)
+        assert [step.probes for step in ladder(plan)] == probes
+    assert ladder(GpuPlan(GpuKind.FLAT_FP16)) == (GpuPlan(GpuKind.FLAT_FP16),)
+
+
+def test_a_plan_comes_back_from_what_was_kept():
+    for plan in gpu_plans(1_000_000, 384):
+        assert GpuPlan.from_json(asdict(plan)) == plan
+    assert GpuPlan(GpuKind.IVF_FLAT, 64, 8).parameters == {"lists": 64, "probes": 8, "factor": 4}

@@ -1,0 +1,316 @@
+"""What candidates are measured with: queries and exact search's answers to them, searchers, and a clock."""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.engine import faiss_is_installed, one_thread
+from nearsay.indexer.plans.plan import PlanKind
+from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
+
+__all__ = [
+    "LEAST_QUERIES",
+    "ExactSearcher",
+    "IndexSearcher",
+    "Searcher",
+    "Speed",
+    "Stopwatch",
+    "TrialQueries",
+    "drawn",
+    "given",
+    "held_out",
+    "judged",
+    "queries_to_show",
+    "recall_at_least",
+    "require_enough",
+    "stopwatch",
+]
+
+LEAST_QUERIES: Final = 10  # of the user's own; `queries_to_show` says how many a recall needs
+_ONE_SIDED_95: Final = 1.645  # standard deviations
+_MISSES: Final = _ONE_SIDED_95**2  # queries that find nothing, as which the unasked count
+_AT_ONCE: Final = (
+    400  # queries whose candidates are held together: with a hundred each 61 MB at 384 dimensions
+)
+_WARMING: Final = 3  # queries before the clock runs
+_TURN: Final = 20  # queries that one searcher answers before it is the next one's turn
+_SECONDS: Final = 2.0  # that a searcher may take for its single queries, and as much for its batches
+_BATCHES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TrialQueries:
+    """Queries and their truth: the `at` nearest of each by exact search, never the query itself."""
+
+    vectors: NDArray[np.float32]  # (n, d), unit length
+    own: NDArray[np.int64]  # (n,), the passage that each query is the vector of; -1: of none
+    truth: tuple[Candidates, ...]  # n
+    at: int
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+    @property
+    def asked(self) -> int:
+        """How many to ask an index for, so that `at` are left without the query itself."""
+        return self.at + int(bool(np.any(self.own >= 0)))
+
+    def recalls(self, found: Sequence[Candidates]) -> NDArray[np.float64]:
+        """For each query the share of its truth that was found, (n,); what ties with the truth's last counts.
+
+        found: the `asked` nearest of each query, scored as the truth was.
+        """
+        shares = np.ones(len(self), dtype=np.float64)
+        for row, (truth, got) in enumerate(zip(self.truth, found, strict=True)):
+            if truth.ids.size:
+                scores = got.scores[got.ids != self.own[row]][: self.at]
+                shares[row] = np.count_nonzero(scores >= truth.scores[-1]) / truth.ids.size
+        return shares
+
+    def part(self, begin: int, end: int) -> "TrialQueries":
+        """Some of them."""
+        return TrialQueries(self.vectors[begin:end], self.own[begin:end], self.truth[begin:end], self.at)
+
+
+def drawn(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    count: int,
+    at: int,
+    generator: np.random.Generator,
+    after: int = 0,
+) -> TrialQueries:
+    """So many of the living stored vectors (or all there are), each to find its neighbours but not itself.
+
+    after: only of passages with a higher number
+    """
+    own, queries = _drawn(vectors, alive, count, generator, after)
+    return _answered(vectors, alive, queries, own, at)
+
+
+def held_out(
+    vectors: VectorStore, alive: NDArray[np.bool_], count: int, at: int, generator: np.random.Generator
+) -> tuple[TrialQueries, NDArray[np.bool_]]:
+    """So many of the living stored vectors, none of which is to be found; and who is left to be found.
+
+    returns: the queries, and `alive` without them, read-only
+    """
+    own, queries = _drawn(vectors, alive, count, generator, 0)
+    others = alive.copy()
+    others[own] = False
+    others.flags.writeable = False
+    strangers = np.full(own.size, -1, dtype=np.int64)
+    return _answered(vectors, others, queries, strangers, at), others
+
+
+def given(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    queries: NDArray[np.float32],
+    at: int,
+    generator: np.random.Generator,
+) -> TrialQueries:
+    """The user's own queries (n, d), in an order by chance; BadInputError for fewer than ten."""
+    require_enough(len(queries))
+    shuffled = queries[generator.permutation(len(queries))]
+    return _answered(vectors, alive, shuffled, np.full(len(queries), -1, dtype=np.int64), at)
+
+
+def require_enough(queries: int) -> None:
+    """BadInputError for fewer queries than ten."""
+    if queries < LEAST_QUERIES:
+        raise BadInputError(
+            f"{queries} queries are too few to measure recall with. Give {LEAST_QUERIES} or more, "
+            "best some hundreds, or none: then stored vectors are taken"
+        )
+
+
+def _drawn(
+    vectors: VectorStore, alive: NDArray[np.bool_], count: int, generator: np.random.Generator, after: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Passage numbers by chance (n,), and their vectors (n, d)."""
+    ids = vectors.ids[alive[vectors.ids] & (vectors.ids > after)]
+    own = generator.choice(ids, size=min(count, ids.size), replace=False).astype(np.int64)
+    order = np.argsort(own)
+    queries = np.empty((own.size, vectors.dimension), dtype=np.float32)
+    queries[order] = vectors.rows(vectors.positions(own[order]))
+    return own, queries
+
+
+def _answered(
+    vectors: VectorStore,
+    alive: NDArray[np.bool_],
+    queries: NDArray[np.float32],
+    own: NDArray[np.int64],
+    at: int,
+) -> TrialQueries:
+    asked = at + int(bool(np.any(own >= 0)))
+    truth = []
+    for number, near in zip(own, vectors.nearest_many(queries, asked, alive), strict=True):
+        others = near.ids != number
+        truth.append(Candidates(near.ids[others][:at], near.scores[others][:at]))
+    return TrialQueries(queries, own, tuple(truth), at)
+
+
+def recall_at_least(recalls: NDArray[np.float64]) -> float:
+    """The recall that the queries vouch for: the lower end of the mean's one-sided 95 % interval.
+
+    recalls: (n,), each query's share; one query vouches for nothing. The smaller of the normal approximation,
+    mean - 1.645 s / sqrt(n), and mean / (1 + 1.645^2 / n): where few queries find the same their spread is
+    nothing, which says little of the others. Of queries that all find everything the second is Wilson's lower
+    bound of a share (1927, https://doi.org/10.1080/01621459.1927.10502953); Wilson's bound of other means
+    takes shares for zeros and ones, which spread more than shares of ten neighbours do.
+    """
+    if recalls.size < 2:
+        return 0.0
+    mean = float(recalls.mean())
+    spread = float(recalls.std(ddof=1)) / float(np.sqrt(recalls.size))
+    return max(0.0, min(mean - _ONE_SIDED_95 * spread, mean / (1 + _MISSES / recalls.size)))
+
+
+def queries_to_show(recall: float) -> int | None:
+    """How many queries vouch for a recall if each finds everything; None if no number does."""
+    return None if recall >= 1 else max(2, ceil(_MISSES * recall / (1 - recall)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSearcher:
+    """Search that looks at every living vector."""
+
+    vectors: VectorStore
+    alive: NDArray[np.bool_]  # by passage number
+    asked: int  # passages for a query
+    kind: PlanKind = PlanKind.EXACT
+
+    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
+        """The nearest of each query, (n, d) gives n."""
+        if len(queries) == 1:
+            return [self.vectors.nearest(queries[0], self.asked, self.alive)]
+        return self.vectors.nearest_many(queries, self.asked, self.alive)
+
+    def ready_for(self, queries: NDArray[np.float32]) -> Self:  # noqa: ARG002
+        """Itself: it reads everything whatever is asked, and gives it back where the store does."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSearcher:
+    """Search through an index."""
+
+    vectors: VectorStore
+    alive: NDArray[np.bool_]  # by passage number
+    asked: int  # passages for a query
+    index: CandidateIndex
+    built: CandidateIndex  # the same, in memory, as it was built
+
+    @property
+    def kind(self) -> PlanKind:
+        """The index's."""
+        return self.index.kind
+
+    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
+        """The nearest of each query, (n, d) gives n."""
+        return self.index.nearest_many(self.vectors, queries, self.asked, self.alive)
+
+    def ready_for(self, queries: NDArray[np.float32]) -> Self:
+        """The same, over a copy of just those vectors that it scores for these queries (n, d).
+
+        Where the store gives pages back: some hundred queries have their candidates in most pages of a
+        million vectors, the system takes in up to 2 MB for each that is touched, and all of the file would
+        lie in memory beside the indexes that are measured. Of other stores the searcher itself.
+        """
+        if not self.vectors.gives_back:
+            return self
+        ids = self.index.proposed(queries, self.asked, self.alive)
+        return replace(self, vectors=self.vectors.part(np.unique(ids[ids >= 0])))
+
+    def found(self, queries: NDArray[np.float32]) -> list[Candidates]:
+        """What `search` gives, some queries at a time where the store gives pages back."""
+        if not self.vectors.gives_back:
+            return self.search(queries)
+        parts = [queries[begin : begin + _AT_ONCE] for begin in range(0, len(queries), _AT_ONCE)]
+        return [one for part in parts for one in self.ready_for(part).search(part)]
+
+
+def judged(
+    searcher: IndexSearcher, proposing: TrialQueries, deciding: TrialQueries, recall: float
+) -> tuple[NDArray[np.float64], str]:
+    """Each query's recall (n,), and why the setting does not keep a recall; empty where it does.
+
+    Only a setting that reaches it with the first queries is asked the others, which decide.
+    """
+    recalls = proposing.recalls(searcher.found(proposing.vectors))
+    if recalls.mean() < recall:
+        return recalls, f"finds less than {recall:g}"
+    recalls = deciding.recalls(searcher.found(deciding.vectors))
+    return recalls, "" if recall_at_least(recalls) >= recall else f"cannot be shown to find {recall:g}"
+
+
+class Searcher(Protocol):
+    """Anything that finds the nearest passages: exact search, or an index at some setting."""
+
+    @property
+    def kind(self) -> PlanKind:
+        """Its kind of plan."""
+        ...
+
+    def search(self, queries: NDArray[np.float32]) -> list[Candidates]:
+        """The nearest of each query, (n, d) gives n."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What the clock said."""
+
+    milliseconds: float  # a query, one at a time on one of FAISS's threads, median
+    queries_a_second: float  # many at once on all threads, the best of three batches
+
+
+class Stopwatch(Protocol):
+    """Measures several searchers on the same queries, so that they can be compared."""
+
+    def __call__(self, searchers: Sequence[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
+        """One speed a searcher."""
+        ...
+
+
+def stopwatch(searchers: Sequence[Searcher], queries: NDArray[np.float32]) -> list[Speed]:
+    """The speed of each searcher, taken in turns: what else the machine does falls on all of them alike.
+
+    queries: (n, d). No searcher is given more than about two seconds for either figure. A single query has
+    one thread: more of them help it little, and on a busy machine they only wait for each other.
+    """
+    singles: list[list[float]] = [[] for _ in searchers]
+    with one_thread() if faiss_is_installed() else nullcontext():
+        for searcher in searchers:
+            for query in queries[:_WARMING]:
+                searcher.search(query[None, :])
+        for begin in range(0, len(queries), _TURN):
+            for searcher, seconds in zip(searchers, singles, strict=True):
+                for query in queries[begin : begin + _TURN]:
+                    if sum(seconds) < _SECONDS:
+                        seconds.append(_seconds(searcher, query[None, :]))
+    batches: list[list[float]] = [[] for _ in searchers]
+    for _ in range(_BATCHES):
+        for searcher, seconds in zip(searchers, batches, strict=True):
+            if sum(seconds) < _SECONDS:
+                seconds.append(_seconds(searcher, queries))
+    return [
+        Speed(round(1000 * float(np.median(single)), 4), round(len(queries) / min(batch), 1))
+        for single, batch in zip(singles, batches, strict=True)
+    ]
+
+
+def _seconds(searcher: Searcher, queries: NDArray[np.float32]) -> float:
+    begin = time.perf_counter()
+    searcher.search(queries)
+    return max(time.perf_counter() - begin, 1e-9)
