@@ -244,7 +244,12 @@ def _back_on_cpu(index: GpuIndex, count: int) -> CandidateIndex | None:
     """The GPU's inverted lists as the CPU's, so that both look into the same ones and none is built twice."""
     if index.on_gpu.index is None:
         return None
-    inverted = faiss_module().index_gpu_to_cpu(index.on_gpu.parts[0])
+    faiss = faiss_module()
+    inverted = faiss.index_gpu_to_cpu(index.on_gpu.parts[0])
+    lists = inverted.invlists
+    for number in range(lists.nlist):  # FAISS counted from nought, the store's passages do from one
+        if size := lists.list_size(number):
+            faiss.rev_swig_ptr(lists.get_ids(number), size)[:] += 1
     return CandidateIndex(engine_of(PlanKind.IVF), inverted, count) if inverted.ntotal == count else None
 
 

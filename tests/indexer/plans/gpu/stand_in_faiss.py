@@ -235,9 +235,6 @@ class StandInFaiss(types.ModuleType):
     def get_num_gpus(self):
         return self.count
 
-    def downcast_index(self, index):
-        return index
-
     def GpuIndexFlatIP(self, resources, d, config):  # noqa: N802 - FAISS's name
         assert config.useFloat16
         return OnGpu(self, resources, config.device, Halves(d))
