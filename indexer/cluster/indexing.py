@@ -24,7 +24,7 @@ from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow
 from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.engine import SEED
+from nearsay.indexer.plans.engine import SEED, fill
 from nearsay.indexer.plans.engines import ENGINES, engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
@@ -136,7 +136,7 @@ class Builder:
             built = []
             for vectors, alive, ids in self._groups:
                 index = open_index(recipe.kind, recipe.trained, alive.size - 1)
-                InvertedLists.fill(index.faiss_index, vectors, ids)
+                fill(index.faiss_index, vectors, ids)
                 built.append(index)
             self._built = key, built
         return self._built[1]

@@ -22,6 +22,7 @@ __all__ = [
     "drawn",
     "faiss_is_installed",
     "faiss_module",
+    "fill",
     "one_thread",
 ]
 
@@ -77,6 +78,13 @@ class Engine(ABC):
     @abstractmethod
     def ids(self, index: Any) -> NDArray[np.int64]:  # noqa: ANN401 - FAISS has no types
         """Every passage number in the index, in any order."""
+
+
+def fill(index: Any, vectors: VectorStore, ids: NDArray[np.int64]) -> None:  # noqa: ANN401
+    """Add passages (rising numbers) to a trained FAISS index, in blocks."""
+    for begin in range(0, ids.size, ADD_BLOCK):
+        some = ids[begin : begin + ADD_BLOCK]
+        index.add_with_ids(vectors.rows(vectors.positions(some)), some)
 
 
 def drawn(vectors: VectorStore, ids: NDArray[np.int64], count: int, seed: int) -> NDArray[np.float32]:

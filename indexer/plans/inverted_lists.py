@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.plans.engine import ADD_BLOCK, SEED, Engine, Shared, drawn, faiss_module
+from nearsay.indexer.plans.engine import SEED, Engine, Shared, drawn, faiss_module, fill
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore
 
@@ -76,7 +76,7 @@ class InvertedLists(Engine):
         """Trained on a drawn sample, then filled in blocks; the centres are the same for every coding."""
         sample = drawn(vectors, ids, self.training_vectors(shape), seed)
         index = self.trained(sample, shape, seed, shared)
-        self.fill(index, vectors, ids)
+        fill(index, vectors, ids)
         return index
 
     @staticmethod
@@ -103,13 +103,6 @@ class InvertedLists(Engine):
         if shared is not None and known is None:
             shared.centres[shape["lists"]] = index.quantizer.reconstruct_n(0, shape["lists"])
         return index
-
-    @staticmethod
-    def fill(index: Any, vectors: VectorStore, ids: NDArray[np.int64]) -> None:  # noqa: ANN401
-        """Add passages (rising numbers) to a trained FAISS index, in blocks."""
-        for begin in range(0, ids.size, ADD_BLOCK):
-            some = ids[begin : begin + ADD_BLOCK]
-            index.add_with_ids(vectors.rows(vectors.positions(some)), some)
 
     def search_parameters(self, parameters: Mapping[str, int], selector: Any) -> Any:  # noqa: ANN401
         """nprobe, and which ids may be found."""

@@ -18,13 +18,12 @@ from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, Seg
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex, united
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.gpu import GpuIndex
 from nearsay.indexer.plans.gpu_opening import answering
 from nearsay.indexer.plans.plan import Plan, PlanKind
-from nearsay.indexer.plans.united import UnitedIndex, united
 from nearsay.indexer.snapshots.parts import Part, part_of
 from nearsay.indexer.snapshots.quarantine import OVERLAPPING, is_current, quarantine, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError

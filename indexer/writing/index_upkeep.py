@@ -26,10 +26,9 @@ from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, Seg
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
-from nearsay.indexer.plans.engine import faiss_is_installed
+from nearsay.indexer.plans.engine import faiss_is_installed, fill
 from nearsay.indexer.plans.engines import build, part_shape
 from nearsay.indexer.plans.gpu_opening import tune_on_gpu
-from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.plan import (
     EXACT_UP_TO,
     REBUILD_AT,
@@ -334,7 +333,7 @@ def _index_tail(
         path = store.segment(collection.id, first.sha256)
         index = emptied(path, first, generation.encoder, plan)
     if index is not None:
-        InvertedLists.fill(index.faiss_index, vectors, ids)
+        fill(index.faiss_index, vectors, ids)
     else:
         shape = part_shape(plan.kind, plan.shape, ids.size, vectors.dimension)
         index = build(plan.kind, vectors, ids, last, shape)

@@ -1,14 +1,132 @@
-"""The picture of each generation's report, beside the library's segments."""
+"""The picture of a generation's report: what each candidate found and how long it took."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.plans.pareto import write_pareto_plot
-from nearsay.indexer.plans.plan import Plan
+from nearsay.indexer.plans.plan import Measured, Plan, PlanKind, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = ["keep_report_plot", "plot_live", "plot_report", "report_plot", "report_plots"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "front",
+    "keep_report_plot",
+    "pareto_figure",
+    "plot_format",
+    "plot_live",
+    "plot_report",
+    "report_plot",
+    "report_plots",
+    "write_pareto_plot",
+]
+
+_FORMATS: Final = (".png", ".svg")
+# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
+_LOOKS: Final = (
+    *(("#000000", "o"), ("#0072B2", "s"), ("#E69F00", "^"), ("#009E73", "D")),
+    *(("#CC79A7", "v"), ("#D55E00", "P"), ("#56B4E9", "X")),
+)
+
+
+def front(rows: Sequence[Measured]) -> list[Measured]:
+    """The rows that no other beats in both recall and time, by rising time.
+
+    Rows without a recall or a time are left out; of rows alike in both the first stays.
+    """
+    measured = [row for row in rows if row.recall is not None and row.milliseconds_a_query is not None]
+    best: list[Measured] = []
+    for row in sorted(measured, key=lambda row: (row.milliseconds_a_query, -(row.recall or 0.0))):
+        if not best or (row.recall or 0.0) > (best[-1].recall or 0.0):
+            best.append(row)
+    return best
+
+
+def plot_format(path: Path) -> str:
+    """Give "png" or "svg" by the file's ending; BadInputError for another one."""
+    ending = path.suffix.lower()
+    if ending not in _FORMATS:
+        raise BadInputError(
+            f"the plot {path} ends neither with {' nor with '.join(_FORMATS)}. Give it one of these endings"
+        )
+    return ending[1:]
+
+
+def write_pareto_plot(plan: Plan, title: str, path: Path) -> None:
+    """Write the picture as .png or .svg, whole or not at all.
+
+    BadInputError for another ending, and for a plan that was never measured.
+    """
+    kind = plot_format(path)
+    if not front(plan.report):
+        raise BadInputError(
+            "the plan was not chosen by measurement, so there is nothing to plot. Measure: nearsay index tune"
+        )
+    figure = pareto_figure(plan, title)
+    with replacing(path) as stream:
+        figure.savefig(stream, format=kind, dpi=150)
+
+
+def pareto_figure(plan: Plan, title: str) -> "Figure":
+    """Draw recall over the time of one query: each kind and shape, the front, the contract, the choice."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 5.5), layout="constrained")
+    axes = figure.subplots()
+    drawn = [row for row in plan.report if row.recall is not None and row.milliseconds_a_query is not None]
+    kinds: list[PlanKind] = []
+    for kind, name in dict.fromkeys(_line(row) for row in drawn):
+        rows = [row for row in drawn if _line(row) == (kind, name)]
+        colour, mark = _LOOKS[list(PlanKind).index(kind) % len(_LOOKS)]
+        held = f", {memory_text(rows[0].bytes)}" if rows[0].bytes else ""
+        filled = "none" if kind in kinds else colour  # a kind built in a second way
+        kinds.append(kind)
+        axes.plot(*_points(rows), color=colour, marker=mark, markersize=4, linestyle="", fillstyle="none")
+        axes.plot(
+            *_points(front(rows)),
+            color=colour,
+            marker=mark,
+            markerfacecolor=filled,
+            linewidth=1,
+            label=name + held,
+        )
+    best = _points(front(plan.report))
+    axes.step(*best, where="post", color="0.6", linestyle=":", label="nothing is better in both")
+    axes.axhline(plan.contract.recall, color="0.3", linestyle="--", linewidth=1, label=str(plan.contract))
+    for row in drawn:
+        if row.verdict == "taken":
+            axes.plot(
+                *_points([row]),
+                linestyle="",
+                marker="o",
+                markersize=15,
+                markerfacecolor="none",
+                markeredgecolor="black",
+                label=f"taken: {_line(row)[1]}, {row.milliseconds_a_query:.3g} ms",
+            )
+    axes.set_xscale("log")
+    axes.set_xlabel("milliseconds a query, one at a time (log)")
+    axes.set_ylabel(f"recall at {plan.contract.at}")
+    figure.suptitle(title)
+    axes.grid(which="both", color="0.93")
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def _points(rows: Sequence[Measured]) -> tuple[list[float], list[float]]:
+    return [row.milliseconds_a_query or 0.0 for row in rows], [row.recall or 0.0 for row in rows]
+
+
+def _line(row: Measured) -> tuple[PlanKind, str]:
+    """What belongs on one line: a kind built one way."""
+    how = ", ".join(f"{name} {value}" for name, value in row.shape.items())
+    name = str(row.kind) + (f" ({how})" if how else "") + (", in its file" if row.mapped else "")
+    return row.kind, name
 
 
 def report_plot(store: Store, collection_id: int, generation: int) -> Path:

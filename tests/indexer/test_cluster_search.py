@@ -32,12 +32,12 @@ from nearsay.indexer.cluster.joining import joined, nodes_of
 from nearsay.indexer.cluster.serving import _running
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.filters import selection
-from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex
+from nearsay.indexer.plans.engine import fill
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.lone_query import Lists, LoneQuery
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.plans.united import UnitedIndex
 from nearsay.indexer.snapshots.index_part import emptied
 from nearsay.indexer.snapshots.parts import Part, part_of, parted
 from nearsay.indexer.vectors.progress import Progress
@@ -250,7 +250,7 @@ def test_what_comes_later_shares_the_centres_of_the_groups(
         whole = emptied(path, row, snapshot.generation.encoder, snapshot.plan)
         assert whole is not None
         assert len(whole) == 0
-        InvertedLists.fill(whole.faiss_index, snapshot.vectors, snapshot.vectors.ids)
+        fill(whole.faiss_index, snapshot.vectors, snapshot.vectors.ids)
         wide = {"probes": 4, "factor": _COUNT}
         for one, other in zip(
             whole.looking(wide).nearest_many(snapshot.vectors, _near(50, seed=25), 10),

@@ -20,9 +20,9 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.known_selections import known_selections
 from nearsay.indexer.filters.selection import select
+from nearsay.indexer.plans.candidate_index import united
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.plans.united import united
 from nearsay.indexer.query.dense import dense_candidates
 from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from nearsay.indexer.plans.pareto import front
 from nearsay.indexer.plans.plan import Measured, Plan
+from nearsay.indexer.writing.report_plot import front
 
 __all__ = ["pareto_chart", "pareto_points"]
 

@@ -6,8 +6,8 @@ import pytest
 from matplotlib import image
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.plans.pareto import front, pareto_figure, write_pareto_plot
 from nearsay.indexer.plans.plan import Measured, Plan, PlanKind
+from nearsay.indexer.writing.report_plot import front, pareto_figure, write_pareto_plot
 
 
 def row(kind: PlanKind, recall: float | None, milliseconds: float | None, verdict: str = "") -> Measured:
