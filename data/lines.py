@@ -1,14 +1,97 @@
 """The lines of a file: numbered, decoded, none longer than a limit."""
 
+import codecs
 import io
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from nearsay.data.byte_streams import DamagedStreamError, text_stream
-from nearsay.data.encoding_guess import encoding_hint, settled_encoding
 from nearsay.data.faults import Fault
 
-__all__ = ["Lines", "too_long"]
+__all__ = [
+    "USUAL_ENCODINGS",
+    "Lines",
+    "encoding_hint",
+    "settled_encoding",
+    "too_long",
+]
+
+
+# Encodings that people have. Charset-normalizer knows a hundred, and on little text prefers odd ones.
+USUAL_ENCODINGS: Final = (
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "koi8_r", "mac_roman"),
+    *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "utf_8"),
+)
+_SAMPLE: Final = 16 * 2**10  # bytes that the guess is made from
+_WORDS: Final = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]|[\x80-\xff]{4}")  # not a byte alone
+_LINES: Final = 200  # in which UTF-8 is looked for
+
+
+def likely_encoding(sample: bytes, but: str) -> str | None:
+    """Name the usual encoding that `sample` reads best in, `but` one that failed; None: none fits.
+
+    cp1252 wins a tie: short texts fit several of the Windows encodings alike.
+    """
+    from charset_normalizer import from_bytes
+
+    matches = from_bytes(sample, cp_isolation=list(USUAL_ENCODINGS))
+    best = matches.best()
+    if best is None:
+        return None
+    tied = {
+        name
+        for match in matches
+        if match.chaos <= best.chaos and match.coherence >= best.coherence
+        for name in match.could_be_from_charset
+    }
+    name = "cp1252" if "cp1252" in tied else best.encoding
+    return None if name.replace("_", "-") in {but, "utf-8", "ascii"} else name
+
+
+def settled_encoding(sample: bytes, asked: str) -> str:
+    """Settle the encoding of one file whose bytes beyond ASCII begin in `sample`.
+
+    asked: what the user says, or UTF-8. It stays unless the bytes speak against it: most lines beyond ASCII
+        cannot be decoded in it and hold words in another (a byte by itself is damage), or it gives a letter
+        for any byte, as cp1252 does, and they are UTF-8 from the first to the last, which such text never is
+        by chance. A line cut off at the sample's end counts as little as one line can.
+    """
+    lines = [line for line in sample.split(b"\n") if not line.isascii()][:_LINES]
+    if not lines:
+        return asked
+    in_utf8 = sum(_decodes(line, "utf-8") for line in lines)
+    if asked != "utf-8":
+        if in_utf8 == len(lines) and _is_single_byte(asked):
+            return "utf-8"
+        fits = sum(_decodes(line, asked) for line in lines)
+        if 2 * fits >= len(lines):
+            return asked
+    if 2 * in_utf8 >= len(lines):
+        return "utf-8"
+    rest = b"\n".join(line for line in lines if not _decodes(line, "utf-8"))[:_SAMPLE]
+    return (_WORDS.search(rest) and likely_encoding(rest, asked)) or asked
+
+
+def encoding_hint(sample: bytes, but: str) -> str:
+    """Say what to try in place of the encoding `but`; "" when nothing fits."""
+    likely = likely_encoding(sample[:_SAMPLE], but)
+    return f"; the file looks like {likely} (--encoding {likely})" if likely else ""
+
+
+def _decodes(line: bytes, encoding: str) -> bool:
+    try:
+        line.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_single_byte(encoding: str) -> bool:
+    return (
+        len(bytes(range(256)).decode(encoding, "replace")) == 256 and codecs.lookup(encoding).name != "ascii"
+    )
+
 
 _SKIP_BYTES: Final = 256 * 2**10
 

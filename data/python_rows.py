@@ -7,11 +7,17 @@ from typing import Final
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
-from nearsay.data.field_survey import SURVEYED_ROWS, survey_rows
 from nearsay.data.fields import choose_fields
 from nearsay.data.json_values import UnusableRowError, check_string, json_value
 from nearsay.data.read_options import ReadOptions
-from nearsay.data.row_documents import RowDocuments, checked_text, refuse_vector, row_id
+from nearsay.data.row_documents import (
+    SURVEYED_ROWS,
+    RowDocuments,
+    checked_text,
+    refuse_vector,
+    row_id,
+    survey_rows,
+)
 
 __all__ = ["ROWS_NAME", "python_documents"]
 

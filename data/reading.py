@@ -8,9 +8,8 @@ from typing import BinaryIO, Final
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.formats import Format
 from nearsay.data.python_rows import python_documents
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.source_documents import SourceDocuments
 from nearsay.data.sources import Source, find_sources
 

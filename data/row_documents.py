@@ -1,15 +1,28 @@
 """Documents from rows with named fields."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NoReturn, TypeAlias
 
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.faults import Fault
-from nearsay.data.fields import MISSING, Fields, reach
+from nearsay.data.fields import MISSING, Fields, FieldSurvey, reach
 from nearsay.data.json_values import MAX_FIELDS, UnusableRowError, check_string, is_nan, json_value
 from nearsay.data.lines import too_long
 
-__all__ = ["MAX_ID_CHARACTERS", "Row", "RowDocuments", "checked_text", "refuse_vector", "row_id"]
+__all__ = [
+    "SURVEYED_ROWS",
+    "Row",
+    "RowDocuments",
+    "checked_text",
+    "first_rows",
+    "json_rows",
+    "refuse_vector",
+    "row_id",
+    "survey_header",
+    "survey_rows",
+]
+
 
 MAX_ID_CHARACTERS: Final = 512
 _VECTOR_NAMES: Final = ("vector", "vectors", "embedding", "embeddings")
@@ -177,3 +190,94 @@ def _kind(value: object) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     return "a list" if isinstance(value, list | tuple) else f"of type {type(value).__name__}"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def json_rows(lines: Iterable[tuple[int, str] | Fault], name: str) -> Iterator[Row | Fault]:
+    """Parse one object a line. Blank lines are passed over; what is no object is a fault of file `name`."""
+    decode = _DECODER.raw_decode
+    for item in lines:
+        if isinstance(item, Fault):
+            yield item
+            continue
+        number, line = item
+        line = line.strip()
+        if not line:
+            continue
+        try:
+            value, end = decode(line)
+        except json.JSONDecodeError as error:
+            yield Fault(name, number, f"not JSON: {error.msg} at column {error.colno}")
+            continue
+        except RecursionError:
+            yield Fault(name, number, "not JSON that can be read: nested too deeply")
+            continue
+        except ValueError as error:  # NaN, Infinity, or a number of more digits than Python converts
+            yield Fault(name, number, f"not JSON: {error}")
+            continue
+        if end != len(line):
+            yield Fault(name, number, f"not JSON: more after the value, at column {end + 1}")
+        elif type(value) is not dict:
+            yield Fault(name, number, f"not a JSON object: it starts with {line[:20]!r}")
+        else:
+            # a line holds no raw NUL inside a string and no raw surrogate: both come only from \u escapes
+            yield number, value, "\\u" not in line
+
+
+SURVEYED_ROWS: Final = 100
+_SURVEYED_CHARACTERS: Final = 8 * 2**20  # fewer rows when they are long: they are held in memory
+
+
+def first_rows(rows: Iterator[Row | Fault]) -> list[Row | Fault]:
+    """Take the rows that the fields are guessed from: 100 good ones, or those in 8 million characters."""
+    taken: list[Row | Fault] = []
+    good = size = 0
+    for row in rows:
+        taken.append(row)
+        if isinstance(row, Fault):
+            size += len(row.reason)
+        else:
+            good += 1
+            size += sum(len(value) for value in row[1].values() if isinstance(value, str))
+        if good >= SURVEYED_ROWS or size >= _SURVEYED_CHARACTERS:
+            break
+    return taken
+
+
+def survey_rows(rows: Sequence[Mapping[str, object]]) -> FieldSurvey:
+    """See which fields rows of objects have, and what they hold."""
+    names: dict[str, None] = {}
+    inner: dict[str, None] = {}
+    texts: set[str] = set()
+    ids: set[str] = set()
+    for row in rows:
+        for name, value in row.items():
+            names[name] = None
+            if isinstance(value, str):
+                texts.add(name)
+                ids.add(name)
+            elif isinstance(value, int) and not isinstance(value, bool):
+                ids.add(name)
+            elif isinstance(value, Mapping) and name == "metadata":
+                inner.update((str(key), None) for key in value)
+    return FieldSurvey(
+        names=tuple(names),
+        text_names=tuple(name for name in names if name in texts),
+        id_names=tuple(name for name in names if name in ids),
+        inner_names=tuple(inner),
+        has=lambda name: any(reach(row, name) is not MISSING for row in rows),
+    )
+
+
+def survey_header(names: Sequence[str], rows: Sequence[Mapping[str, object]]) -> FieldSurvey:
+    """See which fields a header names, and which of them holds the longest texts in the first rows."""
+    known = tuple(name for name in names if name)
+    lengths = {name: sum(len(str(row.get(name, ""))) for row in rows) for name in known}
+    longest = max(known, key=lambda name: lengths[name], default=None)
+    return FieldSurvey(names=known, text_names=known, id_names=known, longest=longest)

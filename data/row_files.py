@@ -9,10 +9,10 @@ from nearsay.data.delimited import DelimitedRows
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.fields import Fields
-from nearsay.data.formats import Format, format_of
-from nearsay.data.json_lines import json_rows
 from nearsay.data.lines import Lines
 from nearsay.data.parquet_rows import ParquetRows
+from nearsay.data.read_options import Format, format_of
+from nearsay.data.row_documents import json_rows
 
 __all__ = ["column_named", "file_lines", "file_rows", "rows_and_faults"]
 

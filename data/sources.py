@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.formats import Format, format_of, readable_suffixes
+from nearsay.data.read_options import Format, format_of, readable_suffixes
 
 __all__ = ["STDIN_NAME", "Source", "find_sources"]
 

@@ -14,8 +14,7 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.read_options import ReadOptions
 from nearsay.indexer.catalogue import documents
-from nearsay.indexer.catalogue.collection_encoder import CollectionEncoder
-from nearsay.indexer.catalogue.collection_record import CollectionRecord
+from nearsay.indexer.catalogue.collection_record import CollectionEncoder, CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -27,7 +26,7 @@ from nearsay.indexer.filters.declaring import DeclareReport, declared_names
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.where import expression_of
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.query.explanation import Explanation
 from nearsay.indexer.query.export import export_documents, export_passages, stored_documents, write_lines

@@ -17,13 +17,13 @@ from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
 from nearsay.data.reading import rows as read_rows
 from nearsay.indexer.catalogue import generations, near_duplicates
-from nearsay.indexer.catalogue.collection_encoder import (
+from nearsay.indexer.catalogue.collection_record import (
     CollectionEncoder,
+    CollectionRecord,
     EncoderSource,
     check_dtype,
     check_encoder,
 )
-from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Store
@@ -61,6 +61,8 @@ from nearsay.indexer.writing.ingest import (
     add,
     awaiting_windows,
     check_something_read,
+    check_strictly,
+    checked_files,
     live_or_begin,
 )
 from nearsay.indexer.writing.rollout import (
@@ -72,7 +74,6 @@ from nearsay.indexer.writing.rollout import (
     promote,
     rebuild,
 )
-from nearsay.indexer.writing.strict import check_strictly, checked_files
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = ["CollectionWriting"]

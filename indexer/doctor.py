@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wro
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages
 from nearsay.indexer.collection import Collection
-from nearsay.indexer.filters.field_check import check_fields
+from nearsay.indexer.filters.declaring import check_fields
 from nearsay.indexer.inside.token_sample import opened_sample
 from nearsay.indexer.library import Library
 from nearsay.indexer.plans.engine import faiss_is_installed

@@ -1,36 +1,113 @@
 """An encoder that learns from the judgements' training part, as a candidate of `improve`."""
 
 import contextlib
+import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from nearsay.data import samples
+from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.sentence_examples.leaks import without_leaks
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.learned_texts import without_leaks
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-from nearsay.indexer.adaptation import drawn_corpus
-from nearsay.indexer.catalogue.judgement import Judgement
+from nearsay.indexer.catalogue import passages
+from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.improving import Improvement, TrainedEncoder
-from nearsay.indexer.judgements.training_rows import TrainingKind, training_rows
+from nearsay.indexer.judgements.export import ExportForm, TrainingKind, training_rows
 from nearsay.indexer.query.sample import Sample
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.training.evaluation.judged.judged_set import JudgedSet
+from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.evaluation.judged.replay import general_sets
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
+from nearsay.training.sentence.adaptation.adapt import Adaptation, AdaptationResult, adapt_encoder
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus, draw_pseudo_queries
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet, usual_epochs
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.negatives.mining import mine_negatives
-from nearsay.training.sentence.negatives.mining_config import Incomplete, MiningConfig
-from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, MiningCorpus
 from nearsay.training.sentence.objectives.config import default_objective
 
-__all__ = ["improve_with_encoder"]
+__all__ = [
+    "adapt_to_collection",
+    "improve_with_encoder",
+    "queries_of_documents",
+]
+
+
+def adapt_to_collection(
+    collection: Collection,
+    out: str | Path,
+    *,
+    options: Adaptation | None = None,
+    tests: Sequence[JudgedSet] = (),
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> AdaptationResult:
+    """Fit the collection's encoder to its passages, into the folder `out`; see `adapt_encoder`.
+
+    Its judgements, if any, are measured before and after and never learned from. The collection itself stays
+    as it is: `rebuild` takes the new encoder. A larger collection than `options.pool` passages is learned
+    from a sample. Raises as `adapt_encoder`, and as `Collection.sample` does.
+    """
+    options, watch = options or Adaptation(), watch or Watch()
+    sample, corpus = drawn_corpus(collection, options.pool, options.seed)
+    return adapt_encoder(
+        corpus,
+        out,
+        base=sample.encoder.source,
+        vectors=sample.vectors,
+        judged=_judged(collection),
+        tests=tests,
+        options=options,
+        device=device,
+        watch=watch,
+    )
+
+
+def drawn_corpus(collection: Collection, count: int, seed: int) -> tuple[Sample, UnlabelledCorpus]:
+    """Some passages of a collection, drawn at random, and the same as a corpus to learn from."""
+    sample = collection.sample(count, seed)
+    with collection.library.store.database.reading() as connection:
+        rows = passages.read_passages(connection, sample.snapshot.collection.id, sample.numbers)
+    there = [place for place, number in enumerate(sample.numbers) if number in rows]
+    found = [rows[sample.numbers[place]] for place in there]
+    corpus = UnlabelledCorpus(
+        f"collection {collection.name}",
+        texts=tuple(sample.texts[place] for place in there),
+        titles=tuple(row.title for row in found),
+        documents=tuple(row.document_id for row in found),
+        language=Chunking.parse(sample.snapshot.collection.chunking).language,
+    )
+    numbers = [sample.numbers[place] for place in there]
+    kept = replace(sample, numbers=numbers, texts=list(corpus.texts), vectors=sample.vectors[there])
+    return kept, corpus
+
+
+def queries_of_documents(collection: Collection, count: int) -> tuple[str, ...]:
+    """So many queries, the same each time, made from titles and sentences of a collection's documents.
+
+    Raises as `draw_pseudo_queries` for documents that hold nothing to ask.
+    """
+    _, corpus = drawn_corpus(collection, 20 * count, seed=0)
+    return tuple(query.text for query in draw_pseudo_queries(corpus, count, seed=0))
+
+
+def _judged(collection: Collection) -> JudgedSet | None:
+    """The collection's judgements as a set to measure on; None where nothing relevant stands there now."""
+    judgements = collection.judgements
+    if not any(one.relevant and one.state is JudgementState.CURRENT for one in judgements.list()):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "judged"
+        judgements.export(place, ExportForm.EVALUATION)
+        return read_judged_set(place, name=f"judgements of {collection.name}")
+
 
 _POOL: Final = 20_000  # passages, of a larger collection drawn at random
 _MOST_ROWS: Final = 1_000  # of judgements, and of the collection's own pairs: minutes on two cores

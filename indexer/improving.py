@@ -29,7 +29,7 @@ from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.judged.bootstrap import Interval, interval_of_mean
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.judged.replay import Remembering, Replayed, general_search, replay
-from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.query_adapter import (
     STRENGTHS,
     QueryAdapter,

@@ -9,8 +9,8 @@ import pytest
 
 from nearsay.data import samples
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.sentence.encoder import Encoder
 

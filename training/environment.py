@@ -8,9 +8,7 @@ import sys
 import torch
 
 from nearsay.data.report import Finding
-from nearsay.training.encoder.device import choose_device
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
 
 __all__ = ["Finding", "environment"]
 

@@ -73,7 +73,7 @@ def next_(first: str, second: str, bert: str, as_json: bool, device: str | None)
     Example:
         nearsay bert next "It had rained all night." "The road was deep in mud." --bert my-bert
     """
-    from nearsay.training.bert.next_sentence import NextSentence
+    from nearsay.training.bert.fill import NextSentence
 
     probability = NextSentence.load(bert, device=device).probability(first, second)
     if as_json:

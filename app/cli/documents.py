@@ -199,9 +199,8 @@ def add(
     """
     from nearsay.app.bulk_work import bulk_work
     from nearsay.app.cli.add_report import print_report
-    from nearsay.data.formats import Format
-    from nearsay.data.read_options import ReadOptions, Split
-    from nearsay.indexer.writing.strict import checked_files
+    from nearsay.data.read_options import Format, ReadOptions, Split
+    from nearsay.indexer.writing.ingest import checked_files
 
     options = ReadOptions(
         text=text,

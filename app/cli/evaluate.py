@@ -122,8 +122,7 @@ def _compared(
 ) -> "Comparison":
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.indexer.vectors.progress import Progress
-    from nearsay.training.evaluation.encoder_size import encoder_size
-    from nearsay.training.evaluation.judged.comparison import compare_encoders
+    from nearsay.training.evaluation.judged.comparison import compare_encoders, encoder_size
 
     print_notes(suite.notes)
     loaded = [load_encoder(name, device, precision) for name in encoders]

@@ -165,7 +165,7 @@ def compression(
     from nearsay.data.retrieval_set import read_retrieval_set
     from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
     from nearsay.indexer.vectors.progress import Progress
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.compression.comparison import compare_compressions
     from nearsay.training.sentence.encoder import Encoder
 
@@ -254,7 +254,7 @@ def layers(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.bert_folder import load_bert
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.layer_plot import plot_format, write_layer_plot
     from nearsay.training.evaluation.layers import evaluate_layers
 
@@ -303,7 +303,7 @@ def _print_rows(report: "LayerReport") -> None:
 
 def _print_report(report: "LayerReport") -> None:
     """A row for each layer and combination, a column for each pooling."""
-    from nearsay.training.bert.pooling import Pooling
+    from nearsay.training.bert.layers import Pooling
 
     cells = {(score.layers, score.pooling): report.shown(score) for score in report.scores}
     best = report.best

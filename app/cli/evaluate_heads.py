@@ -112,7 +112,7 @@ def classifier(
     from nearsay.data.labelled_texts import LabelColumns, read_labelled_texts
     from nearsay.training.bert.heads.classifier import TextClassifier
     from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
 
     texts = read_labelled_texts(file, LabelColumns(label, text, pair))
     print_notes(texts.notes)
@@ -147,7 +147,7 @@ def tagger(model: str, file: Path, as_json: bool, device: str | None, precision:
     from nearsay.data.tagged_sentences import read_tagged_sentences
     from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
     from nearsay.training.bert.heads.tagger import Tagger
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
 
     sentences = read_tagged_sentences(file)
     print_notes(sentences.notes)
@@ -182,7 +182,7 @@ def reader(model: str, file: Path, as_json: bool, device: str | None, precision:
     from nearsay.data.answered_questions import read_answered_questions
     from nearsay.training.bert.heads.head_evaluation import evaluate_reader
     from nearsay.training.bert.heads.reader import Reader
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
 
     questions = read_answered_questions(file)
     report = evaluate_reader(Reader.load(model, device=device, precision=Precision(precision)), questions)

@@ -14,8 +14,7 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import Interval
-    from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer
-    from nearsay.training.evaluation.judged.outcome import Outcome
+    from nearsay.training.evaluation.judged.judged_set import JudgedSet, Outcome, PairScorer
     from nearsay.training.sentence.encoder import Encoder
 
 __all__ = [
@@ -85,7 +84,7 @@ def judging_options(command: Command) -> Command:
 
 def load_encoder(name: str, device: str | None, precision: str) -> "Encoder":
     """Load an encoder as the options say."""
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.encoder import Encoder
 
     return Encoder.load(name, device=device, precision=Precision(precision))

@@ -23,8 +23,7 @@ from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.training.evaluation.proxies.panel import EncoderPanel
-    from nearsay.training.evaluation.proxies.proxy import ProxyFigure
+    from nearsay.training.evaluation.proxies.panel import EncoderPanel, ProxyFigure
     from nearsay.training.evaluation.tokenizer_fit import TokenizerFit
 
 __all__ = ["tokenizer", "unlabelled"]
@@ -122,7 +121,7 @@ def _print_rows(panels: Sequence["EncoderPanel"], seed: int) -> None:
 
 def _print_panels(panels: Sequence["EncoderPanel"], seed: int) -> None:
     """A row a proxy, a column an encoder, and below what each proxy does not show."""
-    from nearsay.training.evaluation.proxies.proxy import Proxy
+    from nearsay.training.evaluation.proxies.panel import Proxy
 
     rows = []
     for proxy in Proxy:
@@ -212,8 +211,8 @@ def tokenizer(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
-    from nearsay.training.evaluation.encoder_fit import encoder_fit
     from nearsay.training.evaluation.text_sample import TextSample
+    from nearsay.training.evaluation.tokenizer_fit import encoder_fit
 
     with ProgressBar("reading") as bar:
         texts = Texts(sources, read_options(fields), listener=lambda done, total: bar(Progress(done, total)))

@@ -107,7 +107,7 @@ def clusters(
         nearsay explore clusters papers
         nearsay explore clusters papers --method kmeans --clusters 20 --out clusters.csv
     """
-    from nearsay.indexer.clusters.members_file import members_format
+    from nearsay.indexer.clusters.current import members_format
 
     if out is not None:
         members_format(out)  # refused now rather than after the work

@@ -352,7 +352,7 @@ def improve(
             found = target.improve(apply=apply_)
         else:
             from nearsay.indexer.encoder_candidate import improve_with_encoder
-            from nearsay.training.run.watch import Watch
+            from nearsay.training.run.training_progress import Watch
 
             watch = Watch(report=lambda note: print_notes([note]))
             with ProgressBar("embedding") as bar:

@@ -106,7 +106,7 @@ def next_(
         target = library.collection(collection)
         asked = None if queries is None else read_queries(queries)
         if from_documents is not None:
-            from nearsay.indexer.adaptation import queries_of_documents
+            from nearsay.indexer.encoder_candidate import queries_of_documents
 
             asked = [*(asked or []), *queries_of_documents(target, from_documents)]
         if from_log is not None:

@@ -561,8 +561,7 @@ def text_options(command: Command) -> Command:
 
 def read_options(fields: TextFields) -> "ReadOptions":
     """How the reader reads what the options say."""
-    from nearsay.data.formats import Format
-    from nearsay.data.read_options import ReadOptions, Split
+    from nearsay.data.read_options import Format, ReadOptions, Split
 
     return ReadOptions(
         text=fields["text"],

@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.shown import Near, ShownPassage
     from nearsay.indexer.plans.plan import GpuMeasured, GpuReport, Measured, Plan
+    from nearsay.indexer.query.explanation import Explanation
 
 __all__ = [
     "ROWS_FORMAT",
-    "metadata_line",
     "near_line",
     "print_hits",
     "print_json",
@@ -35,6 +37,7 @@ __all__ = [
     "rows_alone",
     "visible",
 ]
+
 
 ROWS_FORMAT: Final = "nearsay.rows_format"  # in the context of a command: table, csv, jsonl or json
 _CSV_COLUMNS: Final = "nearsay.csv_columns"
@@ -145,8 +148,6 @@ def _parts(hit: "Hit", *, by_ranks: bool) -> str:
 def _body(hit: "Hit") -> str:
     width = _terminal_width() - 5
     if hit.explanation is not None:
-        from nearsay.app.cli.explanation_lines import explanation_lines, takes_colour
-
         return "\n".join(explanation_lines(hit.text, hit.explanation, width=width, in_colour=takes_colour()))
     return textwrap.fill(beginning(visible(hit.text), _PREVIEW), width)
 
@@ -161,7 +162,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[visible(_shown(cell)) for cell in row] for row in rows]
+    cells = [[visible(_printing_shown(cell)) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, header in enumerate(headers):
         numeric = bool(cells) and all(_NUMBER.fullmatch(row[i]) for row in cells)
@@ -184,7 +185,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _printing_shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     return value if isinstance(value, str) else _json(value)
@@ -298,3 +299,124 @@ def _number(value: float | None, form: str) -> str:
 
 def _settings(values: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+_SHOWN = 400  # characters of a passage
+_NAMED = 8  # words whose shares are written out
+_BACKGROUNDS = (230, 229, 228, 227, 226)  # of xterm's 256 colours: pale to strong yellow
+_AGAINST = 224  # pale red: the word pulls the passage away from the query
+_INK = 16  # black, on all of these
+_LEAST = 0.2  # of the largest share: what has less stays unmarked
+_ROUNDING = 0.0005  # what shows in three decimals
+
+
+def takes_colour() -> bool:
+    """Whether standard output is a terminal that wants colour (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def explanation_lines(
+    text: str, explanation: "Explanation", *, width: int = 95, in_colour: bool = False
+) -> list[str]:
+    """The passage's text with its words marked by their shares, and below it why it matched.
+
+    width:     characters of a line
+    in_colour: mark words by background colour; without it the shares are told in words alone
+    Control characters of the text are shown as spaces. A long passage is shown from its best sentence on.
+    """
+    start, end = _explanation_lines_shown(text, explanation)
+    lines = _wrapped(visible(text), start, end, _marks(explanation) if in_colour else {}, width)
+    said = [_sum(explanation)]
+    if explanation.matched:
+        said.append(f"same words: {', '.join(explanation.matched)}")
+    best = explanation.sentence
+    if best is not None:
+        nearest = beginning(best.text, _SHOWN // 2)
+        said.append(f"nearest sentence, {best.score:.3f} alone: {nearest}")
+    if explanation.seen < len(text.rstrip()):
+        said.append(f"the encoder takes the first {explanation.seen} of the {len(text)} characters")
+    return lines + [
+        line for one in said for line in textwrap.wrap(visible(one), width, subsequent_indent="  ")
+    ]
+
+
+def _sum(explanation: "Explanation") -> str:
+    """The score as a sum, largest words first."""
+    shares = (*explanation.title, *explanation.words)
+    words = sorted((one for one in shares if any(map(str.isalnum, one.text))), key=lambda one: -one.share)
+    named = words[:_NAMED]
+    parts = [f"{one.text} {one.share:+.3f}" for one in named]
+    if len(shares) > len(named):
+        others = sum(one.share for one in shares) - sum(one.share for one in named)
+        parts.append(f"other words {others:+.3f}")
+    parts.append(f"rest {explanation.rest:+.3f}")
+    if abs(explanation.rounding) >= _ROUNDING:
+        parts.append(f"rounding {explanation.rounding:+.3f}")
+    about = "" if explanation.exact else " (an approximation)"
+    return f"cosine {explanation.score:.3f} = {', '.join(parts)}{about}"
+
+
+def _marks(explanation: "Explanation") -> dict[int, int]:
+    """The background of each marked character of the text.
+
+    Every word of a passage that is near has some share, so the colours begin at the middle one.
+    """
+    shares = [word.share for word in (*explanation.words, *explanation.title)]
+    if not shares:
+        return {}
+    middle, most = median(shares), max(map(abs, shares))
+    marks: dict[int, int] = {}
+    for word in explanation.words:
+        if word.share < 0:
+            colour = _AGAINST if -word.share > most * _LEAST else None
+        else:
+            colour = _background(word.share - middle, most - middle)
+        if colour is not None:
+            marks |= dict.fromkeys(range(word.start, word.end), colour)
+    return marks
+
+
+def _background(share: float, most: float) -> int | None:
+    if share <= most * _LEAST or most <= 0:
+        return None
+    level = int((share / most - _LEAST) / (1 - _LEAST) * len(_BACKGROUNDS))
+    return _BACKGROUNDS[min(level, len(_BACKGROUNDS) - 1)]
+
+
+def _explanation_lines_shown(text: str, explanation: "Explanation") -> tuple[int, int]:
+    """The stretch of a long text that is shown; it begins with the best sentence if that comes late."""
+    best = explanation.sentence
+    start = best.start if best is not None and best.end > _SHOWN else 0
+    return start, min(start + _SHOWN, len(text))
+
+
+def _wrapped(text: str, start: int, end: int, marks: dict[int, int], width: int) -> list[str]:
+    """Lines of the stretch, broken at white space, or within a word that is longer than a line."""
+    lines: list[list[tuple[int, int]]] = [[]]
+    room = width
+    for found in re.finditer(r"\S+", text[start:end]):
+        for first in range(start + found.start(), start + found.end(), width):
+            last = min(first + width, start + found.end())
+            needed = last - first + bool(lines[-1])
+            if needed > room and lines[-1]:
+                lines.append([])
+                room, needed = width, last - first
+            lines[-1].append((first, last))
+            room -= needed
+    shown = [" ".join(_styled(text, first, last, marks) for first, last in line) for line in lines if line]
+    if shown:
+        shown[0] = f"… {shown[0]}" if start else shown[0]
+        shown[-1] = f"{shown[-1]} …" if end < len(text.rstrip()) else shown[-1]
+    return shown
+
+
+def _styled(text: str, first: int, last: int, marks: dict[int, int]) -> str:
+    """The characters, those of one background in one run."""
+    runs: list[tuple[str, int | None]] = []
+    for at in range(first, last):
+        colour = marks.get(at)
+        if runs and runs[-1][1] == colour:
+            runs[-1] = (runs[-1][0] + text[at], colour)
+        else:
+            runs.append((text[at], colour))
+    return "".join(run if colour is None else click.style(run, fg=_INK, bg=colour) for run, colour in runs)

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from nearsay.app.cli.options import ENCODER, encoder_named, inexact_resume_option
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -308,7 +308,7 @@ def cross_encoder_options(command: Command) -> Command:
 def recipe_of(files: tuple[str, ...], options: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options name, changed by the other options."""
     from nearsay.data.errors import BadInputError
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.fine_tuning.recipe import Recipe, read_recipe
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
     from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nearsay.data.tagged_sentences import TaggedSentences
     from nearsay.training.bert.heads.fine_tuning import FineTuning
     from nearsay.training.bert.heads.head_folder import HeadResult
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
 
 __all__ = [
     "classifier",
@@ -98,10 +98,8 @@ def column_options(command: Command) -> Command:
 
 def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
     """How the options say that a head is trained."""
-    from nearsay.training.bert.heads.fine_tuning import FineTuning
-    from nearsay.training.bert.heads.freezing import Freezing
-    from nearsay.training.bert.heads.head_start import HeadStart
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.bert.heads.fine_tuning import FineTuning, Freezing, HeadStart
+    from nearsay.training.encoder.hardware import Precision
 
     return FineTuning(
         epochs=options["epochs"],
@@ -119,7 +117,7 @@ def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
 def watched() -> "Iterator[Watch]":
     """Progress and notes on standard error, and Ctrl-C that ends after a step."""
     from nearsay.app.cli.progress import TrainingLine, stoppable
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
 
     with TrainingLine() as line, stoppable() as stop:
         yield Watch(listener=line, report=lambda note: print_notes([note]), stop=stop)
@@ -127,7 +125,7 @@ def watched() -> "Iterator[Watch]":
 
 def noted() -> "Watch":
     """Notes on standard error, for what is not trained in steps."""
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
 
     return Watch(report=lambda note: print_notes([note]))
 
@@ -288,9 +286,8 @@ def _files(file: Path, options: dict[str, Any]) -> dict[str, Path]:
 def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, Any]) -> "HeadResult":
     from nearsay.training.bert.heads.train_classifier import train_classifier
     from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
-    from nearsay.training.bert.layers import LayerChoice
-    from nearsay.training.bert.pooling import Pooling
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.bert.layers import LayerChoice, Pooling
+    from nearsay.training.encoder.hardware import Precision
 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]
@@ -323,7 +320,7 @@ def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, An
     from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
     from nearsay.training.bert.heads.train_tagger import train_tagger
     from nearsay.training.bert.layers import LayerChoice
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]

@@ -27,10 +27,9 @@ from nearsay.data.quantity import counted
 if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.examples import SentenceExamples
+    from nearsay.training.sentence.negatives.candidates import MinedNegatives, MiningReport
     from nearsay.training.sentence.negatives.judges import Judge
-    from nearsay.training.sentence.negatives.mined import MinedNegatives, MiningReport
-    from nearsay.training.sentence.negatives.mining_config import MiningConfig
-    from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+    from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
     from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = ["negatives"]
@@ -127,7 +126,7 @@ def mining_options(command: Command) -> Command:
 
 def mining_config(choices: MiningChoices) -> "MiningConfig":
     """The configuration that the options say."""
-    from nearsay.training.sentence.negatives.mining_config import Incomplete, MiningConfig, NegativeSampling
+    from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, NegativeSampling
 
     first, last = choices["ranks"]
     return MiningConfig(
@@ -244,7 +243,7 @@ def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
         nearsay train negatives scifact/ --out tuples.jsonl --ranks 10-100 --judge my-encoder/
         nearsay train negatives titles.tsv --collection papers --out tuples.tsv --per-anchor 5
     """
-    from nearsay.training.sentence.negatives.mined_file import mined_format, write_mined
+    from nearsay.training.sentence.negatives.candidates import mined_format, write_mined
 
     mined_format(out)  # a wrong ending is told now, not when all is mined
     mined = _mine(options)
@@ -261,8 +260,7 @@ def negatives(out: Path, as_json: bool, **options: Unpack[_Options]) -> None:
 
 def _mine(options: _Options) -> "MinedNegatives":
     from nearsay.indexer.vectors.progress import Progress
-    from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
-    from nearsay.training.sentence.negatives.nearest_texts import require_faiss
+    from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives, require_faiss
 
     if options["corpus"] and options["collection"]:
         raise click.UsageError("--corpus and --collection are two places to mine from: take one of them")
@@ -306,7 +304,7 @@ def _pairs(source: _Sources) -> "tuple[list[tuple[str, str]], RetrievalSet | Non
 
 
 def _check_min_label(examples: "SentenceExamples", least: float | None) -> None:
-    from nearsay.data.sentence_examples.kind import ExampleKind
+    from nearsay.data.sentence_examples.examples import ExampleKind
 
     is_scored = examples.kind is ExampleKind.SCORED
     if is_scored and least is None:
@@ -358,7 +356,7 @@ def _judges(options: _Options) -> "list[Judge]":
 
 
 def _encoder(name: str, place: Place) -> "TextEncoder":
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.encoder import Encoder
 
     return Encoder.load(name, device=place["device"], precision=Precision(place["precision"]))

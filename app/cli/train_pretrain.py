@@ -57,7 +57,7 @@ def _pretraining(texts: Sequence[str], options: Mapping[str, Any]) -> "Pretraini
     from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
     from nearsay.training.bert.pretrain import Pretraining
     from nearsay.training.bert.sizes import BertSize
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.run.optimisation import Optimisation
 
     size = None

@@ -25,10 +25,10 @@ from nearsay.app.cli.sentence_options import (
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
     from nearsay.training.sentence.adaptation.adapt import AdaptationResult
-    from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
+    from nearsay.training.sentence.fine_tuning.settings import Change, SentenceResult
 
 __all__ = ["adapt", "cross_encoder", "print_changes", "sentence"]
 
@@ -101,7 +101,7 @@ def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: A
 def _watched(train: Callable[["Watch"], list["SeedResult"]], *, as_json: bool) -> None:
     """Train with a progress line and Ctrl-C, and print what came of it."""
     from nearsay.app.cli.progress import TrainingLine, stoppable
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
 
     with TrainingLine() as line, stoppable() as stop:
         results = train(Watch(listener=line, report=lambda note: print_notes([note]), stop=stop))
@@ -234,10 +234,10 @@ def adapt(
         nearsay train adapt papers --out my-encoder
         nearsay index rebuild papers --encoder my-encoder
     """
-    from nearsay.indexer.adaptation import adapt_to_collection
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.indexer.encoder_candidate import adapt_to_collection
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.judged.reading import read_judged_set
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
     from nearsay.training.sentence.adaptation.adapt import Adaptation
 
     options = Adaptation(power=power, precision=Precision(place["precision"]), seed=seed)

@@ -20,8 +20,7 @@ from nearsay.app.cli.printing import print_json, print_notes
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
-    from nearsay.training.sentence.fine_tuning.result import SentenceResult
-    from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+    from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 
 __all__ = ["average", "distill", "reduce", "static"]
 
@@ -173,7 +172,7 @@ def distill(
     from nearsay.app.cli.progress import TrainingLine, stoppable
     from nearsay.data.sentence_examples.reading import read_sentence_examples
     from nearsay.training.evaluation.judged.reading import read_judged_set
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import Watch
     from nearsay.training.sentence.compression.distillation import distil
 
     if (keep_layers is None) == (student is None):
@@ -200,7 +199,7 @@ def distill(
 
 
 def _options(training: _Training) -> "SentenceTraining":
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 
     return SentenceTraining(
@@ -280,7 +279,7 @@ def reduce(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder
 
     if (method == "pca") != bool(sources):
@@ -361,7 +360,7 @@ def static(
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.vocabulary_texts import Texts
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.evaluation.text_sample import TextSample
     from nearsay.training.sentence.compression.static_encoder import make_static_encoder
 

@@ -32,9 +32,7 @@ Names of files in the arguments are seen from the folder in which `start` was ca
 """
 
 from nearsay.app.cli.progress import RunProgress
-from nearsay.app.runs.run import Run
-from nearsay.app.runs.run_kind import RunKind
-from nearsay.app.runs.run_state import RunState
+from nearsay.app.runs.run import Run, RunKind, RunState
 from nearsay.app.runs.runs import Runs
 
 __all__ = ["Run", "RunKind", "RunProgress", "RunState", "Runs"]

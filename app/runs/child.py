@@ -12,26 +12,118 @@ import select
 import signal
 import socket
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
 from nearsay.app import life_lock
-from nearsay.app.cli.progress import heard_by
+from nearsay.app.cli.progress import RunProgress, heard_by
+from nearsay.app.runs.run import RunState
 from nearsay.app.runs.run_folder import RunFolder
-from nearsay.app.runs.run_state import RunState
-from nearsay.app.runs.turn import turn
-from nearsay.app.runs.watcher import Watcher
 from nearsay.data.errors import NearsayError, first_line
 
 if TYPE_CHECKING:
     from nearsay.indexer.catalogue.database import Database
 
-__all__ = ["main"]
+_SECONDS_BETWEEN_TRIES = 0.2
+
+
+@contextmanager
+def turn(library: Path, number: int, *, at_once: int) -> Iterator[None]:
+    """Wait until this run may work; the turn ends with the block, or with the process.
+
+    Files alone are looked at, so a run that waits needs neither a database nor the modules for one.
+    """
+    while (descriptor := _place(library, number, at_once)) is None:
+        time.sleep(_SECONDS_BETWEEN_TRIES)
+    try:
+        RunFolder(library, number).turn_has_come()
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _place(library: Path, number: int, at_once: int) -> int | None:
+    """One of the locks that stand for a run at work, if one is free and nobody waits for it longer."""
+    for place in range(1, at_once + 1):
+        descriptor = life_lock.take(library / "runs" / f"turn-{place}.lock")
+        if descriptor is not None:
+            if not _somebody_waits_longer(library, number):
+                return descriptor
+            os.close(descriptor)
+            return None
+    return None
+
+
+def _somebody_waits_longer(library: Path, number: int) -> bool:
+    names = (place.name for place in (library / "runs").iterdir())
+    earlier = sorted(int(name) for name in names if name.isdecimal() and int(name) < number)
+    return any(RunFolder(library, other).waiting for other in earlier)
+
+
+_SECONDS_BETWEEN_LOOKS = 0.25
+_SECONDS_BETWEEN_WRITES = 0.5
+
+
+class Watcher:
+    """A thread: the work never waits for a file, and its last look is written though it falls silent."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        """`folder`: where progress goes, and where it is asked to stop."""
+        self._folder = folder
+        self._latest: RunProgress | None = None
+        self._written: RunProgress | None = None
+        self._sent = 0  # interrupts
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watcher of the run", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self._write()
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether somebody asked, and was heard."""
+        return self._sent > 0
+
+    def heard(self, progress: RunProgress) -> None:
+        """Take one look at the work; the latest is what others read."""
+        self._latest = progress
+
+    def _watch(self) -> None:
+        looks_a_write = round(_SECONDS_BETWEEN_WRITES / _SECONDS_BETWEEN_LOOKS)
+        looks = 0
+        while not self._over.wait(_SECONDS_BETWEEN_LOOKS):
+            looks += 1
+            if looks % looks_a_write == 0:
+                self._write()
+            if self._sent < self._folder.times_asked_to_stop:
+                self._sent += 1
+                # The main thread alone runs handlers, and this one wakes it from whatever it waits for.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def _write(self) -> None:
+        latest = self._latest
+        if latest is not None and latest is not self._written:
+            with contextlib.suppress(OSError):  # a full disk is told by the work itself
+                self._folder.write_progress(latest)
+                self._written = latest
+
 
 _STOPPED = 130  # the exit status of a command that was stopped
 _LONGEST_MESSAGE: Final = 2**16

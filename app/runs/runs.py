@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 
 from nearsay.app.life_lock import wait_until_free
 from nearsay.app.runs.command_line import checked, storable
-from nearsay.app.runs.run import Run
+from nearsay.app.runs.run import Run, RunKind, RunState
 from nearsay.app.runs.run_folder import RunFolder
-from nearsay.app.runs.run_kind import RunKind
-from nearsay.app.runs.run_state import RunState
-from nearsay.app.runs.spawning import spawn
-from nearsay.app.runs.worker import Worker
+from nearsay.app.runs.worker import Worker, spawn
 from nearsay.data.errors import BadInputError, NearsayError
 
 if TYPE_CHECKING:

@@ -13,16 +13,85 @@ import os
 import queue
 import socket
 import subprocess
+import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
+
+import click
 
 from nearsay.app.runs.run_folder import RunFolder
-from nearsay.app.runs.spawning import spawn, start_process
 from nearsay.data.errors import NearsayError
 
-__all__ = ["DONE", "TAKEN", "Worker"]
+__all__ = [
+    "DONE",
+    "TAKEN",
+    "Worker",
+    "spawn",
+]
+
+
+# -P: modules that lie in the working folder shadow nothing.
+CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.runs.child")
+
+
+def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
+    """Start the process of a run; its number.
+
+    lock:     the descriptor of the run's lock, which the child goes on holding when it is closed here
+    database: the URL of a PostgreSQL catalogue: through the environment, since others see arguments
+    """
+    arguments = [str(folder.library), str(folder.number), str(at_once), str(lock)]
+    with folder.output_file.open("ab") as output, folder.log_file.open("ab") as log:
+        process = start_process(
+            arguments, lock, working_folder=working_folder, database=database, output=output, log=log
+        )
+    threading.Thread(target=process.wait, name=f"run {folder.number}", daemon=True).start()
+    return process.pid
+
+
+def start_process(
+    arguments: Sequence[str],
+    descriptor: int,
+    *,
+    working_folder: Path,
+    database: str | None,
+    output: IO[bytes] | int,
+    log: IO[bytes] | int,
+) -> subprocess.Popen[bytes]:
+    """Start `nearsay.app.runs.child` in a session of its own; it inherits the descriptor."""
+    environment = {  # NEARSAY_UI…: the page's password and what else it was told
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NEARSAY_DATABASE", "NEARSAY_LIBRARY") and not name.startswith("NEARSAY_UI")
+    }
+    if database is not None:
+        environment["NEARSAY_DATABASE"] = database
+    command = click.get_current_context(silent=True)
+    if command is not None:
+        from nearsay.app.cli.main import CONFIG
+
+        if CONFIG in command.meta:
+            environment["NEARSAY_CONFIG"] = command.meta[CONFIG]
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [*CHILD, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=log,
+            cwd=working_folder,
+            env=environment,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NearsayError(
+            f"no process could be started in {working_folder} ({error.strerror}). "
+            "Check that the folder is there and that there is memory left, then start it again"
+        ) from error
+
 
 _IDLE_SECONDS: Final = 300.0
 TAKEN: Final = b"t"  # what the process says when it has received what it was sent, and

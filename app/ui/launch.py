@@ -19,10 +19,28 @@ from pathlib import Path
 
 from nearsay.app import life_lock
 from nearsay.app.ui.settings import PRIVATE_VARIABLES, Access, Settings
-from nearsay.app.ui.theme import THEME
 from nearsay.data.errors import BadInputError, MissingExtraError, NearsayError
 
-__all__ = ["Launch", "free_port", "launch"]
+__all__ = [
+    "Launch",
+    "launch",
+]
+
+
+THEME: dict[str, object] = {
+    "theme.baseRadius": "0.5rem",
+    "theme.light.primaryColor": "#1F5FAF",
+    "theme.light.backgroundColor": "#FFFFFF",
+    "theme.light.secondaryBackgroundColor": "#F2F4F7",
+    "theme.light.textColor": "#1B2430",
+    "theme.light.linkColor": "#1F5FAF",
+    "theme.dark.primaryColor": "#3372CE",
+    "theme.dark.backgroundColor": "#11161D",
+    "theme.dark.secondaryBackgroundColor": "#1B222C",
+    "theme.dark.textColor": "#E6EAF0",
+    "theme.dark.linkColor": "#8FBCF5",
+}
+
 
 _FIRST_PORT, _TRIED = 8501, 100
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
@@ -220,7 +238,7 @@ def _check(settings: Settings) -> None:
             "Name the folder of one with --library, or leave --read-only out"
         )
     if settings.device not in (None, "auto", "cpu"):
-        from nearsay.training.encoder.device import choose_device
+        from nearsay.training.encoder.hardware import choose_device
 
         choose_device(settings.device)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import streamlit as st
 
 from nearsay.app.bulk_work import bulk_work
+from nearsay.app.ui.errors import is_import_clash
 from nearsay.app.ui.explore.mapped import kept_drawing
-from nearsay.app.ui.import_clash import is_import_clash
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError

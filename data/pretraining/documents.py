@@ -1,7 +1,8 @@
 """Sources as documents of sentences, streamed."""
 
+import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,74 @@ from nearsay.data.byte_streams import DamagedStreamError, counted, uncompressed
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.formats import Format
 from nearsay.data.lines import Lines
-from nearsay.data.pretraining.prepare_options import PrepareOptions
-from nearsay.data.pretraining.text_lines import Block, blocks
+from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
+from nearsay.data.read_options import Format
 from nearsay.data.source_documents import SourceDocuments
 from nearsay.data.sources import Source, find_sources
 
-__all__ = ["DocumentPart", "TextSources"]
+__all__ = [
+    "DocumentPart",
+    "TextSources",
+]
 
-_BLOCK_CHARACTERS: Final = 2**20  # a text is cut into sentences in pieces of about this size
+
+_HEADING: Final = re.compile(r"(=(?: =)*) [^=\s](?:.*[^=\s])? \1")  # WikiText: `= = Section = =`
+_BLOCK_CHARACTERS: Final = 2**20  # a paragraph longer than this is taken in pieces, at a line's end
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, or a sentence, of a document."""
+
+    text: str
+    begins: bool = False  # a document begins here
+    is_sentence: bool = False  # not to be cut
+
+
+def blocks(lines: Iterable[str], options: PrepareOptions) -> Iterator[Block]:
+    """Join the lines of one file into blocks, and say where documents begin.
+
+    With BLANK_LINES and HEADINGS, and with one sentence a line, each line is a block; with FILES the lines
+    between blank ones are.
+    """
+    if options.breaks is Breaks.FILES and not options.one_sentence_a_line:
+        yield from _paragraphs(lines)
+        return
+    begins = True
+    for line in lines:
+        text = line.strip()
+        if options.breaks is Breaks.HEADINGS and (level := _heading_level(text)):
+            begins = begins or level == 1
+        elif text:
+            yield Block(text, begins=begins, is_sentence=options.one_sentence_a_line)
+            begins = False
+        elif options.breaks is Breaks.BLANK_LINES:
+            begins = True
+
+
+def _heading_level(text: str) -> int:
+    """Say how deep a WikiText heading is, 1 for a title; 0 for a line that is none."""
+    found = _HEADING.fullmatch(text)
+    return 0 if found is None else found[1].count("=")
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[Block]:
+    begins = True
+    held: list[str] = []
+    size = 0
+    for line in lines:
+        text = line.strip()
+        if text:
+            held.append(text)
+            size += len(text)
+        if held and (not text or size > _BLOCK_CHARACTERS):
+            yield Block("\n".join(held), begins=begins)
+            begins, held, size = False, [], 0
+    if held:
+        yield Block("\n".join(held), begins=begins)
+
+
 _SENTENCE_CHARACTERS: Final = 2**16  # a longer one, which is none, is cut
 
 

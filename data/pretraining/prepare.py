@@ -1,30 +1,218 @@
 """Preparing text for pretraining: tokenized once, written as shards that are memory-mapped."""
 
 import hashlib
+import io
 import json
+import os
 import uuid
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nearsay.data.document import JsonValue
-from nearsay.data.durable import file_sha256
+from nearsay.data.durable import TEMPORARY_PREFIX, file_sha256, replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
 from nearsay.data.pretraining.documents import DocumentPart, TextSources
-from nearsay.data.pretraining.plain_tokenizer import plain_tokenizer, tokenizer_sha256
-from nearsay.data.pretraining.prepare_options import PrepareOptions
-from nearsay.data.pretraining.prepared_folder import check_folder, claimed, cleared
-from nearsay.data.pretraining.prepared_summary import FAULTS_NAMED, prepared_summary
-from nearsay.data.pretraining.prepared_text import FORMAT_VERSION, MANIFEST_NAME, TOKENIZER_NAME, PreparedText
-from nearsay.data.pretraining.shard_writer import ShardWriter
+from nearsay.data.pretraining.prepare_options import Breaks, PrepareOptions
+from nearsay.data.pretraining.prepared_text import (
+    FORMAT_VERSION,
+    MANIFEST_NAME,
+    TOKENIZER_NAME,
+    PreparedText,
+    shard_file,
+)
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["OtherTextError", "prepare_text"]
+__all__ = [
+    "OtherTextError",
+    "prepare_text",
+]
+
+
+def plain_tokenizer(tokenizer: "Tokenizer") -> "Tokenizer":
+    """Copy a tokenizer without truncation and padding, for which a special token's name in a text is text."""
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_str(tokenizer.to_str())
+    plain.no_truncation()
+    plain.no_padding()
+    plain.encode_special_tokens = True
+    return plain
+
+
+def tokenizer_sha256(tokenizer: "Tokenizer") -> str:
+    """Hash all that decides which tokens a text gives: the tokenizer without its truncation and padding."""
+    return hashlib.sha256(plain_tokenizer(tokenizer).to_str().encode()).hexdigest()
+
+
+FAULTS_NAMED: Final = 20  # rows and lines that could not be used; all are counted
+_FEW_SENTENCES: Final = 3  # fewer to a document: they are paragraphs, as a rule
+
+
+def prepared_summary(text: PreparedText, *, faults_named: str) -> Iterator[str]:
+    """Say what could not be used, how much text there is, and whether its documents look cut too short.
+
+    faults_named: where the first 20 rows and lines that could not be used are named, such as "above"
+    """
+    if text.faults:
+        which = f"the first {FAULTS_NAMED} are named" if text.faults > FAULTS_NAMED else "named"
+        found = _counted(text.faults, "row or line", "rows or lines")
+        yield f"{found} could not be used ({which} {faults_named})"
+    yield (
+        f"{_counted(text.documents, 'document', 'documents')}, "
+        f"{_counted(text.sentences, 'sentence', 'sentences')}, {_counted(text.tokens, 'token', 'tokens')} "
+        f"({100 * text.unknown_share:.2f} % unknown)"
+    )
+    plain = text.options.get("breaks") == Breaks.BLANK_LINES and "txt" in text.formats
+    mean = text.sentences / text.documents
+    if plain and text.has_breaks and mean < _FEW_SENTENCES:
+        yield (
+            f"documents have {mean:.1f} sentences on average: where blank lines separate paragraphs, take "
+            "--breaks files (or headings)"
+        )
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
+
+
+_LOCK_NAME: Final = ".preparing.lock"
+
+
+def check_folder(folder: Path) -> None:
+    """Raise BadInputError if it is no folder, or holds what no preparation wrote."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInputError(f"{folder} is a file; name a folder for the prepared text")
+    strangers = (
+        sorted(path.name for path in folder.iterdir() if not _is_ours(path.name)) if folder.exists() else []
+    )
+    if strangers:
+        raise BadInputError(
+            f"{folder} holds {strangers[0]}, which belongs to no prepared text; name an empty or a new folder"
+        )
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Make the folder if need be and keep other preparations waiting; BadInputError if it cannot be used."""
+    from filelock import FileLock
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInputError(f"{folder} cannot be made ({error.strerror}). Name another folder") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise BadInputError(f"{folder} may not be written by this user. Name another folder")
+    with FileLock(folder / _LOCK_NAME):
+        yield
+
+
+@contextmanager
+def cleared(folder: Path) -> Iterator[None]:
+    """Begin without what an older preparation left, and leave nothing if the block fails."""
+    _clear(folder)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # what failed is said; the next preparation clears the rest
+            _clear(folder)
+        raise
+
+
+def _clear(folder: Path) -> None:
+    """Take all files of a preparation away, the manifest first, so that the rest never opens."""
+    (folder / MANIFEST_NAME).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.name != _LOCK_NAME and _is_ours(path.name):
+            with suppress(FileNotFoundError):
+                path.unlink()
+
+
+def _is_ours(name: str) -> bool:
+    return (
+        name in {MANIFEST_NAME, TOKENIZER_NAME, _LOCK_NAME}
+        or name.startswith(TEMPORARY_PREFIX)
+        or (name.startswith("shard-") and name.endswith(".npy"))
+    )
+
+
+class ShardWriter:
+    """Collects sentences and writes a shard whenever enough are there; holds one shard in memory."""
+
+    def __init__(self, folder: Path, *, shard_tokens: int, vocabulary_size: int) -> None:
+        """`shard_tokens`: a shard ends before the sentence that would take it past this."""
+        self._folder = folder
+        self._shard_tokens = shard_tokens
+        self._type = "H" if vocabulary_size <= np.iinfo(np.uint16).max else "I"  # uint16 or uint32
+        self.shards: list[dict[str, int]] = []  # for the manifest: counts, first and last document
+        self.files: dict[str, dict[str, int | str]] = {}  # for the manifest: bytes and sha256
+        self.documents = self.sentences = self.tokens = 0  # so far, those not written yet included
+        self._begin_shard()
+
+    def _begin_shard(self) -> None:
+        self._tokens = array(self._type)
+        self._starts = array("I")  # first token of each sentence
+        self._documents = array("q")  # first sentence of each, and its number, by turns
+
+    def add(self, sentence: Sequence[int], *, begins: bool) -> None:
+        """Add a sentence of one or more tokens; `begins`: with it a document begins."""
+        if self._tokens and len(self._tokens) + len(sentence) > self._shard_tokens:
+            self.write()
+        if begins:
+            self.documents += 1
+        if begins or not self._starts:  # a document that goes on in a new shard keeps its number
+            self._documents.extend((len(self._starts), self.documents - 1))
+        self._starts.append(len(self._tokens))
+        self._tokens.extend(sentence)
+        self.sentences += 1
+        self.tokens += len(sentence)
+
+    def write(self) -> None:
+        """Write what is held as a shard, if anything is; DiskFullError or NearsayError if it cannot be."""
+        if not self._starts:
+            return
+        number = len(self.shards)
+        documents = np.asarray(self._documents).reshape(-1, 2)
+        self._write_array(shard_file(number, "tokens"), np.asarray(self._tokens))
+        self._write_array(shard_file(number, "sentences"), np.asarray(self._starts))
+        self._write_array(shard_file(number, "documents"), documents)
+        self.shards.append(
+            {
+                "tokens": len(self._tokens),
+                "sentences": len(self._starts),
+                "documents": len(documents),
+                "first_document": int(documents[0, 1]),
+                "last_document": int(documents[-1, 1]),
+            }
+        )
+        self._begin_shard()
+
+    def _write_array(self, name: str, values: NDArray[Any]) -> None:
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(values))
+        self.write_file(name, head.getvalue(), values.data)
+
+    def write_file(self, name: str, *parts: bytes | memoryview) -> None:
+        """Write a file whole and keep its size and hash for the manifest."""
+        digest = hashlib.sha256()
+        size = 0
+        with replacing(self._folder / name) as stream:
+            for part in parts:
+                stream.write(part)
+                digest.update(part)
+                size += memoryview(part).nbytes
+        self.files[name] = {"bytes": size, "sha256": digest.hexdigest()}
+
 
 _USUAL: Final = PrepareOptions()
 _BATCH_CHARACTERS: Final = 2**19  # tokenized at a time

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 
 __all__ = ["as_pairs", "as_texts", "as_tuples"]

@@ -6,8 +6,7 @@ from typing import Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError
-from nearsay.data.sentence_examples.examples import NLI_LABELS
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
 
 __all__ = ["LabelReader", "kind_of_labels", "written_label"]
 

@@ -1,18 +1,273 @@
 """Which rows of which set each training step takes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.distinct_batches import DistinctBatches, EpochBatches
 from nearsay.data.sentence_examples.examples import SentenceExamples
+from nearsay.data.sentence_examples.normalised_text import normalised_text
 
-__all__ = ["ExampleMix", "MixedBatch", "Sampling"]
+__all__ = [
+    "ExampleMix",
+    "Sampling",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTexts:
+    """Which rows hold a text that another row holds too; texts are numbered from 0."""
+
+    rows: NDArray[np.int64]  # (sharing rows,) their numbers, rising
+    others: NDArray[np.int64]  # the numbers of the rows that share nothing, rising
+    texts: list[tuple[int, ...]]  # for each sharing row, its shared texts, each once
+    commonest: list[int]  # for each sharing row, the one of them that most rows hold
+    often: NDArray[np.int64]  # (sharing rows,) how many rows hold that one
+    count: int  # of different shared texts
+
+    @property
+    def most(self) -> int:
+        """How many rows hold the text that is in most of them."""
+        return int(self.often.max(initial=1))
+
+
+def no_shared_texts(rows: int) -> SharedTexts:
+    """Give what `shared_texts` gives for rows of which no two share a text."""
+    none = np.zeros(0, np.int64)
+    return SharedTexts(none, np.arange(rows), [], [], none, 0)
+
+
+def shared_texts(texts: Sequence[tuple[str, ...]]) -> SharedTexts:
+    """Find the rows that share a normalised text with another row, in whichever column.
+
+    A text that a row holds twice itself counts once.
+    """
+    numbers = _sorted_numbers(texts)
+    again = np.zeros(numbers.shape, np.bool_)
+    again[:, 1:] = numbers[:, 1:] == numbers[:, :-1]
+    counts = np.bincount(numbers[~again])
+    new_numbers = np.cumsum(counts > 1) - 1
+    held = np.where(again, 0, counts[numbers])  # (rows, width): in how many rows each text is
+    sharing = (held > 1).any(axis=1)
+    rows = np.flatnonzero(sharing)
+    numbers, held = new_numbers[numbers[rows]], held[rows]
+    flat: list[int] = numbers[held > 1].tolist()
+    ends: list[int] = np.cumsum((held > 1).sum(axis=1)).tolist()
+    return SharedTexts(
+        rows=rows,
+        others=np.flatnonzero(~sharing),
+        texts=[tuple(flat[start:end]) for start, end in zip([0, *ends], ends, strict=False)],
+        commonest=numbers[np.arange(len(rows)), held.argmax(axis=1)].tolist(),
+        often=held.max(axis=1),
+        count=int((counts > 1).sum()),
+    )
+
+
+def _sorted_numbers(texts: Sequence[tuple[str, ...]]) -> NDArray[np.integer[Any]]:
+    """Number the normalised texts: (rows, width), rising in each row."""
+    known: dict[str, int] = {}
+    width = len(texts[0])
+    numbers = np.fromiter(
+        (known.setdefault(normalised_text(text), len(known)) for row in texts for text in row),
+        np.int64,
+        len(texts) * width,
+    )
+    return np.sort(numbers.reshape(-1, width), axis=1)
+
+
+_PROBES: Final = 200  # batches that are tried for one row
+_STRIDES: Final = 64  # different orders in which texts walk over the batches
+
+
+class Spread:
+    """One try to place every row in a batch: by chance first, then by exchange.
+
+    Rows that share a text are placed first, those with the commonest text before the others. Each text's rows
+    walk over the batches in an order of their own, so that they meet only rows of other texts. Rows that
+    share nothing then take the places left, and what could not be placed exchanges with what fits elsewhere.
+    The time goes with the number of rows.
+    """
+
+    def __init__(
+        self, shared: SharedTexts, sizes: NDArray[np.int64], limit: int, random: np.random.Generator
+    ) -> None:
+        """`sizes`: (batches,) rows wanted in each, all rows in sum; `limit`: rows that a batch may have."""
+        rows = len(shared.rows) + len(shared.others)
+        self.place: NDArray[np.int64] = np.full(rows, -1, np.int64)
+        """(rows,) the batch of each row; -1 = not placed."""
+        self._shared = shared
+        self._room: list[int] = sizes.tolist()  # places left of those wanted
+        self._limit = limit
+        self._random = random
+        self._held: list[set[int]] = [set() for _ in self._room] if shared.count else []  # shared texts
+
+    def place_all(self) -> bool:
+        """Place the rows; False if some could not be."""
+        left = self._walk() if self._shared.count else []
+        self._fill()
+        return not left or self._exchange(left)
+
+    def _walk(self) -> list[int]:
+        """Place the rows that share texts; gives those left over."""
+        shared, random, room, held = self._shared, self._random, self._room, self._held
+        count = len(room)
+        order = random.permutation(len(shared.rows))
+        order = order[np.argsort(-shared.often[order], kind="stable")]
+        # of each text: the next batch its rows try, and how far the one after it is
+        batches: list[int] = random.integers(count, size=shared.count).tolist()
+        steps: list[int] = random.choice(_strides(count, random), size=shared.count).tolist()
+        probes = range(min(count, _PROBES))
+        found: list[int] = []
+        left: list[int] = []
+        places: list[int] = []
+        for sharing in order.tolist():
+            texts, text = shared.texts[sharing], shared.commonest[sharing]
+            batch, step = batches[text], steps[text]
+            for _ in probes:
+                there, batch = batch, (batch + step) % count
+                if room[there] and held[there].isdisjoint(texts):
+                    held[there].update(texts)
+                    room[there] -= 1
+                    found.append(sharing)
+                    places.append(there)
+                    break
+            else:
+                left.append(sharing)
+            batches[text] = batch
+        self.place[shared.rows[found]] = places
+        return left
+
+    def _fill(self) -> None:
+        """Put the rows that share nothing where there is room."""
+        free = self._shared.others
+        places = self._random.permutation(np.repeat(np.arange(len(self._room)), self._room))
+        self.place[free] = places[: len(free)]
+        self._open: list[int] = places[len(free) :].tolist()  # batches with room, once for each place
+
+    def _exchange(self, left: Sequence[int]) -> bool:
+        rows: list[int] = self._shared.rows.tolist()
+        texts = dict(zip(rows, self._shared.texts, strict=True))
+        members: list[list[int]] = [[] for _ in self._room]
+        for row, batch in enumerate(self.place.tolist()):
+            if batch >= 0:
+                members[batch].append(row)
+        placed = all(self._place_late(rows[sharing], texts, members) for sharing in left)
+        for batch, inside in enumerate(members):
+            self.place[inside] = batch
+        return placed and all(members)
+
+    def _place_late(self, row: int, texts: dict[int, tuple[int, ...]], members: list[list[int]]) -> bool:
+        """Place a row in a batch with room, or in one of which a row can go to a batch with room."""
+        target = self._open_for(texts[row])
+        if target is not None:
+            self._move(row, texts[row], target, members)
+            self._open.remove(target)
+            return True
+        tried: list[int] = self._random.integers(len(self._room), size=_PROBES).tolist()
+        for batch in tried:
+            if not self._held[batch].isdisjoint(texts[row]):
+                continue
+            for other in members[batch]:
+                target = self._open_for(texts.get(other, ()))
+                if target is not None:
+                    members[batch].remove(other)
+                    self._held[batch].difference_update(texts.get(other, ()))
+                    self._move(other, texts.get(other, ()), target, members)
+                    self._open.remove(target)
+                    self._move(row, texts[row], batch, members)
+                    return True
+            if len(members[batch]) < self._limit:
+                self._move(row, texts[row], batch, members)
+                return True
+        return False
+
+    def _open_for(self, texts: tuple[int, ...]) -> int | None:
+        return next((batch for batch in self._open[:_PROBES] if self._held[batch].isdisjoint(texts)), None)
+
+    def _move(self, row: int, texts: tuple[int, ...], batch: int, members: list[list[int]]) -> None:
+        members[batch].append(row)
+        self._held[batch].update(texts)
+
+
+def _strides(count: int, random: np.random.Generator) -> list[int]:
+    """Draw steps with which a walk over `count` batches comes to each of them."""
+    drawn: list[int] = random.integers(1, max(count, 2), size=4 * _STRIDES).tolist()
+    return [step for step in drawn if math.gcd(step, count) == 1][:_STRIDES] or [1]
+
+
+_DRAWS: Final = 3  # tries to spread an epoch's rows over its batches before the first epoch's are taken
+
+
+class EpochBatches:
+    """The rows of each batch of one epoch."""
+
+    def __init__(self, place: NDArray[np.integer[Any]], count: int, random: np.random.Generator) -> None:
+        """`place`: (rows,) the batch of each row, 0 … count - 1. The order within a batch is random."""
+        order = random.permutation(len(place))
+        self._rows = order[np.argsort(place[order], kind="stable")]
+        self._ends = np.cumsum(np.bincount(place, minlength=count))
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return len(self._ends)
+
+    def rows(self, batch: int) -> tuple[int, ...]:
+        """Give the rows of batch number `batch`."""
+        start = self._ends[batch - 1] if batch else 0
+        return tuple(self._rows[start : self._ends[batch]].tolist())
+
+
+class DistinctBatches:
+    """Deals a set's rows out to batches, anew in each epoch, always to the same number of batches.
+
+    Batches are of equal size up to a row, rather than full ones and a small last one, so none is lost. There
+    are as few as the batch size allows; with `distinct` at least as many as rows share one text, and more if
+    the texts are so entangled that no way is found. An epoch is a function of its seeds alone; one for which
+    no way is found takes the first epoch's batches in another order.
+
+    distinct: no two rows of a batch share a normalised text, in whichever column. A row that holds a text
+        twice itself (an anchor that is its own positive) stays.
+    """
+
+    def __init__(
+        self, texts: Sequence[tuple[str, ...]], batch: int, *, distinct: bool, seeds: tuple[int, ...]
+    ) -> None:
+        """`texts`: the rows, at least one; `batch`: rows at most; `seeds`: whatever tells this set apart."""
+        self._seeds = seeds
+        self._size = batch
+        self._rows = len(texts)
+        self._shared = shared_texts(texts) if distinct else no_shared_texts(self._rows)
+        self.most_shared: int = self._shared.most
+        """How many rows hold the text that is in most of them; 1 without `distinct`."""
+        self.count: int = max(math.ceil(self._rows / batch), self.most_shared)
+        """Batches in an epoch."""
+        while (first := self._spread(0)) is None:
+            self.count = min(self._rows, self.count + 1 + self.count // 20)
+        self._first = first
+
+    def epoch(self, number: int) -> EpochBatches:
+        """Deal the rows out for epoch `number`, from 0."""
+        random = np.random.default_rng((*self._seeds, number, _DRAWS))
+        place = self._spread(number) if number else self._first
+        if place is None:
+            place = random.permutation(self.count)[self._first]
+        return EpochBatches(place, self.count, random)
+
+    def _spread(self, epoch: int) -> NDArray[np.int64] | None:
+        for draw in range(_DRAWS):
+            random = np.random.default_rng((*self._seeds, epoch, draw))
+            sizes = np.full(self.count, self._rows // self.count)
+            sizes[random.permutation(self.count)[: self._rows % self.count]] += 1
+            spread = Spread(self._shared, sizes, self._size, random)
+            if spread.place_all():
+                return spread.place
+        return None
+
 
 _TURNS: Final = 2**16  # keeps the chance that orders the sets apart from that which deals a set's rows out
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 
 __all__ = ["pairs_of_retrieval", "title_pairs"]

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,14 +12,15 @@ from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values, lexical_rows
 from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
+from nearsay.indexer.catalogue.json_text import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
-from nearsay.indexer.catalogue.new_documents import NewDocuments
-from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument
+from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, pieces_of
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
 
 __all__ = [
     "KnownDocument",
+    "NewDocuments",
     "StoredDocument",
     "are_there",
     "count",
@@ -35,6 +36,58 @@ __all__ = [
     "remove",
     "replace_text",
 ]
+
+
+@dataclass(slots=True)
+class NewDocuments:
+    """All that can be said of new documents before they have numbers: made while others are written."""
+
+    ids: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)  # JSON
+    content_hashes: list[str] = field(default_factory=list)
+    row_hashes: list[str] = field(default_factory=list)
+    sources: list[str | None] = field(default_factory=list)
+    named_by_content: list[bool] = field(default_factory=list)
+
+    # A passage each:
+    documents: list[int] = field(default_factory=list)  # the place of its document in the lists above
+    ordinals: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    text_hashes: list[str] = field(default_factory=list)
+    encoded_texts: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, prepared: Sequence[PreparedDocument], spans: Sequence[Sequence[tuple[int, int]]]
+    ) -> "NewDocuments":
+        """Lay documents out with the spans of their passages, as `cut` gave them."""
+        laid = cls()
+        for item, own in zip(prepared, spans, strict=True):
+            laid._add(item, own)
+        return laid
+
+    def _add(self, item: PreparedDocument, spans: Sequence[tuple[int, int]]) -> None:
+        document = item.document
+        place = len(self.ids)
+        self.ids.append(item.id)
+        self.titles.append(document.title)
+        self.texts.append(document.text)
+        self.metadata.append(json_text(dict(document.metadata)) if document.metadata else "{}")
+        self.content_hashes.append(item.content_hash)
+        self.row_hashes.append(item.row_hash)
+        self.sources.append(document.source)
+        self.named_by_content.append(item.named_by_content)
+        for ordinal, (start, end, text, digest) in enumerate(pieces_of(document, spans)):
+            self.documents.append(place)
+            self.ordinals.append(ordinal)
+            self.starts.append(start)
+            self.ends.append(end)
+            self.text_hashes.append(digest)
+            self.encoded_texts.append(text)
+
 
 _SOME = 500  # values in one IN (…): SQLite allows 32,766, small lists plan better
 

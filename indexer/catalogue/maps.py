@@ -17,7 +17,7 @@ class MapRow:
 
     generation: int
     parameters: Mapping[str, Any]
-    points: bytes  # see nearsay.indexer.maps.map_points
+    points: bytes  # see nearsay.indexer.maps.map
     created_at: str
 
 

@@ -29,7 +29,7 @@ from nearsay.indexer.plans.engines import ENGINES, engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
 from nearsay.indexer.plans.trials import TrialQueries, recall_at_least, require_enough
-from nearsay.indexer.snapshots.index_part import IndexPart, emptied, written_index
+from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import open_vectors
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge

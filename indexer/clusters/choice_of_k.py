@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from nearsay.indexer.clusters.content_order import Distinct
-from nearsay.indexer.clusters.graph_communities import graph_communities
+from nearsay.indexer.clusters.graph_communities import Distinct, graph_communities
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 

@@ -1,32 +1,244 @@
 """Putting a collection into clusters, and keeping them with its live generation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.indexer.catalogue import clusterings, collections, documents, generations, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.store import Store, now
-from nearsay.indexer.clusters.description import Described, describe
-from nearsay.indexer.clusters.earlier import compare, numbered, read_earlier, report_of
-from nearsay.indexer.clusters.names import Encode
-from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
+from nearsay.indexer.clusters import scores
+from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions, Match, match, movement
+from nearsay.indexer.clusters.names import Encode, name_clusters, terms_by_cluster
 from nearsay.indexer.clusters.partition import SEED, Partition, partition
+from nearsay.indexer.clusters.phrases import PhraseCounter
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.explored import Explored
-from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.points import Explored, Points
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["Made", "cluster_collection"]
+__all__ = [
+    "Made",
+    "cluster_collection",
+]
+
+
+_TEXTS = 50_000  # that are read for names, of all clusters together
+_MOST_TEXTS = 2_000  # of one cluster
+_LEAST_TEXTS = 10
+_PHRASE_TEXTS = 20_000  # of those, that phrases are looked for in
+_FALLBACK = 40  # characters of a passage that names a cluster without words
+_CENTRAL = 3  # passages
+_NEAREST = 20  # that they are chosen from
+_ALIKE = 0.95  # cosine similarity: of two passages as near as this one is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The clusters of one level."""
+
+    labels: NDArray[np.int32]  # (n,) by place in the points; -1 = outlier
+    cosines: NDArray[np.float32]  # (n,) to the own cluster's centre
+    sizes: NDArray[np.int64]  # (clusters,)
+    cohesion: NDArray[np.float64]  # (clusters,)
+    silhouette: NDArray[np.float64]  # (clusters,) NaN where there is no other
+    names: list[str]
+    terms: list[list[str]]
+    central: list[list[PassageRow]]
+
+
+def describe(
+    store: Store,
+    collection_id: int,
+    points: Points,
+    labels: NDArray[np.int32],
+    encode: Encode | None,
+    listener: ProgressListener,
+) -> Described:
+    """Measure, name and exemplify clusters.
+
+    encode: phrases to vectors of the points' kind, for names; see `name_clusters`
+
+    Of a large cluster a sample is read, spread evenly from its centre to its edge; the order in which
+    passages were added decides only between those with the same vector.
+    """
+    middles = scores.centres(points, labels)
+    cosines = scores.own_cosines(points, labels, middles)
+    sizes = np.bincount(labels[labels >= 0], minlength=len(middles))
+    inside = labels >= 0
+    sums = np.bincount(labels[inside], weights=cosines[inside], minlength=len(middles))
+    order = np.lexsort((-cosines, labels))[int((labels < 0).sum()) :]
+    members = np.split(order, np.cumsum(sizes)[:-1]) if sizes.size else []
+    central: list[list[PassageRow]] = []
+    phrases = PhraseCounter()
+
+    def texts() -> Iterator[list[str]]:
+        for done, of_cluster in enumerate(members):
+            nearest = of_cluster[:_NEAREST]
+            sample = _spread(of_cluster, len(members))
+            with store.database.reading() as connection:
+                numbers = points.ids[nearest].tolist()
+                rows = passages.read_passages(connection, collection_id, numbers)
+                read = passages.encoded_texts(connection, collection_id, points.ids[sample].tolist())
+            # Cosines are rounded: vectors that differ by rounding alone tie, and their text decides.
+            central.append(_unlike(points, nearest, np.round(cosines[nearest], 5), rows))
+            given = list(read.values())
+            phrases.add(given[:: -(-len(given) * len(members) // _PHRASE_TEXTS) or 1])
+            yield given
+            listener(Progress(done + 1, len(members), "naming clusters", "clusters"))
+
+    terms = terms_by_cluster(texts())
+    fallbacks = [(rows[0].title or rows[0].text) if rows else "" for rows in central]
+    fallbacks = [" ".join(each.split())[:_FALLBACK].strip() for each in fallbacks]
+    return Described(
+        labels=labels,
+        cosines=cosines,
+        sizes=sizes,
+        cohesion=sums / np.maximum(sizes, 1),
+        silhouette=scores.silhouette(points, labels, middles),
+        names=name_clusters(phrases.counted(), fallbacks, middles, encode),
+        terms=terms,
+        central=central,
+    )
+
+
+def _spread(members: NDArray[np.int64], clusters: int) -> NDArray[np.int64]:
+    most = min(_MOST_TEXTS, max(_LEAST_TEXTS, _TEXTS // clusters))
+    if members.size <= most:
+        return members
+    chosen: NDArray[np.int64] = members[np.linspace(0, members.size - 1, most).astype(np.int64)]
+    return chosen
+
+
+def _unlike(
+    points: Points, nearest: NDArray[np.int64], cosines: NDArray[np.float32], rows: dict[int, PassageRow]
+) -> list[PassageRow]:
+    """The nearest to the centre, without those that say the same again."""
+    found = [
+        (-float(cosine), rows[number], place)
+        for number, cosine, place in zip(points.ids[nearest].tolist(), cosines, nearest, strict=True)
+        if number in rows
+    ]
+    found.sort(key=lambda each: (each[0], each[1].title, each[1].text, each[1].document_id))
+    chosen: list[tuple[PassageRow, NDArray[np.float32]]] = []
+    for _, row, place in found:
+        vector = points.rows(np.array([place]))[0]
+        if not any(_same(row.text, other.text) or float(vector @ its) >= _ALIKE for other, its in chosen):
+            chosen.append((row, vector))
+        if len(chosen) == _CENTRAL:
+            break
+    return [row for row, _ in chosen]
+
+
+def _same(one: str, other: str) -> bool:
+    return one.casefold().split() == other.casefold().split()
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The clustering that new clusters are compared with."""
+
+    row: ClusteringRow
+    clusters: list[ClusterRow]
+    ids: NDArray[np.int64]
+    numbers: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two clusterings over the passages that both looked at."""
+
+    old: NDArray[np.int32]  # (n,) each passage's place among the old clusters of level 0, -1 = in none
+    new: NDArray[np.int32]  # (n,) the same among the new ones
+    numbers: list[list[int]]  # of the old clusters by place, of each level
+    matches: list[tuple[Match, ...]]
+
+
+def read_earlier(connection: sa.Connection, collection_id: int) -> Earlier | None:
+    """The live generation's clustering, else the one that was made last; None if there was none.
+
+    After a rollback the live one's is not the last, but it is the one that is seen and renamed.
+    """
+    row = clusterings.of_live(connection, collection_id) or clusterings.latest(connection, collection_id)
+    if row is None:
+        return None
+    ids, numbers = clusterings.members(connection, row.id)
+    return Earlier(row, clusterings.clusters_of(connection, row.id), ids, numbers)
+
+
+def compare(before: Earlier, points: Points, levels: Sequence[NDArray[np.int32]]) -> Compared:
+    """Pair the clusters of each level with the earlier ones, by passages that both clusterings looked at.
+
+    levels: (n,) the new labels of the points, by level
+    """
+    shared = points.ids <= before.row.through
+    ids = points.ids[shared]
+    at = np.minimum(np.searchsorted(before.ids, ids), max(before.ids.size - 1, 0))
+    had = before.ids[at] == ids if before.ids.size else np.zeros(ids.size, dtype=np.bool_)
+    own = np.where(had, before.numbers[at], 0) if before.ids.size else np.zeros(ids.size, dtype=np.int32)
+    parents = {each.number: each.parent or 0 for each in before.clusters}
+    numbers: list[list[int]] = []
+    matches: list[tuple[Match, ...]] = []
+    lowest = _places(own, [each.number for each in before.clusters if each.level == 0])
+    for level, labels in enumerate(levels):
+        of_level = [each.number for each in before.clusters if each.level == level]
+        numbers.append(of_level)
+        matches.append(match(_places(own, of_level), labels[shared]))
+        own = _mapped(own, parents)
+    return Compared(lowest, levels[0][shared], numbers, matches)
+
+
+def _places(numbers: NDArray[np.int32], of_level: list[int]) -> NDArray[np.int32]:
+    table = np.full(max([0, *of_level, int(numbers.max(initial=0))]) + 1, -1, dtype=np.int32)
+    table[of_level] = np.arange(len(of_level), dtype=np.int32)
+    return table[numbers]
+
+
+def _mapped(numbers: NDArray[np.int32], parents: dict[int, int]) -> NDArray[np.int32]:
+    table = np.zeros(max([0, *parents, int(numbers.max(initial=0))]) + 1, dtype=np.int32)
+    for number, parent in parents.items():
+        table[number] = parent
+    return table[numbers]
+
+
+def numbered(
+    connection: sa.Connection, collection_id: int, sizes: Sequence[int], compared: Compared | None
+) -> list[list[int]]:
+    """The numbers of so many clusters a level: matched ones keep theirs, the others get some never used."""
+    numbers: list[list[int]] = []
+    for level, size in enumerate(sizes):
+        kept: dict[int, int] = {}
+        if compared is not None:
+            known = compared.numbers[level]
+            kept = {each.after: known[each.before] for each in compared.matches[level]}
+        lacking = size - len(kept)
+        first = clusterings.take_cluster_numbers(connection, collection_id, lacking)
+        fresh = iter(range(first, first + lacking))
+        numbers.append([kept[place] if place in kept else next(fresh) for place in range(size)])
+    return numbers
+
+
+def report_of(before: Earlier | None, compared: Compared | None, numbers: Sequence[int]) -> dict[str, Any]:
+    """What became of the earlier clusters of level 0, as JSON; numbers: of the new ones by place."""
+    if before is None or compared is None:
+        return {}
+    of_level = compared.numbers[0]
+    moved = movement(compared.old, compared.new, of_level, numbers, compared.matches[0])
+    told: dict[str, Any] = {"method": before.row.method, "generation": before.row.generation}
+    told["created_at"] = before.row.created_at
+    names = {str(each.number): each.name for each in before.clusters if each.number in moved.gone}
+    return {"before": told, "movement": moved.to_json(), "gone": names}
+
 
 _LARGE = 1000  # passages of a cluster, on average, beyond which a note tells how to get smaller ones
 _PHRASES = 256  # that are encoded at a time, few enough to need no torch

@@ -1,20 +1,84 @@
 """The clusters of a collection as they stand: what was saved, without passages that were removed since."""
 
-from collections.abc import Iterable
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.formulas import defused
 from nearsay.indexer.catalogue import clusterings, collections, passages
 from nearsay.indexer.catalogue.clusterings import ClusteringRow, ClusterRow, Members
+from nearsay.indexer.catalogue.tables import clusterings as clustering_table
+from nearsay.indexer.catalogue.tables import clusters as cluster_table
+from nearsay.indexer.clusters import scores
 from nearsay.indexer.clusters.clustered import Made
-from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering
-from nearsay.indexer.clusters.matching import Movement
-from nearsay.indexer.clusters.saved import living_members
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.clusters.clustering import CentralPassage, Cluster, Clustering, Movement
+from nearsay.indexer.neighbours.points import Explored, Points
+from nearsay.indexer.snapshots.snapshot import Snapshot
+from nearsay.indexer.vectors.errors import BusyError
+from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["current_clustering", "kept_row", "no_clusters", "rename_cluster", "shown_clustering"]
+__all__ = [
+    "Assigned",
+    "SavedClusters",
+    "assign_newer",
+    "current_clustering",
+    "kept_row",
+    "members_format",
+    "no_clusters",
+    "rename_cluster",
+    "saved_clustering",
+    "shown_clustering",
+    "write_members",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedClusters:
+    """The live generation's clustering: which living passage is in which cluster."""
+
+    ids: NDArray[np.int64]  # (n,) passage numbers, rising; outliers and removed passages are left out
+    numbers: NDArray[np.int32]  # (n,) their clusters
+    names: Mapping[int, str]  # of the clusters of every level
+    parents: Mapping[int, int]  # of those clusters that belong to one of the level above
+    row: ClusteringRow  # method, parameters, when; `through`: the last passage that was looked at
+
+
+def saved_clustering(explored: Explored) -> SavedClusters | None:
+    """What was saved with the live generation; None if it was never clustered."""
+    snapshot = explored.snapshot()
+    with explored.store.database.reading() as connection:
+        row = clusterings.of_live(connection, snapshot.collection.id)
+        if row is None:
+            return None
+        every = clusterings.clusters_of(connection, row.id)
+        ids, numbers = clusterings.members(connection, row.id)
+    ids, numbers = living_members(snapshot, ids, numbers)
+    parents = {each.number: each.parent for each in every if each.parent is not None}
+    return SavedClusters(ids, numbers, _names(every), parents, row)
+
+
+def living_members(
+    snapshot: Snapshot, ids: NDArray[np.int64], numbers: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Members without the passages that were removed since."""
+    there = ids < snapshot.alive.size
+    there[there] = snapshot.alive[ids[there]]
+    return ids[there], numbers[there]
+
+
+def _names(every: list[ClusterRow]) -> dict[int, str]:
+    return {each.number: each.name for each in every}
+
 
 _LONGEST_NAME = 200  # characters
 
@@ -144,3 +208,137 @@ def _shown(
         saved=saved,
         members=members,
     )
+
+
+_WITHIN = 5.0  # percentile of the members' cosines to the centre: a passage has to be as near as that
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """What became of the passages that came since the clustering."""
+
+    assigned: int
+    outliers: int  # too far from every centre
+
+
+def assign_newer(explored: Explored, *, listener: ProgressListener = unheard) -> Assigned:
+    """Put the passages that came since into the cluster whose centre is nearest.
+
+    Only where they are at least as near to it as all but the farthest twentieth of its passages; the others
+    are outliers from now on. Centres stay where the clustering put them. BadInputError without a clustering.
+    """
+    snapshot = explored.snapshot()
+    with explored.locked(snapshot.collection, "assign to clusters") as store:
+        snapshot = explored.snapshot()  # that of before the lock may show what is no longer there
+        with store.database.reading() as connection:
+            row = clusterings.of_live(connection, snapshot.collection.id)
+            if row is None:
+                raise no_clusters(explored.name)
+            lowest = [each.number for each in clusterings.clusters_of(connection, row.id) if each.level == 0]
+            ids, numbers = clusterings.members(connection, row.id)
+        ids, numbers = living_members(snapshot, ids, numbers)
+        living = snapshot.vectors.ids[snapshot.alive[snapshot.vectors.ids]]
+        newer = living[living > row.through]
+        if not newer.size or not ids.size:
+            return Assigned(0, int(newer.size))
+        used = np.array(sorted(lowest), dtype=np.int32)
+        labels = np.searchsorted(used, numbers).astype(np.int32)
+        inside = Points.of(snapshot, ids)
+        middles = scores.centres(inside, labels)
+        cosines = scores.own_cosines(inside, labels, middles)
+        bounds = np.array(
+            [
+                np.percentile(cosines[labels == place], _WITHIN) if (labels == place).any() else np.inf
+                for place in range(len(middles))
+            ]
+        )
+        nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=listener)
+        fits = near >= bounds[nearest]
+        who = Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
+        with store.database.writing() as connection:
+            still = clusterings.of_live(connection, snapshot.collection.id)
+            if still is None or still.id != row.id:
+                raise BusyError(
+                    f"the clusters of '{explored.name}' were made anew meanwhile. Run the same command again"
+                )
+            clusterings.add_members(connection, row.id, who)
+            _grow(connection, row.id, who)
+            told = {"through": int(newer[-1]), "passages": row.passages + newer.size}
+            connection.execute(
+                clustering_table.update().where(clustering_table.c.id == row.id).values(**told)
+            )
+            collections.changed(connection, snapshot.collection.id)
+    return Assigned(int(fits.sum()), int(newer.size - fits.sum()))
+
+
+def _grow(connection: sa.Connection, clustering: int, who: Members) -> None:
+    """Enter the new sizes, those of higher levels too."""
+    parents = {each.number: each.parent for each in clusterings.clusters_of(connection, clustering)}
+    grown: dict[int, int] = {}
+    for number, count in zip(*np.unique(who.numbers, return_counts=True), strict=True):
+        at: int | None = int(number)
+        while at is not None:
+            grown[at] = grown.get(at, 0) + int(count)
+            at = parents[at]
+    for number, more in grown.items():
+        where = (cluster_table.c.clustering == clustering) & (cluster_table.c.number == number)
+        connection.execute(cluster_table.update().where(where).values(size=cluster_table.c.size + more))
+
+
+_PAGE = 1_000
+_COLUMNS = ("cluster", "name", "id", "passage", "title", "text")
+
+
+def members_format(out: Path) -> str:
+    """`jsonl` or `csv`, by the file's name; BadInputError for another."""
+    kind = out.suffix.lower().removeprefix(".")
+    if kind not in ("jsonl", "csv"):
+        raise BadInputError(f"'{out.name}' is neither .jsonl nor .csv. Give the file one of those endings")
+    return kind
+
+
+def write_members(explored: Explored, clustering: Clustering, out: Path) -> int:
+    """Write the passages in clusters by cluster, the largest first, in the order they were added; how many.
+
+    JSON lines or CSV, by the file's name; whole or not at all. In CSV a text that a spreadsheet would compute
+    gets an apostrophe before it. Outliers are not in it.
+    """
+    kind = members_format(out)
+    count = 0
+    with replacing(out) as stream:
+        if kind == "csv":
+            stream.write(_csv(_COLUMNS))
+        for row in _rows(explored, clustering):
+            if kind == "csv":
+                stream.write(_csv([defused(row[name]) for name in _COLUMNS]))
+            else:
+                stream.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            count += 1
+    return count
+
+
+def _rows(explored: Explored, clustering: Clustering) -> Iterator[dict[str, Any]]:
+    snapshot = explored.snapshot()
+    for cluster in clustering.clusters:
+        ids = clustering.members.ids[clustering.members.numbers == cluster.number]
+        for some in np.split(ids, range(_PAGE, ids.size, _PAGE)):
+            with explored.store.database.reading() as connection:
+                rows = passages.read_passages(connection, snapshot.collection.id, some.tolist())
+            for number in some.tolist():
+                if number in rows:
+                    row = rows[number]
+                    yield {
+                        "cluster": cluster.number,
+                        "name": cluster.name,
+                        "id": row.document_id,
+                        "passage": row.ordinal,
+                        "title": row.title,
+                        "text": row.text,
+                        "metadata": dict(row.metadata),
+                    }
+
+
+def _csv(cells: tuple[str, ...] | list[object]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue().encode()

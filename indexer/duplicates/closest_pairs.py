@@ -1,20 +1,326 @@
 """The most similar pairs of passages: all with all up to some hundred thousand, through lists beyond."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.duplicates.closest import MOST_PAIRS, Closest, TooManyPairsError
-from nearsay.indexer.duplicates.copied_pairs import CopiedPairs
-from nearsay.indexer.neighbours.distinct import Distinct
-from nearsay.indexer.neighbours.lists import ListedProducts
+from nearsay.indexer.neighbours.graph import ListedProducts
 from nearsay.indexer.neighbours.points import Vectors
-from nearsay.indexer.neighbours.products import Products
+from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, tiles
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = ["EXACT_PAIRS_UP_TO", "ClosestPairs", "DistinctPairs", "closest_pairs", "distinct_pairs"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "MOST_PAIRS",
+    "DistinctPairs",
+    "TooManyPairsError",
+    "closest_pairs",
+    "distinct_pairs",
+]
+
+
+MOST_PAIRS = 5_000_000  # that are listed: 80 MB
+_BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
+_GROUP = 32  # products of which the greatest stands for all when the first bar is found
+_MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
+_PRUNED_FROM = 1_000_000  # pairs kept before they are looked through
+
+
+class TooManyPairsError(BadInputError):
+    """More pairs are wanted than can be listed."""
+
+    def __init__(self, pairs: int, threshold: float) -> None:
+        """pairs: so many at least are over the threshold."""
+        super().__init__(
+            f"{pairs:,} pairs or more have a cosine of {threshold:.6g} and above, and {MOST_PAIRS:,} can be "
+            "listed. Raise the threshold, ask for the best only (--limit 1000), or see them in groups: "
+            "nearsay explore duplicates"
+        )
+        self.pairs = pairs
+
+
+class Closest:
+    """The pairs of different rows over a threshold, or the `top` best of them."""
+
+    def __init__(
+        self,
+        products: Products,
+        top: int | None,
+        threshold: float | None,
+        apart: NDArray[np.int64] | None = None,
+    ) -> None:
+        """apart: (m,) a number for each row; rows of the same number are no pair."""
+        self.products = products
+        self._top = top
+        self._threshold = -np.inf if threshold is None else float(np.float32(threshold))
+        self._apart = apart
+        self._bar = self._threshold  # a pair whose cosine is lower is not wanted
+        self._first = np.zeros(0, dtype=np.int32)
+        self._second = np.zeros(0, dtype=np.int32)
+        self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
+        self._high = np.zeros(0, dtype=np.float32)  # and no higher
+        self._kept = 0  # pairs after the last pruning
+
+    def look(self, some: NDArray[np.int64], rows: slice, *, only_after: bool) -> None:
+        """Look for pairs of one of some rows (numbers, rising) and one of others.
+
+        only_after: a row makes a pair with those after it only: for rows that are on both sides.
+        BadInputError when more are over the threshold than can be listed.
+        """
+        if some.size and rows.stop > rows.start:
+            for part, others in tiles(some, rows):
+                if not only_after or others.stop - 1 > part[0]:
+                    self._look(part, others, only_after)
+
+    def _look(self, some: NDArray[np.int64], rows: slice, only_after: bool) -> None:
+        if self._all_together(some, rows):
+            return
+        products, error = self.products.between(some, rows), self.products.error
+        found = self._over_the_bar(products, error, some, rows, only_after, _MOST_OF_A_BLOCK)
+        if found is None:
+            products, error = self.products.again(some, rows)
+            found = self._over_the_bar(products, error, some, rows, only_after, products.numel())
+        if found is None or not found[0].size:
+            return
+        first, second, values = found
+        self._first = np.concatenate([self._first, np.minimum(first, second).astype(np.int32)])
+        self._second = np.concatenate([self._second, np.maximum(first, second).astype(np.int32)])
+        self._low = np.concatenate([self._low, values - np.float32(error)])
+        self._high = np.concatenate([self._high, values + np.float32(error)])
+        if self._first.size > max(2 * self._kept, 4 * (self._top or 0), _PRUNED_FROM):
+            self._prune()
+
+    def decided(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """Both rows (m,) of each pair, the lower first, and their cosines by float32 sums; in no order.
+
+        With `top` so many pairs and all that tie with the last; 1 is the cosine of the same vector only.
+        """
+        self._decide()
+        return self._first.astype(np.int64), self._second.astype(np.int64), self._low
+
+    def _all_together(self, some: NDArray[np.int64], rows: slice) -> bool:
+        if self._apart is None:
+            return False
+        number = self._apart[rows.start]
+        return bool((self._apart[some] == number).all() and (self._apart[rows] == number).all())
+
+    def _over_the_bar(
+        self,
+        products: "torch.Tensor",
+        error: float,
+        some: NDArray[np.int64],
+        rows: slice,
+        only_after: bool,
+        most: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
+        """Both rows and the product of what may be among the best; None: more than `most`."""
+        import torch
+
+        with torch.inference_mode():
+            if self._top is not None and np.isneginf(self._bar):
+                self._first_bar(products, error, some, rows, only_after)
+            bar = self._bar - error - 2.0**-8 * (products.dtype != torch.float32)
+            passing = products >= bar  # lower by what rounding the bar itself may add
+            if passing.device.type == "cpu":
+                flat = np.flatnonzero(passing.numpy().ravel())
+            else:
+                flat = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
+            if flat.size > (2 * most if only_after else most):  # those before are still among them
+                return None
+            number, column = np.divmod(flat, products.shape[1])
+            first, second = some[number], column + rows.start
+            wanted = first < second if only_after else first != second
+            if self._apart is not None:
+                wanted &= self._apart[first] != self._apart[second]
+            first, second = first[wanted], second[wanted]
+            values = products_at(products, number[wanted], column[wanted])
+        wanted = values >= self._bar - error
+        return first[wanted], second[wanted], values[wanted]
+
+    def _first_bar(
+        self, products: "torch.Tensor", error: float, some: NDArray[np.int64], rows: slice, only_after: bool
+    ) -> None:
+        """A bar that `top` pairs of this block reach, if it has as many."""
+        import torch
+
+        top = self._top or 0
+        left = torch.from_numpy(some)[:, None]
+        right = torch.arange(rows.start, rows.stop)[None, :]
+        unwanted = left >= right if only_after else left == right
+        if self._apart is not None:
+            number = torch.from_numpy(self._apart)
+            unwanted |= number[some][:, None] == number[rows][None, :]
+        masked = products.masked_fill(unwanted.to(products.device), -torch.inf)
+        groups = masked.shape[1] // _GROUP
+        if groups * len(some) >= 2 * top:
+            masked = masked[:, : groups * _GROUP].reshape(len(some), groups, _GROUP).amax(dim=2)
+        if masked.numel() >= top:
+            self._bar = float(masked.flatten().topk(top).values[-1]) - error
+
+    def _prune(self) -> None:
+        self._leave_out()
+        self._kept = self._first.size
+        if self._kept > 3 * MOST_PAIRS:
+            self._decide()
+            self._kept = self._first.size
+
+    def _leave_out(self) -> None:
+        """Each pair once, and none that cannot be wanted."""
+        key = self._first.astype(np.int64) * len(self.products) + self._second
+        _, once = np.unique(key, return_index=True)
+        self._take(once)
+        if self._top is not None and self._low.size >= self._top:
+            last = self._low.size - self._top
+            self._bar = max(self._bar, float(np.partition(self._low, last)[last]))
+        self._take(np.flatnonzero(self._high >= self._bar))
+        sure = int(np.count_nonzero(self._low >= self._threshold))
+        if self._top is None and sure > MOST_PAIRS:
+            raise TooManyPairsError(sure, self._threshold)
+
+    def _decide(self) -> None:
+        """Score what is left in float32, and keep what is wanted by that."""
+        self._leave_out()
+        places = self.products.places
+        cosines = cosines_of(self.products.points, places[self._first], places[self._second])
+        self._low = self._high = np.minimum(cosines, _BELOW_ONE)
+        self._take(np.flatnonzero(self._low >= self._threshold))
+        if self._top is not None and self._low.size > self._top:
+            last = self._low.size - self._top
+            self._bar = max(self._bar, float(np.partition(self._low, last)[last]))
+            self._take(np.flatnonzero(self._low >= self._bar))
+
+    def _take(self, kept: NDArray[np.int64]) -> None:
+        self._first, self._second = self._first[kept], self._second[kept]
+        self._low, self._high = self._low[kept], self._high[kept]
+
+
+Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
+
+
+class CopiedPairs:
+    """What the places that share a vector do to pairs."""
+
+    def __init__(self, distinct: Distinct, apart: NDArray[np.int64] | None) -> None:
+        """apart: (n,) a number for each place; two of the same number are no pair. None = every two are."""
+        self._distinct = distinct
+        self._apart = None if apart is None else np.unique(apart, return_inverse=True)[1].astype(np.int64)
+
+    def apart_of(self, numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The number of each of the different vectors, (m,); one of its own where its places have several."""
+        if self._apart is None:
+            return None
+        of_members = self._apart[self._distinct.members]
+        lowest = np.minimum.reduceat(of_members, self._distinct.starts[:-1])
+        highest = np.maximum.reduceat(of_members, self._distinct.starts[:-1])
+        own = self._apart.max(initial=0) + 1 + np.arange(len(self._distinct))
+        found: NDArray[np.int64] = np.where(lowest == highest, lowest, own)[numbers]
+        return found
+
+    def of_the_same(self) -> int:
+        """How many pairs of places share a vector."""
+        copies = self._distinct.copies
+        pairs = int((copies * (copies - 1) // 2).sum())
+        if self._apart is not None and pairs:
+            both = self._distinct.number * (int(self._apart.max()) + 1) + self._apart
+            together = np.unique(both, return_counts=True)[1]
+            pairs -= int((together * (together - 1) // 2).sum())
+        return pairs
+
+    def spread(
+        self,
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        cosines: NDArray[np.float32],
+        top: int | None,
+        threshold: float | None,
+    ) -> Found:
+        """The pairs of places of the pairs of different vectors, after those that share a vector; in order.
+
+        Cut after `top`; TooManyPairsError for more than MOST_PAIRS without it.
+        """
+        copies = self._distinct.copies
+        together = copies[first] * copies[second]
+        if top is None and int(together.sum()) + self.of_the_same() > MOST_PAIRS:
+            raise TooManyPairsError(
+                int(together.sum()) + self.of_the_same(), -1.0 if threshold is None else threshold
+            )
+        parts = [self._same(top)]
+        alone = together == 1
+        parts.append(
+            _in_order(self._distinct.first[first[alone]], self._distinct.first[second[alone]], cosines[alone])
+        )
+        several = np.flatnonzero(~alone)
+        several = several[np.argsort(-cosines[several], kind="stable")]
+        parts += self._several(first[several], second[several], cosines[several], top)
+        left, right, value = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        order = np.lexsort((right, left, -value))[:top]
+        return left[order], right[order], value[order]
+
+    def _same(self, top: int | None) -> Found:
+        """The pairs that share a vector, in order."""
+        distinct = self._distinct
+        members = np.flatnonzero(distinct.copies[distinct.number] > 1)
+        left, right, count = [], [], 0
+        for place in members.tolist():
+            if top is not None and count >= top:
+                break
+            copies = distinct.places(distinct.number[place])
+            others = self._paired(place, copies[np.searchsorted(copies, place) + 1 :])[:top]
+            left.append(np.full(others.size, place))
+            right.append(others)
+            count += others.size
+        return _in_order(_joined(left), _joined(right), np.ones(count, dtype=np.float32))
+
+    def _several(
+        self,
+        first: NDArray[np.int64],
+        second: NDArray[np.int64],
+        cosines: NDArray[np.float32],
+        top: int | None,
+    ) -> list[Found]:
+        """The pairs of places of pairs by falling cosine, as many of each as can be among the best."""
+        parts: list[Found] = []
+        better, there, before = 0, 0, np.inf  # pairs of a greater cosine, and all so far
+        for one, other, cosine in zip(first.tolist(), second.tolist(), cosines.tolist(), strict=True):
+            if cosine < before:
+                better, before = there, cosine
+            if top is not None and better >= top:
+                break
+            left, right = self._across(one, other, None if top is None else top - better)
+            there += left.size
+            parts.append((left, right, np.full(left.size, cosine, dtype=np.float32)))
+        return parts
+
+    def _across(self, one: int, other: int, most: int | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first pairs of a place that has the one vector and a place that has the other."""
+        sides = self._distinct.places(one), self._distinct.places(other)
+        left, right, count = [], [], 0
+        for place in np.sort(np.concatenate(sides)).tolist():
+            if most is not None and count >= most:
+                break
+            across = sides[1] if self._distinct.number[place] == one else sides[0]
+            others = self._paired(place, across[np.searchsorted(across, place) :])[:most]
+            left.append(np.full(others.size, place))
+            right.append(others)
+            count += others.size
+        return _joined(left), _joined(right)
+
+    def _paired(self, place: int, others: NDArray[np.int64]) -> NDArray[np.int64]:
+        return others if self._apart is None else others[self._apart[others] != self._apart[place]]
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _in_order(left: NDArray[np.int64], right: NDArray[np.int64], value: NDArray[np.float32]) -> Found:
+    return np.minimum(left, right), np.maximum(left, right), value
+
 
 EXACT_PAIRS_UP_TO = 300_000  # different vectors; each pair is multiplied once, unlike for neighbours
 _ROWS = 2048

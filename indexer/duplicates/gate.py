@@ -16,7 +16,8 @@ links looks for another.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import pairwise
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import sqlalchemy as sa
@@ -30,14 +31,229 @@ from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearD
 from nearsay.indexer.catalogue.passage_documents import documents_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
-from nearsay.indexer.duplicates.arrangement import Arrangement
-from nearsay.indexer.duplicates.gate_candidates import Asked, Candidates, Multiplied
-from nearsay.indexer.duplicates.originals import nearest_original
 from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.products import Products, products_at
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
-__all__ = ["THRESHOLD", "AskedGate", "GateReport", "go_through_gate"]
+__all__ = [
+    "AskedGate",
+    "GateReport",
+    "go_through_gate",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The documents by their newest passage, each one's passages together.
+
+    A document that was changed counts as new: it comes where its newest passage does. The *rank* of a
+    document is its place in this order, a *row* that of a passage.
+    """
+
+    points: Points
+    documents: NDArray[np.int64]  # (documents,) numbers by rank
+    newest: NDArray[np.int64]  # (documents,) number of the newest passage, rising
+    starts: NDArray[np.int64]  # (documents + 1,) the first row of each
+    places: NDArray[np.int64]  # (n,) place in `points` of each row
+    ranks: NDArray[np.int64]  # (n,) of the document of each row
+
+    @classmethod
+    def of(cls, points: Points, documents: NDArray[np.int64]) -> "Arrangement":
+        """documents: (n,) the number of the document of each place."""
+        numbers, inverse = np.unique(documents, return_inverse=True)
+        newest = np.zeros(numbers.size, dtype=np.int64)
+        np.maximum.at(newest, inverse, points.ids)
+        by_newest = np.argsort(newest)
+        rank = np.empty(numbers.size, dtype=np.int64)
+        rank[by_newest] = np.arange(numbers.size)
+        of_places = rank[inverse]
+        places = np.argsort(of_places, kind="stable")
+        ranks = of_places[places]
+        starts = np.searchsorted(ranks, np.arange(numbers.size + 1))
+        return cls(points, numbers[by_newest], newest[by_newest], starts, places, ranks)
+
+    def __len__(self) -> int:
+        return int(self.documents.size)
+
+    def middle(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of a passage out of the middle of each document: beginnings and ends are often alike."""
+        row: NDArray[np.int64] = (self.starts[ranks] + self.starts[ranks + 1]) // 2
+        return row
+
+    def vectors(self, rank: int) -> NDArray[np.float32]:
+        """Of a document's passages, (m, d)."""
+        return self.points.rows(self.places[self.starts[rank] : self.starts[rank + 1]])
+
+    def ids(self, end: int, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The rising passage numbers of the documents kept among the first `end`; kept: by rank."""
+        rows = self.starts[end]
+        chosen: NDArray[np.int64] = self.places[:rows][kept[self.ranks[:rows]]]
+        return self.points.ids[np.sort(chosen)]
+
+
+# For one passage of each document the earlier documents that have one like it.
+#
+# Some documents are asked for through the collection's own search, many by matrix products of all with all
+# before. Both may propose too many: what is decided on is looked at closely afterwards.
+
+
+MOST = 1000  # nearest passages of one that are looked at
+_STEPS = (16, 128, MOST)  # nearest that are asked for, until the last is below the threshold
+_OTHERS = 8192  # rows multiplied at a time
+_HELD = 2_000_000  # proposals, before all but the nearest of each are let go: some 300 MB with a step's own
+_SURELY = 1e-5  # below the threshold: more than float32 errs
+# The document that asks (p,) by its place in the block, the row that is proposed, and their product.
+_Proposals: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64], NDArray[np.float32]]
+
+
+class Candidates(Protocol):
+    """Proposes documents."""
+
+    def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+        """For each document the ranks, rising, of those that may be near it, before the last one's end.
+
+        ranks: (m,) rising; kept: by rank, False = not to be proposed. A document itself may be among them,
+        and later ones.
+        """
+        ...
+
+
+class Asked:
+    """By the collection's search, exact or through its index."""
+
+    def __init__(self, arrangement: Arrangement, snapshot: Snapshot, threshold: float) -> None:
+        """The arrangement is of the snapshot."""
+        self._arrangement = arrangement
+        self._snapshot = snapshot
+        self._bar = threshold - _SURELY
+        self._rank = np.full(snapshot.alive.size, -1, dtype=np.int64)  # by passage number
+        self._rank[arrangement.points.ids[arrangement.places]] = arrangement.ranks
+
+    def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+        """See `Candidates`."""
+        arrangement = self._arrangement
+        allowed = arrangement.ids(int(ranks[-1]) + 1, kept)
+        queries = arrangement.points.rows(arrangement.places[arrangement.middle(ranks)])
+        found = [np.zeros(0, dtype=np.int64)] * ranks.size
+        asking = np.arange(ranks.size)
+        for k in _STEPS:
+            answers = self._snapshot.nearest_many(queries[asking], k, allowed) if allowed.size else []
+            more = []
+            for number, answer in zip(asking.tolist(), answers, strict=bool(allowed.size)):
+                over = answer.scores >= self._bar
+                found[number] = np.unique(self._rank[answer.ids[over]])
+                if over.size == k and over.all():
+                    more.append(number)
+            asking = np.array(more, dtype=np.int64)
+            if not asking.size:
+                break
+        return found
+
+
+class Multiplied:
+    """By matrix products in the narrowest format that the machine multiplies quickly."""
+
+    def __init__(self, arrangement: Arrangement, threshold: float, device: str | None = "cpu") -> None:
+        """Two bytes a number of every vector are held where the machine multiplies those."""
+        self._arrangement = arrangement
+        self._products = Products.of(arrangement.points, arrangement.places, device)
+        # A product is rounded, to 2^-9 of it at worst, and that is in the bound; the bar itself is, too.
+        self._bar = threshold - self._products.error - 2.0**-8 - _SURELY
+
+    def near(self, ranks: NDArray[np.int64], kept: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+        """See `Candidates`."""
+        import torch
+
+        arrangement = self._arrangement
+        rows = arrangement.middle(ranks)
+        end = int(arrangement.starts[int(ranks[-1]) + 1])
+        kept_rows = kept[arrangement.ranks[:end]]
+        found: list[_Proposals] = []
+        for begin in range(0, end, _OTHERS):
+            others = slice(begin, min(begin + _OTHERS, end))
+            with torch.inference_mode():
+                products = self._products.between(rows, others)
+                passing = (products >= self._bar).cpu().numpy()
+                passing &= kept_rows[None, others]
+                number, column = np.divmod(np.flatnonzero(passing), others.stop - others.start)
+                values = products_at(products, number, column)
+            found.append((number.astype(np.uint16), column + begin, values))
+            if sum(values.size for _, _, values in found) > _HELD:
+                found = [_nearest(found)]
+        asking, answering, _ = _nearest(found)
+        bounds = np.searchsorted(asking, np.arange(ranks.size + 1))
+        return [
+            np.unique(arrangement.ranks[answering[begin:end]]) for begin, end in pairwise(bounds.tolist())
+        ]
+
+
+def _nearest(found: list[_Proposals]) -> _Proposals:
+    """By who asks the nearest of them, at most MOST of each; of those as near the first.
+
+    found: parts whose rows rise from one to the next, and within each where they are as near to the same
+    """
+    asking, answering, values = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(-values, kind="stable")
+    order = order[np.argsort(asking[order], kind="stable")]
+    sorted_asking = asking[order]
+    place = np.arange(order.size) - np.searchsorted(sorted_asking, sorted_asking)
+    order = order[place < MOST]
+    return asking[order], answering[order], values[order]
+
+
+_BELOW_ONE = np.nextafter(np.float32(1.0), np.float32(0.0))
+_NEARLY_ONE = np.float32(1.0 - 1e-5)
+_ROWS = 2048  # passages of each document multiplied at a time
+
+
+def nearest_original(
+    arrangement: Arrangement, rank: int, others: NDArray[np.int64], threshold: float
+) -> tuple[int, float] | None:
+    """The rank of the nearest of the others that the document is a near-duplicate of, and their cosine.
+
+    others: (m,) ranks, rising; of those that are equally near the first is taken.
+    """
+    best: tuple[int, float] | None = None
+    if not others.size:
+        return best
+    mine = arrangement.vectors(rank)
+    for other in others.tolist():
+        cosine = document_cosine(mine, arrangement.vectors(other), threshold)
+        if cosine is not None and (best is None or cosine > best[1]):
+            best = other, cosine
+    return best
+
+
+def document_cosine(one: NDArray[np.float32], other: NDArray[np.float32], threshold: float) -> float | None:
+    """Mean over the passages of both of the cosine of their nearest there; None where one is below.
+
+    one: (m, d), other: (k, d), of unit length. 1 for the same vectors only.
+    """
+    across = np.full(len(other), -2.0, dtype=np.float32)
+    along = np.full(len(one), -2.0, dtype=np.float32)
+    for begin in range(0, len(one), _ROWS):
+        some = slice(begin, begin + _ROWS)
+        for start in range(0, len(other), _ROWS):
+            part = slice(start, start + _ROWS)
+            cosines = _cosines(one[some], other[part])
+            along[some] = np.maximum(along[some], cosines.max(axis=1))
+            across[part] = np.maximum(across[part], cosines.max(axis=0))
+        if along[some].min() < np.float32(threshold):
+            return None
+    if across.min() < np.float32(threshold):
+        return None
+    return float(np.concatenate([along, across]).mean(dtype=np.float64))
+
+
+def _cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+    """By numpy's einsum, whose sum for two vectors depends on nothing but them."""
+    cosines: NDArray[np.float32] = np.minimum(np.einsum("id,jd->ij", one, other), _BELOW_ONE)
+    for row, column in np.argwhere(cosines >= _NEARLY_ONE).tolist():
+        if np.array_equal(one[row], other[column]):
+            cosines[row, column] = 1.0
+    return cosines
+
 
 THRESHOLD = 0.95  # where none is named
 _OFF = "off"

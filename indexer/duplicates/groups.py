@@ -1,8 +1,11 @@
 """Groups of near-duplicates, one representative of each, and the collection with one of each kept."""
 
+import heapq
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -12,20 +15,281 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.passage_documents import document_ids, documents_of, whole_documents
-from nearsay.indexer.duplicates.closest import MOST_PAIRS, TooManyPairsError
-from nearsay.indexer.duplicates.closest_pairs import DistinctPairs, distinct_pairs
-from nearsay.indexer.duplicates.linking import Link, linked
+from nearsay.indexer.duplicates.closest_pairs import (
+    MOST_PAIRS,
+    DistinctPairs,
+    TooManyPairsError,
+    distinct_pairs,
+)
 from nearsay.indexer.duplicates.pairs import PairedPassage, Side
-from nearsay.indexer.duplicates.representatives import by_centrality
-from nearsay.indexer.duplicates.whole_documents import document_pairs
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.distinct import Distinct
-from nearsay.indexer.neighbours.explored import Explored
-from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.points import Explored, Points, Vectors
+from nearsay.indexer.neighbours.products import Distinct
 from nearsay.indexer.query.export import export_documents, write_lines
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["By", "DuplicateGroup", "DuplicateGroups", "KeptReport", "find_duplicates"]
+__all__ = [
+    "By",
+    "DuplicateGroup",
+    "DuplicateGroups",
+    "Link",
+    "find_duplicates",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPairs:
+    """Documents by the different vectors that their passages have, and which of them are near-duplicates."""
+
+    number: NDArray[np.int64]  # (documents,) of the contents; two of the same number are copies
+    count: int  # different contents
+    first: NDArray[np.int64]  # (m,) the lower content of each pair
+    second: NDArray[np.int64]  # (m,) the higher
+    cosines: NDArray[np.float32]  # (m,) mean over the passages of both of the cosine of their nearest there
+
+
+def document_pairs(
+    document: NDArray[np.int64], vector: NDArray[np.int64], pairs: DistinctPairs
+) -> DocumentPairs:
+    """Two documents are near-duplicates where each passage of either has a near-duplicate in the other.
+
+    document: (n,) the document of each passage, 0, 1, …; vector: (n,) its number in a Distinct
+    pairs:    the different vectors that are near-duplicates
+    """
+    held = np.unique(np.stack([document, vector], axis=1), axis=0)
+    bounds = np.searchsorted(held[:, 0], np.arange(int(document.max(initial=-1)) + 2))
+    known: dict[tuple[int, ...], int] = {}
+    number = np.array(
+        [
+            known.setdefault(tuple(held[begin:end, 1].tolist()), len(known))
+            for begin, end in pairwise(bounds.tolist())
+        ],
+        dtype=np.int64,
+    )
+    order = sorted(known)  # by content, so that ties fall the same way whatever came first
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[[known[content] for content in order]] = np.arange(len(order))
+    near = _neighbourhoods(pairs)
+    first, second, cosines = _compared(order, near)
+    return DocumentPairs(rank[number], len(order), first, second, cosines)
+
+
+Near = dict[int, dict[int, float]]
+
+
+def _neighbourhoods(pairs: DistinctPairs) -> Near:
+    near: Near = defaultdict(dict)
+    for one, other, cosine in zip(
+        pairs.first.tolist(), pairs.second.tolist(), pairs.cosines.tolist(), strict=True
+    ):
+        near[one][other] = near[other][one] = cosine
+    return near
+
+
+def _compared(
+    contents: list[tuple[int, ...]], near: Near
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    holders: dict[int, list[int]] = defaultdict(list)
+    for content, vectors in enumerate(contents):
+        for vector in vectors:
+            holders[vector].append(content)
+    first, second, cosines = [], [], []
+    for content, vectors in enumerate(contents):
+        # Whatever matches the whole matches each passage, so the rarest one names all that can.
+        reach = [[vector, *near.get(vector, ())] for vector in vectors]
+        rarest = min(reach, key=lambda found: sum(len(holders[vector]) for vector in found))
+        for other in sorted({holder for vector in rarest for holder in holders[vector]}):
+            if other > content:
+                cosine = _matched(vectors, contents[other], near)
+                if cosine is not None:
+                    first.append(content)
+                    second.append(other)
+                    cosines.append(cosine)
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), np.array(cosines, np.float32)
+
+
+def _matched(one: tuple[int, ...], other: tuple[int, ...], near: Near) -> float | None:
+    """The mean cosine of each passage's nearest on the other side; None where one has none there."""
+    total = 0.0
+    for here, there in ((one, frozenset(other)), (other, frozenset(one))):
+        for vector in here:
+            if vector in there:
+                total += 1.0
+                continue
+            matches = [cosine for neighbour, cosine in near.get(vector, {}).items() if neighbour in there]
+            if not matches:
+                return None
+            total += max(matches)
+    return total / (len(one) + len(other))
+
+
+_DIGITS = 6  # of a cosine: what differs by less is as central, and the earliest is taken
+_BLOCK = 16_384  # vectors in memory at a time
+
+
+def by_centrality(
+    points: Vectors, things: NDArray[np.int64], group: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Groups of two things and more, the largest first, each from its most central thing to its least.
+
+    things: (n,) what each place belongs to, 0, 1, …; group: (things,) the group of each
+    returns: where each group begins (groups + 1,), and for each thing of a group its first place
+
+    A thing is its mean vector, as central as its cosine to the mean of the group's things; of those that are
+    as central the one that was added first comes first. Groups of one size stand by their earliest thing.
+    """
+    size = np.bincount(group, minlength=1)
+    wanted = np.flatnonzero(size[group] > 1)
+    if not wanted.size:
+        return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    wanted = wanted[np.argsort(group[wanted], kind="stable")]  # each group's things together
+    groups, number = np.unique(group[wanted], return_inverse=True)
+    places = np.argsort(things, kind="stable")
+    bounds = np.searchsorted(things[places], np.arange(group.size + 1))
+    central = _centralities(points, wanted, number, places, bounds)
+    place = places[bounds[wanted]]
+    earliest = np.full(groups.size, things.size)
+    np.minimum.at(earliest, number, place)
+    order = np.lexsort((place, -central, earliest[number], -size[groups][number]))
+    starts = np.flatnonzero(np.diff(number[order], prepend=-1, append=-1))
+    return starts.astype(np.int64), place[order].astype(np.int64)
+
+
+def _centralities(
+    points: Vectors,
+    wanted: NDArray[np.int64],
+    number: NDArray[np.int64],
+    places: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """The cosine (m,) of each wanted thing to the middle of its group, rounded.
+
+    wanted: (m,) things, those of a group together; number: (m,) the group of each, rising
+    places: those of each thing together, bounds: (things + 1,) where each thing's begin
+    """
+    central = np.empty(wanted.size)
+    first = np.flatnonzero(np.diff(number, prepend=-1, append=-1))  # of each group
+    begin = 0
+    while begin < first.size - 1:  # whole groups, as many as fit, or one that does not
+        full = int(np.searchsorted(first, first[begin] + _BLOCK, side="right")) - 1
+        end = max(begin + 1, full)
+        some = np.arange(first[begin], first[end])
+        middles = np.zeros((end - begin, points.dimension))
+        for part, means in _means(points, some, wanted, places, bounds):
+            np.add.at(middles, number[part] - begin, means)
+        middles /= np.maximum(np.linalg.norm(middles, axis=1, keepdims=True), 1e-12)
+        for part, means in _means(points, some, wanted, places, bounds):
+            central[part] = np.einsum("ij,ij->i", means, middles[number[part] - begin])
+        begin = end
+    return np.round(central, _DIGITS)
+
+
+def _means(
+    points: Vectors,
+    some: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    places: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Some of the wanted things a block at a time, and the unit-length mean of each one's vectors."""
+    for begin in range(0, some.size, _BLOCK):
+        part = some[begin : begin + _BLOCK]
+        held = bounds[wanted[part] + 1] - bounds[wanted[part]]
+        row = np.repeat(np.arange(part.size), held)
+        its = places[np.repeat(bounds[wanted[part]] - np.cumsum(held) + held, held) + np.arange(row.size)]
+        means = np.zeros((part.size, points.dimension))
+        for first in range(0, row.size, _BLOCK):
+            np.add.at(means, row[first : first + _BLOCK], points.rows(its[first : first + _BLOCK]))
+        means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+        yield part, means
+
+
+class Link(StrEnum):
+    """When passages belong together."""
+
+    TRANSITIVE = "transitive"  # a chain of pairs leads from each to each: connected components
+    COMPLETE = "complete"  # every two are a pair: complete linkage, cut at the threshold
+
+
+def linked(
+    count: int,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    cosines: NDArray[np.float32],
+    link: Link,
+) -> NDArray[np.int64]:
+    """The number of the group (count,) of each of `count` things; 0, 1, … by each group's first.
+
+    first, second, cosines: (m,) the pairs over the threshold, each once
+
+    Complete linkage joins the two groups whose least similar two are most similar, as long as every two of
+    both are a pair (Sørensen 1948); of joins that tie, the one with the lower numbers comes first.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    pairs = coo_array((np.ones(first.size, dtype=np.int8), (first, second)), shape=(count, count))
+    _, component = connected_components(pairs, directed=False)
+    component = component.astype(np.int64)
+    if link is Link.COMPLETE:
+        component = _complete(component, first, second, cosines)
+    _, begins, number = np.unique(component, return_index=True, return_inverse=True)
+    rank = np.empty(begins.size, dtype=np.int64)
+    rank[np.argsort(begins)] = np.arange(begins.size)
+    return rank[number]
+
+
+def _complete(
+    component: NDArray[np.int64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+    cosines: NDArray[np.float32],
+) -> NDArray[np.int64]:
+    """The components cut where two of one are no pair; the number of a group is that of its first."""
+    group = np.arange(component.size)
+    size = np.bincount(component)
+    pairs = np.bincount(component[first], minlength=size.size)
+    whole = pairs == size * (size - 1) // 2
+    lowest = np.full(size.size, component.size)
+    np.minimum.at(lowest, component, group)
+    group = np.where(whole[component], lowest[component], group)
+    order = np.argsort(component[first], kind="stable")
+    order = order[~whole[component[first[order]]]]
+    bounds = np.flatnonzero(np.diff(component[first[order]], prepend=-1, append=-1))
+    for begin, end in pairwise(bounds.tolist()):
+        some = order[begin:end]
+        for joined, into in _joins(first[some].tolist(), second[some].tolist(), cosines[some].tolist()):
+            group[joined] = into
+    return group
+
+
+def _joins(first: list[int], second: list[int], cosines: list[float]) -> Iterator[tuple[list[int], int]]:
+    """Members and number of each group of one component."""
+    links: dict[int, dict[int, float]] = defaultdict(dict)  # of groups by their first members
+    for one, other, cosine in zip(first, second, cosines, strict=True):
+        links[one][other] = links[other][one] = cosine
+    members = {one: [one] for one in links}
+    waiting = [(-cosine, min(a, b), max(a, b)) for a, b, cosine in zip(first, second, cosines, strict=True)]
+    heapq.heapify(waiting)
+    while waiting:
+        less, one, other = heapq.heappop(waiting)
+        if links.get(one, {}).get(other) != -less:
+            continue  # one of them was joined to something else since
+        members[one] += members.pop(other)
+        theirs, mine = links.pop(other), links[one]
+        del theirs[one], mine[other]
+        for third in theirs.keys() | mine.keys():
+            if third in theirs:
+                del links[third][other]
+            if third in mine and third in theirs:
+                least = min(mine[third], theirs[third])
+                if least != mine[third]:
+                    mine[third] = links[third][one] = least
+                    heapq.heappush(waiting, (-least, min(one, third), max(one, third)))
+            elif third in mine:
+                del links[third][one], mine[third]
+    yield from ((joined, one) for one, joined in members.items())
+
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _PAGE = 500  # members whose texts are read at a time

@@ -10,27 +10,25 @@ from nearsay.indexer.catalogue.clusterings import NamedCluster
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.catalogue.untouched import untouched
-from nearsay.indexer.clusters.assigning import Assigned, assign_newer
 from nearsay.indexer.clusters.clustered import cluster_collection
-from nearsay.indexer.clusters.clustering import Clustering
+from nearsay.indexer.clusters.clustering import Clustering, ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.current import (
+    Assigned,
+    assign_newer,
     current_clustering,
     kept_row,
     no_clusters,
     rename_cluster,
     shown_clustering,
+    write_members,
 )
-from nearsay.indexer.clusters.members_file import write_members
-from nearsay.indexer.clusters.options import ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.partition import SEED
-from nearsay.indexer.duplicates.groups import By, DuplicateGroups, find_duplicates
-from nearsay.indexer.duplicates.linking import Link
+from nearsay.indexer.duplicates.groups import By, DuplicateGroups, Link, find_duplicates
 from nearsay.indexer.duplicates.pairs import Pairs, find_pairs
 from nearsay.indexer.exploring.dates import Period
 from nearsay.indexer.exploring.diverse import BALANCE, DiversePassage, diverse
 from nearsay.indexer.exploring.newest import News, When, new_since
-from nearsay.indexer.exploring.outliers import outliers
-from nearsay.indexer.exploring.remote_passage import RemotePassage
+from nearsay.indexer.exploring.remotest import RemotePassage, outliers
 from nearsay.indexer.exploring.through_time import Counted, ThroughTime, over_time
 from nearsay.indexer.filters.field_kinds import FieldLook, field_looks
 from nearsay.indexer.filters.parse import Where
@@ -45,10 +43,9 @@ from nearsay.indexer.inside.token_sample import (
 from nearsay.indexer.inside.token_search import SearchBy, TokenMatches, search_tokens
 from nearsay.indexer.maps.draw_map import MapReport, draw_map
 from nearsay.indexer.maps.drawing import Drawing, drawing
-from nearsay.indexer.maps.kept import kept_map, kept_map_number
-from nearsay.indexer.maps.map import Map
+from nearsay.indexer.maps.map import Map, kept_map, kept_map_number
 from nearsay.indexer.maps.mapping import current_map
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.neighbours.shown import Shown, rows_of
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 

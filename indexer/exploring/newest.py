@@ -10,21 +10,55 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.document_dates import added_since
 from nearsay.indexer.catalogue.passage_documents import documents_of
-from nearsay.indexer.clusters.saved import saved_clustering
-from nearsay.indexer.exploring.dates import read_date
-from nearsay.indexer.exploring.document_times import document_times
-from nearsay.indexer.exploring.nearest_cluster import nearest_clusters
-from nearsay.indexer.exploring.remote_passage import RemotePassage, remote_passages
-from nearsay.indexer.exploring.remotest import remotest
+from nearsay.indexer.clusters.current import saved_clustering
+from nearsay.indexer.clusters.scores import centres, own_cosines
+from nearsay.indexer.exploring.dates import document_times, read_date
+from nearsay.indexer.exploring.remotest import RemotePassage, remote_passages, remotest
 from nearsay.indexer.exploring.through_time import LATER, OUTSIDE, clusters_of_passages
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.explored import Explored
-from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.neighbours.points import Explored, Points
 from nearsay.indexer.neighbours.shown import checked_count, removed_meanwhile
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["NewInCluster", "News", "When", "new_since", "read_moment"]
+__all__ = [
+    "News",
+    "When",
+    "new_since",
+]
+
+
+_BLOCK = 4096
+_SLACK = 1e-6  # by which two products of the same vectors may differ
+
+
+def nearest_clusters(
+    points: Points, labels: NDArray[np.int32], others: Points, places: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """The cluster whose centre is nearest to each passage; -1 if no member is as far from it as the passage.
+
+    points, labels: the passages that were clustered and the clusters' numbers (n,), negative for none
+    others, places: those that are asked about, (m,) places among other points
+    """
+    numbers, codes = np.unique(labels, return_inverse=True)
+    inside = numbers >= 0
+    numbers = numbers[inside]
+    if not numbers.size:
+        return np.full(places.size, -1, dtype=np.int32)
+    own = (codes - np.count_nonzero(~inside)).astype(np.int32)
+    own[own < 0] = -1
+    middles = centres(points, own)
+    members = own >= 0
+    farthest = np.full(numbers.size, np.inf, dtype=np.float32)
+    np.minimum.at(farthest, own[members], own_cosines(points, own, middles)[members])
+    found = np.full(places.size, -1, dtype=np.int32)
+    for begin in range(0, places.size, _BLOCK):
+        cosines = others.rows(places[begin : begin + _BLOCK]) @ middles.T
+        best = cosines.argmax(axis=1)
+        near = cosines[np.arange(best.size), best] >= farthest[best] - _SLACK
+        found[begin : begin + best.size] = np.where(near, numbers[best], -1)
+    return found
+
 
 When = str | dt.date | dt.datetime
 

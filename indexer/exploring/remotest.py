@@ -7,17 +7,71 @@ give a bound that the score cannot lie below, so most passages are out after a f
 2003, "Mining distance-based outliers in near linear time with randomization and a simple pruning rule".
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.exploring.closeness import REFERENCES, highest_cosines
-from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.neighbours.points import Explored, Points
+from nearsay.indexer.neighbours.shown import (
+    Near,
+    Shown,
+    ShownPassage,
+    checked_count,
+    nothing_there,
+    removed_meanwhile,
+    rows_of,
+)
+from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = ["Remote", "Remotest", "remotest"]
+__all__ = [
+    "RemotePassage",
+    "highest_cosines",
+    "outliers",
+    "remote_passages",
+    "remotest",
+]
+
+
+REFERENCES = 4096  # passages compared with at a time
+_ROWS = 1024  # passages compared at a time: with the references above 16 MB of products
+_NONE = -2.0  # below every cosine: there is none yet
+
+
+def highest_cosines(
+    points: Points,
+    places: NDArray[np.int64],
+    references: NDArray[np.int64],
+    documents: NDArray[np.int64],
+    best: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Each passage's highest cosines with references of other documents, those known before among them.
+
+    places:     (m,) of the passages
+    references: (r,) places, none of which was compared with before
+    documents:  (n,) by place: a passage's own document is left out
+    best:       (m, k) the highest so far in any order, below -1 where there are none yet
+    returns:    (m, k) in any order
+    """
+    k = best.shape[1]
+    found = best.copy()
+    for start in range(0, references.size, REFERENCES):
+        others = np.sort(references[start : start + REFERENCES])
+        vectors = points.rows(others)
+        for begin in range(0, places.size, _ROWS):
+            part = slice(begin, begin + _ROWS)
+            products = points.rows(places[part]) @ vectors.T
+            products[documents[places[part], None] == documents[None, others]] = _NONE
+            both = np.concatenate([found[part], products], axis=1)
+            found[part] = np.partition(both, both.shape[1] - k, axis=1)[:, -k:]
+    return found
+
 
 _FIRST = 2048  # references that every passage is compared with
 _TAKEN = 256  # passages, the most promising ones, that are compared with everything at a time
@@ -146,3 +200,85 @@ def _decided(
             named = tuple((at, round(c, _DIGITS)) for at, c in zip(near, cosines, strict=True) if c >= -1.5)
             found.append(Remote(place, round(sum(cosines[:k]) / k, _DIGITS), named))
     return tuple(sorted(found, key=lambda remote: (remote.score, remote.place)))
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePassage(ShownPassage):
+    """A passage unlike those that it was compared with; `score` is the mean cosine to its nearest of them."""
+
+    nearest: Near | None  # None if it was removed meanwhile
+
+
+def remote_passages(
+    explored: Explored, snapshot: Snapshot, points: Points, found: Sequence[Remote], count: int
+) -> tuple[RemotePassage, ...]:
+    """The first `count` that are still there, by rising score; ties by their documents' ids."""
+    places = {place for far in found for place in (far.place, *(at for at, _ in far.nearest))}
+    rows = rows_of(explored, snapshot, (int(points.ids[place]) for place in places))
+    there = [(far, rows[number]) for far in found if (number := int(points.ids[far.place])) in rows]
+    there.sort(key=lambda pair: (pair[0].score, pair[1].document_id, pair[1].ordinal))
+    return tuple(
+        RemotePassage(
+            rank=rank,
+            score=far.score,
+            id=row.document_id,
+            title=row.title,
+            text=row.text,
+            metadata=row.metadata,
+            passage=row.ordinal,
+            nearest=_nearest(points, far, rows),
+        )
+        for rank, (far, row) in enumerate(there[:count], 1)
+    )
+
+
+def _nearest(points: Points, far: Remote, rows: Mapping[int, PassageRow]) -> Near | None:
+    """The nearest passage that is still there; of several just as near the one with the first id."""
+    near = [
+        (-cosine, rows[number].document_id, rows[number].ordinal, number)
+        for place, cosine in far.nearest
+        if (number := int(points.ids[place])) in rows
+    ]
+    if not near:
+        return None
+    less, _, _, number = min(near)
+    return Near(rows[number].document_id, rows[number].title, rows[number].text, -less)
+
+
+NEIGHBOURS = 10  # so many alike are a small topic of their own and no longer outliers
+
+
+def outliers(
+    explored: Explored,
+    count: int = 20,
+    where: Where | None = None,
+    *,
+    listener: ProgressListener = unheard,
+) -> Shown[RemotePassage]:
+    """The `count` passages with the lowest mean cosine to their ten nearest of other documents; exact.
+
+    Passages of the same document are no company, nor are those that the filter keeps out. See
+    `nearsay.indexer.exploring.remotest`. BadInputError if all passages are of one document.
+    """
+    checked_count(count)
+    snapshot = explored.snapshot()
+    points = explored.points(snapshot, where)
+    if not len(points):
+        return Shown((), 0, (nothing_there(explored, where),))
+    with explored.store.database.reading() as connection:
+        documents = documents_of(connection, snapshot.collection.id, points.ids)
+    measured = remotest(points, documents, count, NEIGHBOURS, listener=listener)
+    shown = remote_passages(explored, snapshot, points, measured.found, count)
+    gone = removed_meanwhile(min(count, len(points)), len(shown))
+    return Shown(shown, len(points), (*_notes(measured.neighbours, count, len(points)), *gone))
+
+
+def _notes(neighbours: int, count: int, looked_at: int) -> tuple[str, ...]:
+    few = neighbours < NEIGHBOURS
+    return (
+        *(
+            (f"{looked_at} of the {count} asked for: there are only {looked_at} passages",)
+            * (looked_at < count)
+        ),
+        *((f"only {neighbours} passages of other documents to compare each with",) if few else ()),
+    )

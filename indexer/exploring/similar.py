@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot

@@ -13,8 +13,7 @@ from nearsay.indexer.catalogue.tables import cluster_members, documents, field_v
 from nearsay.indexer.filters.clusters import CLUSTER
 from nearsay.indexer.filters.declared import Declared, covered, metadata_path, unindexed
 from nearsay.indexer.filters.expression import Expression, Path
-from nearsay.indexer.filters.known_counts import known_counts
-from nearsay.indexer.filters.known_selections import state_of
+from nearsay.indexer.filters.known_selections import known_counts, state_of
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.sql import condition
 

@@ -3,6 +3,7 @@
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -16,11 +17,48 @@ from nearsay.indexer.snapshots.snapshot import Passages
 __all__ = [
     "CollectionState",
     "Key",
-    "KnownSelections",
     "by_number",
+    "known_counts",
     "known_selections",
     "state_of",
 ]
+
+
+_MOST = 256  # counts that are kept for a catalogue: of 10,000 values each, some 300 MB at the very worst
+
+
+class KnownCounts:
+    """The latest counts by what was asked, in which state; safe to share between threads."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Any:  # noqa: ANN401 - whatever was put
+        """What was counted; None if it is not known."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def put(self, key: Hashable, found: object) -> None:
+        """Keep what was counted; the oldest gives way."""
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
+
+
+_KNOWN_COUNTS_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownCounts]" = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def known_counts(connection: sa.Connection) -> KnownCounts:
+    """What is known of the catalogue that the connection is to."""
+    with _LOCK:
+        return _KNOWN_COUNTS_KNOWN.setdefault(connection.engine, KnownCounts())
+
 
 _BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
 _FILTERS = 1000
@@ -90,14 +128,14 @@ class KnownSelections:
         self._bytes -= 0 if kept is None else kept.nbytes
 
 
-_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownSelections]" = weakref.WeakKeyDictionary()
+_KNOWN_SELECTIONS_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownSelections]" = weakref.WeakKeyDictionary()
 _KNOWN_LOCK = threading.Lock()
 
 
 def known_selections(connection: sa.Connection) -> KnownSelections:
     """What is known of the catalogue that the connection is to."""
     with _KNOWN_LOCK:
-        return _KNOWN.setdefault(connection.engine, KnownSelections())
+        return _KNOWN_SELECTIONS_KNOWN.setdefault(connection.engine, KnownSelections())
 
 
 def state_of(connection: sa.Connection, collection_id: int) -> CollectionState:

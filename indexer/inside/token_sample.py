@@ -16,7 +16,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages, token_samples
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.neighbours.shown import nothing_there
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard

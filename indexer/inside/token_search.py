@@ -15,7 +15,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, passages
 from nearsay.indexer.inside.token_sample import TokenSample
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Explored
 
 __all__ = ["KwicPart", "SearchBy", "Summary", "TokenMatch", "TokenMatches", "search_tokens"]
 

@@ -19,7 +19,7 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import GateError
 from nearsay.training.evaluation.judged.confidence_sequence import sequence_of_mean
 from nearsay.training.evaluation.judged.replay import Replayed, replay
-from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 if TYPE_CHECKING:

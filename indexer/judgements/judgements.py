@@ -20,7 +20,7 @@ from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.store import now
 from nearsay.indexer.judgements.export import ExportForm, JudgementExport, export_judgements
 from nearsay.indexer.judgements.importing import JudgementImport, read_judgements
-from nearsay.indexer.judgements.judged import Judged, plain_query
+from nearsay.indexer.judgements.judging import Judged, plain_query
 from nearsay.indexer.judgements.part import Part
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.query.search_log import SearchLog

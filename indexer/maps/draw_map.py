@@ -1,18 +1,238 @@
 """A collection's map brought up to date and written to a file."""
 
+import base64
+import csv
+import gzip
+import hashlib
+import html
+import io
+import json
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.maps.drawing import drawing
+from nearsay.indexer.maps.content import map_content
+from nearsay.indexer.maps.drawing import Drawing, drawing
 from nearsay.indexer.maps.mapping import current_map
-from nearsay.indexer.maps.output import MapFormat, map_format, write_drawing
-from nearsay.indexer.maps.page import LONGEST, MOST_POINTS
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.maps.picture import map_figure
+from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = ["MapReport", "draw_map"]
+__all__ = [
+    "MapReport",
+    "draw_map",
+]
+
+
+COLUMNS = ("passage", "id", "title", "text", "x", "y", "cluster", "cluster_name", "metadata")
+_ROW_GROUP = 50_000
+
+
+def write_parquet(drawn: Drawing, stream: BinaryIO) -> None:
+    """`metadata` is a JSON text; no cluster: null. MissingExtraError without pyarrow."""
+    arrow = parquet_module()
+    from pyarrow.parquet import ParquetWriter
+
+    types = {"passage": arrow.int64(), "x": arrow.float32(), "y": arrow.float32(), "cluster": arrow.int32()}
+    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in COLUMNS])
+    with ParquetWriter(stream, schema) as writer:
+        for rows in _groups(_rows(drawn)):
+            columns = {name: [row[name] for row in rows] for name in COLUMNS}
+            columns["metadata"] = [_json(each) for each in columns["metadata"]]
+            writer.write_table(arrow.table(columns, schema=schema))
+
+
+def write_csv(drawn: Drawing, stream: BinaryIO) -> None:
+    """A header and a line a passage, RFC 4180; `metadata` is a JSON text; no cluster: empty."""
+    text = io.TextIOWrapper(stream, "utf-8", newline="", write_through=True)
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    for row in _rows(drawn):
+        writer.writerow([_json(row[name]) if name == "metadata" else row[name] for name in COLUMNS])
+    text.detach()
+
+
+def write_json_lines(drawn: Drawing, stream: BinaryIO) -> None:
+    """A JSON object a passage."""
+    stream.writelines(_json(row).encode() + b"\n" for row in _rows(drawn))
+
+
+def parquet_module() -> Any:  # noqa: ANN401 - pyarrow has no types
+    """pyarrow; MissingExtraError says how to install it."""
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtraError("Writing Parquet files", "parquet") from error
+    return pa
+
+
+def _rows(drawn: Drawing) -> Iterator[dict[str, Any]]:
+    names = {label.number: label.name for label in drawn.labels}
+    clusters = [-1] * len(drawn) if drawn.clusters is None else drawn.clusters.tolist()
+    for number, (x, y), row, cluster in zip(
+        drawn.ids.tolist(), drawn.places.tolist(), drawn.rows, clusters, strict=True
+    ):
+        yield {
+            "passage": number,
+            "id": row.document_id,
+            "title": row.title,
+            "text": row.text,
+            "x": x,
+            "y": y,
+            "cluster": None if cluster < 0 else cluster,
+            "cluster_name": names.get(cluster),
+            "metadata": dict(row.metadata),
+        }
+
+
+def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while group := list(islice(rows, _ROW_GROUP)):
+        yield group
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# A map as one page that needs nothing else: no server, no network.
+#
+# The passages' texts are in it only as compressed JSON in base 64, and its script shows them as text, never
+# as markup. The page's own policy lets it fetch nothing and run no script but its own.
+
+
+MOST_POINTS = 250_000  # a page of more would be slow to open
+_CHARACTERS = 20_000_000  # of text in all, some 10 MB once compressed
+_PREVIEW = (60, 600)  # characters of a passage: at least, at most
+LONGEST = _PREVIEW[1] + 1  # of a text that a page needs to know: with one more it is cut
+
+
+def preview_length(points: int) -> int:
+    """How many characters of each passage are shown, so that the page stays small enough to open."""
+    return min(max(_CHARACTERS // max(points, 1), _PREVIEW[0]), _PREVIEW[1])
+
+
+def map_page(drawn: Drawing) -> bytes:
+    """The page, UTF-8."""
+    script, style = (_part(f"map_view.{kind}") + _part(f"page.{kind}") for kind in ("js", "css"))
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    parts = {
+        "policy": html.escape(policy),
+        "title": html.escape(f"{drawn.collection}: map"),
+        "style": style,
+        "data": _packed(_content(drawn)),
+        "script": script,
+    }
+    page = _part("page.html")
+    for name, part in parts.items():
+        before, after = page.split(f"@{name}@", 1)
+        page = before + part + after
+    return page.encode()
+
+
+def _part(name: str) -> str:
+    return files("nearsay.indexer.maps").joinpath(name).read_text("utf-8")
+
+
+def _hash(part: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+
+
+def _packed(content: dict[str, Any]) -> str:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_listed)
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)).decode()
+
+
+def _listed(values: NDArray[Any]) -> list[int | float | None]:
+    """An array as JSON has it: whole numbers without a point, none for NaN."""
+    numbers = [None if each != each else each for each in values.tolist()]  # noqa: PLR0124 - NaN
+    return [int(each) if each is not None and float(each).is_integer() else each for each in numbers]
+
+
+def _content(drawn: Drawing) -> dict[str, Any]:
+    length = preview_length(len(drawn))
+    content = map_content(drawn, title_length=length, text_length=length)
+    for axis in ("x", "y"):
+        content[axis] = np.round(content[axis].astype(float), 4)
+    if any(len(row.text) > length for row in drawn.rows):
+        content["notes"].append(f"Texts are cut to {length} characters; the search looks in these.")
+    return content
+
+
+_POINTS_AN_INCH = 160
+
+
+class MapFormat(StrEnum):
+    """The kinds of file, by their endings."""
+
+    HTML = "html"
+    PNG = "png"
+    SVG = "svg"
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+
+
+def map_format(path: Path) -> MapFormat:
+    """By the file's ending. BadInputError for another, or a folder that is not there; MissingExtraError."""
+    try:
+        found = MapFormat(path.suffix.lower().removeprefix("."))
+    except ValueError:
+        known = ", ".join(f".{each}" for each in MapFormat)
+        raise BadInputError(
+            f"a map cannot be written as '{path.suffix or path.name}'. Give {path.stem or 'map'} one of the "
+            f"endings {known}"
+        ) from None
+    if path.is_dir():
+        raise BadInputError(f"{path} is a folder. Name a file in it: {path / 'map.html'}")
+    if not path.parent.is_dir():
+        raise BadInputError(f"the folder {path.parent} is not there. Make it: mkdir -p {path.parent}")
+    if found is MapFormat.PARQUET:
+        parquet_module()
+    return found
+
+
+def write_drawing(drawn: Drawing, path: Path) -> int:
+    """Write it, whole or not at all; the file's bytes."""
+    kind = map_format(path)
+    with replacing(path) as stream:
+        if kind is MapFormat.HTML:
+            stream.write(map_page(drawn))
+        elif kind is MapFormat.PARQUET:
+            write_parquet(drawn, stream)
+        elif kind is MapFormat.CSV:
+            write_csv(drawn, stream)
+        elif kind is MapFormat.JSON_LINES:
+            write_json_lines(drawn, stream)
+        else:
+            _write_picture(drawn, stream, kind)
+    return path.stat().st_size
+
+
+def _write_picture(drawn: Drawing, stream: BinaryIO, kind: MapFormat) -> None:
+    """The same drawing gives the same bytes: no date, no names made up at random."""
+    from matplotlib import rc_context
+
+    dateless = {"Date": None} if kind is MapFormat.SVG else {}
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "map"}):
+        # Names in a script that matplotlib's own font lacks are boxes.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure = map_figure(drawn)
+        figure.savefig(stream, format=str(kind), dpi=_POINTS_AN_INCH, bbox_inches="tight", metadata=dateless)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,123 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["CURVE", "rounds_for", "settled"]
+__all__ = [
+    "aligned",
+    "begun_from",
+    "levelled",
+    "main_directions",
+    "mean_shift",
+    "rounds_for",
+    "settled",
+]
+
+
+SIDE = 10.0  # the side of the square in which a layout begins, as in umap-learn
+_BLOCK = 8192
+
+
+def main_directions(vectors: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
+    """The two principal components of the vectors, scaled into a square; signs are fixed.
+
+    vectors: (n, d); returns: (n, 2). As good a beginning as the spectrum of the graph (Kobak & Linderman
+    2021, https://doi.org/10.1038/s41587-020-00809-z), and never lost among separate parts of it. A little
+    noise parts points that fall together.
+    """
+    generator = np.random.default_rng(seed)
+    dimension = vectors.shape[1]
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    scatter = np.zeros((dimension, dimension))
+    for begin in range(0, len(vectors), _BLOCK):
+        centred = vectors[begin : begin + _BLOCK] - mean
+        scatter += centred.T @ centred
+    axes = np.linalg.eigh(scatter)[1][:, ::-1][:, :2]
+    axes *= np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0.0, -1.0, 1.0)
+    places = np.zeros((len(vectors), 2))
+    places[:, : axes.shape[1]] = (vectors - mean) @ axes
+    spread = np.ptp(places, axis=0)
+    places = SIDE * (places - places.min(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    noisy: NDArray[np.float32] = (places + generator.normal(scale=1e-4, size=places.shape)).astype(np.float32)
+    return noisy
+
+
+def begun_from(
+    known: NDArray[np.bool_],
+    places: NDArray[np.float32],
+    neighbours: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    seed: int,
+) -> NDArray[np.float32]:
+    """Places of an older map, and for the points that it lacks the weighted mean of their neighbours there.
+
+    known: (n,) whether the older map has it; places: (n, 2), anything where it has not; neighbours, weights:
+    (n, k), -1 = none. Points whose neighbours are all new come among the others, round by round; points
+    that nothing leads to begin in the middle.
+    """
+    found, have = places.astype(np.float64), known.copy()
+    found[~have] = found[have].mean(axis=0)
+    while not have.all():
+        missing = np.flatnonzero(~have)
+        near = neighbours[missing]
+        weight = weights[missing] * (near >= 0) * have[near]
+        total = weight.sum(axis=1)
+        reached = total > 0.0
+        if not reached.any():
+            break
+        mean = np.einsum("nk,nkd->nd", weight[reached], found[near[reached]]) / total[reached, None]
+        found[missing[reached]] = mean
+        have[missing[reached]] = True
+    noise = np.random.default_rng(seed).normal(scale=1e-3, size=found.shape)
+    noise[known] = 0.0
+    begun: NDArray[np.float32] = (found + noise).astype(np.float32)
+    return begun
+
+
+def aligned(
+    places: NDArray[np.float32], shared: NDArray[np.intp], older: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Shift, turn and mirror a whole map so that the shared points come closest to their old places.
+
+    places: (n, 2); shared: (m,) rows of `places` that the older map has; older: (m, 2) their places there.
+    The squared distances are least (orthogonal Procrustes: Schönemann 1966,
+    https://doi.org/10.1007/BF02289451). The scale stays: that of least squares shrinks a map towards a point
+    where the two have little in common, and what is projected into it later is moved by a layout's steps.
+    With fewer than two different shared points nothing but the shift is known.
+    """
+    from scipy.linalg import orthogonal_procrustes
+
+    if not shared.size:
+        return places
+    here, there = places[shared].astype(np.float64), older.astype(np.float64)
+    middle, old_middle = here.mean(axis=0), there.mean(axis=0)
+    here, there = here - middle, there - old_middle
+    if not here.any() or not there.any():
+        shifted: NDArray[np.float32] = (places - middle + old_middle).astype(np.float32)
+        return shifted
+    moved = (places - middle) @ orthogonal_procrustes(here, there)[0] + old_middle
+    narrow: NDArray[np.float32] = moved.astype(np.float32)
+    return narrow
+
+
+def levelled(places: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Turn a map so that it spreads more from left to right than up and down, its middle at zero; (n, 2)."""
+    centred = places.astype(np.float64) - places.mean(axis=0, dtype=np.float64)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
+    axes *= np.where(axes[np.abs(axes).argmax(axis=0), np.arange(2)] < 0.0, -1.0, 1.0)
+    narrow: NDArray[np.float32] = (centred @ axes).astype(np.float32)
+    return narrow
+
+
+def mean_shift(places: NDArray[np.float32], older: NDArray[np.float32]) -> float:
+    """How far points lie from their old places on average, in units of the older map's spread.
+
+    Both (n, 2). The spread is the root mean square distance from its middle: two maps that have nothing to
+    do with each other are about 1.3 apart.
+    """
+    middle = older.mean(axis=0, dtype=np.float64)
+    spread = float(np.sqrt(((older - middle) ** 2).sum(axis=1).mean()))
+    distances = np.linalg.norm(places.astype(np.float64) - older, axis=1)
+    return float(distances.mean()) / spread if spread else 0.0
+
 
 CURVE = (1.5769434603, 0.8950608779)  # a and b of 1 / (1 + a d^2b), fitted to min_dist .1 and spread 1
 _PUSHES = 5  # points that a point is pushed off from each time it is pulled

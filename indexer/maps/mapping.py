@@ -1,25 +1,386 @@
 """The map of a collection: the one that is kept, brought up to date, or a new one."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import generations, maps
 from nearsay.indexer.catalogue.maps import MapRow
 from nearsay.indexer.catalogue.store import now
-from nearsay.indexer.maps.laying_out import extended, laid_out
-from nearsay.indexer.maps.map import Map
-from nearsay.indexer.maps.map_options import MapOptions
-from nearsay.indexer.maps.map_points import MapPoints
-from nearsay.indexer.neighbours.explored import Explored
-from nearsay.indexer.neighbours.points import Points
+from nearsay.indexer.maps.layout import (
+    aligned,
+    begun_from,
+    levelled,
+    main_directions,
+    mean_shift,
+    rounds_for,
+    settled,
+)
+from nearsay.indexer.maps.map import Map, MapOptions, MapPoints
+from nearsay.indexer.neighbours.graph import neighbour_graph
+from nearsay.indexer.neighbours.points import Explored, Points
+from nearsay.indexer.neighbours.products import Distinct
+from nearsay.indexer.plans.engine import faiss_is_installed, faiss_module, one_thread
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import BusyError
-from nearsay.indexer.vectors.progress import ProgressListener, unheard
+from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = ["current_map"]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+__all__ = [
+    "current_map",
+]
+
+
+# How strongly UMAP holds two neighbours together: from cosines to a weighted graph.
+#
+# McInnes, Healy & Melville 2018, sections 3.1 and 4.1, https://arxiv.org/abs/1802.03426: around each point
+# the distances are measured from its nearest neighbour on (rho), in a unit (sigma) in which its k
+# neighbours weigh log2(k) together; what one says of the other and the other of the one are united as fuzzy
+# sets.
+
+
+_HALVINGS = 64
+_LEAST_SIGMA = 1e-3  # of the mean distance
+_BLOCK = 16_384  # points at a time: at 14 neighbours a few MB
+
+
+def memberships(distances: NDArray[np.float32], *, from_nearest: bool = True) -> NDArray[np.float64]:
+    """How much each neighbour belongs to its point, 0 to 1.
+
+    distances:    (n, k) cosine distances to the neighbours, the point itself left out, rising; inf = none
+    from_nearest: measured from the nearest neighbour that is not at the same place, so that this one weighs
+                  1; False, for points that are projected: measured from the point itself
+    returns:      (n, k); 0 where there is no neighbour
+    """
+    found = np.zeros(distances.shape, dtype=np.float64)
+    if not distances.size:
+        return found
+    there = np.isfinite(distances)
+    overall = float(distances[there].mean()) if there.any() else 0.0
+    for begin in range(0, len(distances), _BLOCK):
+        some = slice(begin, begin + _BLOCK)
+        found[some] = _of_some(distances[some].astype(np.float64), overall, from_nearest=from_nearest)
+    return found
+
+
+def _of_some(distances: NDArray[np.float64], overall: float, *, from_nearest: bool) -> NDArray[np.float64]:
+    there = np.isfinite(distances)
+    rho = np.zeros(len(distances))
+    if from_nearest:
+        rho = np.where(there & (distances > 0.0), distances, np.inf).min(axis=1)
+        rho[~np.isfinite(rho)] = 0.0
+    gaps = np.maximum(distances - rho[:, None], 0.0)
+    counts = there.sum(axis=1)
+    target = np.log2(np.maximum(counts + int(from_nearest), 1))  # umap-learn counts the point itself
+    low, sigma = np.zeros(len(distances)), np.ones(len(distances))
+    high = np.full(len(distances), np.inf)
+    for _ in range(_HALVINGS):
+        too_wide = np.exp(-gaps / sigma[:, None]).sum(axis=1) > target
+        high = np.where(too_wide, sigma, high)
+        low = np.where(too_wide, low, sigma)
+        sigma = np.where(np.isinf(high), 2.0 * sigma, (low + high) / 2.0)
+    own = np.where(there, distances, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    floor = _LEAST_SIGMA * np.where(rho > 0.0, own, overall)
+    weights: NDArray[np.float64] = np.exp(-gaps / np.maximum(np.maximum(sigma, floor), 1e-12)[:, None])
+    return weights
+
+
+def united(neighbours: NDArray[np.int32], weights: NDArray[np.float64]) -> "csr_matrix":
+    """The symmetric graph of what either point says of the other: a + b - ab.
+
+    neighbours: (n, k) places, -1 = none; weights: (n, k); returns: (n, n) sparse, float64
+    """
+    from scipy.sparse import csr_matrix
+
+    count = len(neighbours)
+    there = neighbours >= 0
+    rows = np.repeat(np.arange(count), there.sum(axis=1))
+    one = csr_matrix((weights[there], (rows, neighbours[there])), shape=(count, count))
+    other = one.T.tocsr()
+    both = (one + other - one.multiply(other)).tocsr()
+    both.eliminate_zeros()
+    both.sort_indices()
+    return both
+
+
+_DOING = "projecting"
+_MOST_PRODUCTS = 2_000_000_000  # of vectors; more go through FAISS: at 384 dimensions 15 s on two cores
+_QUERIES = 1024
+_ANCHORS = 16_384
+_PROBES = 16
+_SPARE = 4  # proposed beyond those that are kept, since a product rounds
+
+
+def nearest_anchors(
+    new: Points,
+    anchors: Points,
+    k: int,
+    *,
+    listener: ProgressListener = unheard,
+    most_products: int = _MOST_PRODUCTS,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The k nearest anchors of each new passage, nearest first, ties by place, and their cosines, (n, k).
+
+    Exact up to `most_products`, and wherever FAISS is not installed; beyond through inverted lists, of which
+    a few are looked through: some neighbours are missed, and others as near taken.
+    """
+    width = min(k, len(anchors))
+    proposed = min(width + _SPARE, len(anchors))
+    near = np.empty((len(new), width), dtype=np.int64)
+    cosines = np.empty((len(new), width), dtype=np.float32)
+    stored = anchors.rows(np.arange(len(anchors)))
+    quick = len(new) * len(anchors) > most_products and faiss_is_installed()
+    lists = _inverted_lists(stored) if quick else None
+    for begin, rows in new.blocks(_QUERIES):
+        some = np.arange(begin, begin + len(rows))
+        found = _exactly(rows, stored, proposed) if lists is None else _listed(lists, rows, proposed)
+        near[some], cosines[some] = _decided(rows, stored, found, width)
+        listener(Progress(begin + len(rows), len(new), _DOING, "passages"))
+    return near, cosines
+
+
+def _exactly(rows: NDArray[np.float32], anchors: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """The k anchors of the largest products with each row, in any order."""
+    import torch
+
+    queries = torch.from_numpy(rows)
+    best, places = torch.empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.int64)
+    with torch.inference_mode():
+        for begin in range(0, len(anchors), _ANCHORS):
+            products = queries @ torch.from_numpy(anchors[begin : begin + _ANCHORS]).T
+            highest = products.topk(min(k, products.shape[1]), dim=1)
+            best = torch.cat([best, highest.values], dim=1)
+            places = torch.cat([places, highest.indices + begin], dim=1)
+            kept = best.topk(min(k, best.shape[1]), dim=1)
+            best, places = kept.values, places.gather(1, kept.indices)
+    found: NDArray[np.int64] = places.numpy()
+    return found
+
+
+def _inverted_lists(anchors: NDArray[np.float32]) -> Any:  # noqa: ANN401 - FAISS has no types
+    faiss = faiss_module()
+    count = max(1, int(2 * np.sqrt(len(anchors))))
+    flat = faiss.IndexFlatIP(anchors.shape[1])
+    index = faiss.IndexIVFFlat(flat, anchors.shape[1], count, faiss.METRIC_INNER_PRODUCT)
+    index.cp.niter, index.cp.min_points_per_centroid = 10, 1
+    with one_thread():
+        index.train(anchors[: 64 * count])
+    index.add(anchors)
+    index.nprobe = min(_PROBES, count)
+    return index
+
+
+def _listed(index: Any, rows: NDArray[np.float32], k: int) -> NDArray[np.int64]:  # noqa: ANN401
+    found: NDArray[np.int64] = index.search(rows, k)[1]
+    return np.where(found < 0, found[:, :1], found)  # lists that ran dry give the nearest again
+
+
+def _decided(
+    rows: NDArray[np.float32], anchors: NDArray[np.float32], found: NDArray[np.int64], width: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The nearest of those proposed, by einsum's cosines, which do not depend on where a vector stands."""
+    proposed = anchors[found.ravel()]
+    cosines = np.einsum("ij,ij->i", np.repeat(rows, found.shape[1], axis=0), proposed).reshape(found.shape)
+    order = np.lexsort((found, -cosines), axis=1)[:, :width]
+    return np.take_along_axis(found, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+
+
+_ROUNDING = 1e-6  # a cosine distance below is that of a copy
+_ROUNDS, _FEW_ROUNDS = 100, 30  # as umap-learn transforms up to 10,000 points, and more
+_MANY = 10_000
+_SHARE = 0.25  # of a layout's first steps, as there
+_LEAST = 16  # anchors; among fewer there is nothing to be pushed off from
+
+
+def projected(
+    new: Points,
+    anchors: Points,
+    places: NDArray[np.float32],
+    neighbours: int,
+    seed: int,
+    *,
+    listener: ProgressListener = unheard,
+) -> NDArray[np.float32]:
+    """The place of each new passage among the passages that were laid out.
+
+    places: (m, 2) of the anchors, the passages that were laid out; returns: (n, 2). Each begins in the
+    weighted mean of its nearest anchors and is then moved as in a layout while they stay, as umap-learn
+    transforms; it knows nothing of the other new ones. A passage with an anchor's vector has its place.
+    """
+    near, cosines = nearest_anchors(new, anchors, neighbours, listener=listener)
+    distances = _distances(cosines)
+    begun = weighted_places(distances, near, places)
+    copies = distances[:, 0] == 0.0
+    weights = memberships(distances, from_nearest=False)
+    weights[copies] = 0.0
+    if copies.all() or len(anchors) < _LEAST:
+        return begun
+    together = np.concatenate([places, begun])
+    graph = _towards_anchors(near, weights, len(anchors))
+    rounds = _ROUNDS if len(new) <= _MANY else _FEW_ROUNDS
+    settled_places = settled(
+        graph, together, rounds=rounds, seed=seed, first_share=_SHARE, fixed=len(anchors), listener=listener
+    )
+    return settled_places[len(anchors) :]
+
+
+def _towards_anchors(near: NDArray[np.int64], weights: NDArray[np.float64], anchors: int) -> "csr_matrix":
+    """The graph (anchors + n, anchors + n) in which each new point knows its anchors; nobody knows more."""
+    from scipy.sparse import csr_matrix
+
+    count = anchors + len(near)
+    rows = np.repeat(np.arange(anchors, count), near.shape[1])
+    return csr_matrix((weights.ravel(), (rows, near.ravel())), shape=(count, count))
+
+
+def _distances(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cosine distances; what is nothing but rounding is none."""
+    distances = np.maximum(1.0 - cosines, 0.0)
+    found: NDArray[np.float32] = np.where(distances < _ROUNDING, 0.0, distances).astype(np.float32)
+    return found
+
+
+def weighted_places(
+    distances: NDArray[np.float32], near: NDArray[np.int64], places: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """The mean of the neighbours' places, weighted as umap-learn weights them where it begins to transform.
+
+    distances: (n, k) cosine distances to the neighbours; near: (n, k) which places; places: (m, 2).
+    A point with the same vector as a neighbour takes its place.
+    """
+    weights = memberships(distances, from_nearest=False)
+    same = distances[:, 0] == 0.0
+    weights[same] = 0.0
+    weights[same, 0] = 1.0
+    total = weights.sum(axis=1, keepdims=True)
+    weights = np.where(total > 0.0, weights / np.where(total > 0.0, total, 1.0), 1.0 / weights.shape[1])
+    found: NDArray[np.float32] = np.einsum("nk,nkd->nd", weights, places[near]).astype(np.float32)
+    return found
+
+
+_GENTLY = 0.25  # first steps from an older map's places: as good a map as by whole ones, and nearer to them
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A new map, and how it came about."""
+
+    points: MapPoints
+    distinct: int  # different vectors that were laid out
+    exact: bool  # whether all neighbours are the true ones
+    shift: float | None  # mean way from the older map's places, in units of its spread; None without one
+
+
+def laid_out(
+    points: Points,
+    options: MapOptions,
+    older: MapPoints | None = None,
+    *,
+    listener: ProgressListener = unheard,
+) -> LaidOut:
+    """Every passage's place.
+
+    The same vectors give the same map in whatever order they came, on one machine. Copies lie together. Of
+    more different vectors than `options.most_laid_out` a sample is laid out, which depends on the vectors
+    alone, and the rest is projected. The sample's vectors are held in memory.
+    """
+    distinct = Distinct.of(points)
+    chosen = distinct.first[: options.most_laid_out]  # they stand in the order of a hash: a random sample
+    sample = Points.from_array(np.arange(chosen.size), points.rows(chosen))
+    graph = neighbour_graph(sample, options.neighbours, listener=listener)
+    missing = graph.neighbours < 0
+    distances = np.where(missing, np.inf, np.maximum(1.0 - graph.cosines, 0.0)).astype(np.float32)
+    weights = memberships(distances)
+    known, old_places = _known(points.ids[chosen], older)
+    if known.any():
+        start = begun_from(known, old_places, graph.neighbours, weights, options.seed)
+    else:
+        start = main_directions(sample.rows(np.arange(len(sample))), options.seed)
+    places = start
+    if chosen.size > 1:
+        places = settled(
+            united(graph.neighbours, weights),
+            start,
+            rounds=options.rounds or rounds_for(chosen.size),
+            seed=options.seed,
+            first_share=_GENTLY if known.any() else 1.0,
+            listener=listener,
+        )
+    shift = None
+    if known.any():
+        shared = np.flatnonzero(known)
+        places = aligned(places, shared, old_places[shared])
+        shift = mean_shift(places[shared], old_places[shared])
+    else:
+        places = levelled(places)
+    found = _everywhere(points, distinct, sample, places, options, listener)
+    return LaidOut(found, int(chosen.size), graph.exact, shift)
+
+
+def extended(
+    points: Points, known: MapPoints, options: MapOptions, *, listener: ProgressListener = unheard
+) -> MapPoints:
+    """The map with the passages that it lacks, projected among those of its own that were laid out.
+
+    points: all that shall be there, those of the map among them; those do not move. Copies among the new ones
+    lie together, and their order changes nothing.
+    """
+    new = np.flatnonzero(~np.isin(points.ids, known.ids, assume_unique=True))
+    anchors = np.searchsorted(points.ids, known.ids[known.laid_out])
+    distinct = Distinct.of(_at(points, new))
+    added = projected(
+        _at(points, new[distinct.first]),
+        _at(points, anchors),
+        known.places[known.laid_out],
+        options.neighbours + 1,
+        options.seed,
+        listener=listener,
+    )
+    added = added[distinct.number]
+    return known.joined(MapPoints(points.ids[new], added, np.zeros(new.size, dtype=np.bool_)))
+
+
+def _everywhere(
+    points: Points,
+    distinct: Distinct,
+    sample: Points,
+    places: NDArray[np.float32],
+    options: MapOptions,
+    listener: ProgressListener,
+) -> MapPoints:
+    """The sample's places given to its copies, and the rest projected."""
+    every = np.empty((len(distinct), 2), dtype=np.float32)
+    every[: len(sample)] = places
+    if len(distinct) > len(sample):
+        rest = _at(points, distinct.first[len(sample) :])
+        every[len(sample) :] = projected(
+            rest, sample, places, options.neighbours + 1, options.seed, listener=listener
+        )
+    own = np.zeros(len(points), dtype=np.bool_)
+    own[distinct.first[: len(sample)]] = True
+    return MapPoints(points.ids, every[distinct.number], own)
+
+
+def _known(ids: NDArray[np.int64], older: MapPoints | None) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """Which passages an older map has (n,), and their places there (n, 2); zeros for the others."""
+    known, places = np.zeros(ids.size, dtype=np.bool_), np.zeros((ids.size, 2), dtype=np.float32)
+    if older is not None and len(older):
+        at = np.searchsorted(older.ids, ids).clip(max=len(older) - 1)
+        known = older.ids[at] == ids
+        places[known] = older.places[at[known]]
+    return known, places
+
+
+def _at(points: Points, places: NDArray[np.int64]) -> Points:
+    """Some of the points, in the order asked for, read into memory."""
+    return Points.from_array(np.arange(places.size), points.rows(places))
+
 
 _MOST_PROJECTED = 0.5  # of the different passages: with more it is said that the map should be laid out anew
 

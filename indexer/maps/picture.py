@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.maps.drawing import CLUSTER, Drawing
-from nearsay.indexer.maps.field import Field, FieldKind
-from nearsay.indexer.maps.legend import Legend, cluster_legend, field_legend
-from nearsay.indexer.maps.palette import RAMP, REST
+from nearsay.indexer.maps.content import RAMP, REST, Legend, cluster_legend, field_legend
+from nearsay.indexer.maps.drawing import CLUSTER, Drawing, Field, FieldKind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

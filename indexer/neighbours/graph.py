@@ -1,22 +1,401 @@
 """The neighbour graph: each passage's k nearest, for all passages at once."""
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours.copied import with_copies
-from nearsay.indexer.neighbours.distinct import Distinct
-from nearsay.indexer.neighbours.k_best import KBest
-from nearsay.indexer.neighbours.lists import ListedProducts
-from nearsay.indexer.neighbours.points import Points
-from nearsay.indexer.neighbours.products import Products
+from nearsay.indexer.neighbours.points import Points, Vectors
+from nearsay.indexer.neighbours.products import Distinct, Products, cosines_of, products_at, tiles
+from nearsay.indexer.plans.engine import SEED, faiss_module, one_thread
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = ["EXACT_UP_TO", "NeighbourGraph", "neighbour_graph"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "ListedProducts",
+    "NeighbourGraph",
+    "neighbour_graph",
+]
+
+
+def with_copies(
+    points: Vectors,
+    distinct: Distinct,
+    rows: NDArray[np.int32],
+    cosines: NDArray[np.float32],
+    k: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k nearest places of every place (n, k), -1 = no more, and their cosines.
+
+    rows, cosines: (m, up to k) the nearest different vectors of each different vector
+    """
+    copies = distinct.copies
+    neighbours = np.full((len(points), k), -1, dtype=np.int32)
+    found = np.full((len(points), k), -1.0, dtype=np.float32)
+    width = rows.shape[1]
+    # As they are where neither a passage nor a neighbour has copies.
+    if width:
+        place_of = np.append(distinct.first, -1)  # the last for -1
+        neighbours[distinct.first, :width] = place_of[rows]
+        found[distinct.first, :width] = cosines
+    repeated = copies > 1
+    if not repeated.any():
+        return neighbours, found
+    touched = repeated | (np.append(repeated, False)[rows].any(axis=1) if width else False)
+    numbers = np.flatnonzero(touched)
+    with_itself = np.ones(len(distinct), dtype=np.float32)
+    own = np.flatnonzero(repeated)
+    with_itself[own] = cosines_of(points, distinct.first[own], distinct.first[own])
+    for number in numbers.tolist():
+        near = rows[number][rows[number] >= 0]
+        groups = [distinct.places(number)[: k + 1]] + [distinct.places(row)[:k] for row in near.tolist()]
+        values = np.append(with_itself[number], cosines[number, : near.size])
+        sizes = [group.size for group in groups]
+        places, value = np.concatenate(groups), np.repeat(values, sizes)
+        order = np.lexsort((places, -value))
+        places, value = places[order], value[order]
+        mine = distinct.places(number)
+        # All copies have the same list but for themselves; beyond the first k + 1 none is in it.
+        for some in mine[: k + 1, None] if mine.size <= k + 1 else [*mine[: k + 1, None], mine[k + 1 :]]:
+            kept = np.flatnonzero(places != some[0])[:k]
+            neighbours[some, : kept.size] = places[kept]
+            found[some, : kept.size] = value[kept]
+    return neighbours, found
+
+
+_GROUP = 32  # products of which the greatest stands for all when the first bar is found
+_LEAST_GROUP = 4
+_MOST_OF_A_BLOCK = 4_000_000  # proposals of one block: with more, float32 looks again
+_MOST_KEPT = 12_000_000  # proposals in memory: with more, they are decided at once
+
+
+class KBest:
+    """The candidates of `count` queries; each is a row of the products."""
+
+    def __init__(self, products: Products, queries: NDArray[np.int64], k: int) -> None:
+        """queries: (count,) rows of the products that neighbours are wanted of."""
+        self.products = products
+        self.queries = queries
+        self.k = k
+        self.bars = np.full(queries.size, -np.inf, dtype=np.float32)  # the k-th best cosine is no lower
+        self._query = np.zeros(0, dtype=np.int32)
+        self._row = np.zeros(0, dtype=np.int32)
+        self._low = np.zeros(0, dtype=np.float32)  # the cosine is no lower
+        self._high = np.zeros(0, dtype=np.float32)  # and no higher
+        self._kept = 0  # candidates after the last pruning
+        self._new: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32], float]] = []
+        self._waiting = 0  # candidates in `_new`, which are put to the others when there are many
+
+    def look(self, some: NDArray[np.int64], rows: slice) -> None:
+        """Look for neighbours of some of the queries (their numbers, rising) among the rows."""
+        if some.size and rows.stop > rows.start:
+            for part, others in tiles(some, rows):
+                self._look(part, others)
+
+    def _look(self, some: NDArray[np.int64], rows: slice) -> None:
+        asked = self.queries[some]
+        products = self.products.between(asked, rows)
+        found = self._over_the_bars(products, self.products.error, some, rows)
+        error = self.products.error
+        if found is None:
+            products, error = self.products.again(asked, rows)
+            found = self._over_the_bars(products, error, some, rows, _MOST_KEPT)
+        if found is None:  # even float32 sees most of them tie
+            half = (rows.start + rows.stop) // 2
+            if rows.stop - rows.start > 1 and some.size * (rows.stop - rows.start) > _MOST_KEPT:
+                self.look(some, slice(rows.start, half))
+                self.look(some, slice(half, rows.stop))
+                return
+            found = self._over_the_bars(products, error, some, rows, some.size * products.shape[1])
+        if found is not None:
+            self._keep(some[found[0]], found[1] + rows.start, found[2], error)
+
+    def decided(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The rows (count, k), -1 where there are no more, and their cosines, falling; ties by place."""
+        self._decide()
+        bounds = np.searchsorted(self._query, np.arange(self.queries.size + 1))
+        rank = np.arange(self._query.size) - bounds[self._query]
+        rows = np.full((self.queries.size, self.k), -1, dtype=np.int64)
+        cosines = np.full((self.queries.size, self.k), -1.0, dtype=np.float32)
+        rows[self._query, rank] = self._row
+        cosines[self._query, rank] = self._low
+        return rows, cosines
+
+    def _over_the_bars(
+        self,
+        products: "torch.Tensor",
+        error: float,
+        some: NDArray[np.int64],
+        rows: slice,
+        most: int = _MOST_OF_A_BLOCK,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]] | None:
+        """Numbers in `some`, columns and products of what may be among the best; None: more than `most`."""
+        import torch
+
+        with torch.inference_mode():
+            asked = self.queries[some]
+            own = np.flatnonzero((asked >= rows.start) & (asked < rows.stop))
+            products[torch.from_numpy(own), torch.from_numpy(asked[own] - rows.start)] = -torch.inf
+            unset = np.flatnonzero(np.isneginf(self.bars[some]))
+            if unset.size and products.shape[1] > self.k:
+                self.bars[some[unset]] = _kth(products[torch.from_numpy(unset)], self.k) - error
+            bars = torch.from_numpy(self.bars[some] - error).to(products.device)
+            passing = products >= _rounded_down(bars, products.dtype)[:, None]
+            passing[torch.from_numpy(own), torch.from_numpy(asked[own] - rows.start)] = False
+            if products.device.type == "cpu":
+                flat = np.flatnonzero(passing.numpy().ravel())
+            else:
+                flat = passing.reshape(-1).nonzero()[:, 0].cpu().numpy()
+            if flat.size > most:
+                return None
+            number, column = np.divmod(flat, products.shape[1])
+            return number, column, products_at(products, number, column)
+
+    def _keep(
+        self, query: NDArray[np.int64], row: NDArray[np.int64], value: NDArray[np.float32], error: float
+    ) -> None:
+        self._new.append((query.astype(np.int32), row.astype(np.int32), value, error))
+        self._waiting += query.size
+        if self._query.size + self._waiting > max(2 * self._kept, 4 * self.k * self.queries.size):
+            self._prune()
+            if self._query.size > _MOST_KEPT:
+                self._decide()
+            self._kept = self._query.size
+
+    def _gather(self) -> None:
+        """Put what was found since to the rest."""
+        if self._new:
+            queries, rows, values, errors = zip(*self._new, strict=True)
+            self._query = np.concatenate([self._query, *queries])
+            self._row = np.concatenate([self._row, *rows])
+            pairs = list(zip(values, map(np.float32, errors), strict=True))
+            self._low = np.concatenate([self._low, *(value - error for value, error in pairs)])
+            self._high = np.concatenate([self._high, *(value + error for value, error in pairs)])
+            self._new.clear()
+            self._waiting = 0
+
+    def _prune(self) -> None:
+        self._gather()
+        order = np.lexsort((-self._low, self._query))
+        query = self._query[order]
+        bounds = np.searchsorted(query, np.arange(self.queries.size + 1))
+        full = np.flatnonzero(np.diff(bounds) >= self.k)
+        kth = self._low[order[bounds[full] + self.k - 1]]
+        self.bars[full] = np.maximum(self.bars[full], kth)
+        self._take(order[self._high[order] >= self.bars[query]])
+
+    def _decide(self) -> None:
+        """Score what is left in float32 and keep the k best of each query."""
+        self._prune()
+        places = self.products.places
+        row = self._row.astype(np.int64)
+        cosines = cosines_of(self.products.points, places[self.queries[self._query]], places[row])
+        order = np.lexsort((places[row], -cosines, self._query))
+        query = self._query[order]
+        bounds = np.searchsorted(query, np.arange(self.queries.size + 1))
+        kept = order[np.arange(query.size) - bounds[query] < self.k]
+        self._low = self._high = cosines
+        self._take(kept)
+        full = np.flatnonzero(np.diff(bounds) >= self.k)
+        last = np.searchsorted(self._query, full) + self.k - 1
+        self.bars[full] = np.maximum(self.bars[full], self._low[last])
+
+    def _take(self, kept: NDArray[np.int64]) -> None:
+        self._query, self._row = self._query[kept], self._row[kept]
+        self._low, self._high = self._low[kept], self._high[kept]
+
+
+def _kth(products: "torch.Tensor", k: int) -> NDArray[np.float32]:
+    """A number (q,) that at least k products of each line (q, r) reach, near the k-th greatest."""
+    size = min(_GROUP, products.shape[1] // (2 * k))
+    if size >= _LEAST_GROUP:
+        groups = products.shape[1] // size
+        whole = products[:, : groups * size]
+        products = whole.reshape(len(products), groups, size).amax(dim=2)
+    kth: NDArray[np.float32] = products.topk(k, dim=1).values[:, -1].float().cpu().numpy()
+    return kth
+
+
+def _rounded_down(bars: "torch.Tensor", dtype: "torch.dtype") -> "torch.Tensor":
+    """In the narrow format, never above what they were."""
+    import torch
+
+    narrow = bars.to(dtype)
+    below = torch.nextafter(narrow, torch.full_like(narrow, -torch.inf))
+    return torch.where(narrow.float() > bars, below, narrow)
+
+
+# Neighbours among more vectors than can all be multiplied with all: each looks into the nearest lists only.
+#
+# An index of inverted lists, turned round for the case that everything asks at once: all queries that look
+# into a list are multiplied with all its members in one product, so that two million products of matrices
+# take the place of a million searches. How many lists are looked into is measured first. Jégou et al. 2011,
+# section IV, https://doi.org/10.1109/TPAMI.2010.57
+
+
+RECALL = 0.95  # of the true neighbours, the lower end of the interval
+_SAMPLE = 512  # vectors whose true neighbours are looked for to measure it
+_MOST_PROBES = 128
+_TRAINING_VECTORS_A_LIST = 64
+_BLOCK = 16_384
+_LISTS_QUERIES = 65_536  # at a time: about a thousand of them look into each list
+_SURE = 1.645  # standard errors: a one-sided interval of 95 %
+
+
+@dataclass(frozen=True, slots=True)
+class ListedProducts:
+    """Vectors in lists, and in which lists each looks for its neighbours."""
+
+    products: Products  # the rows by list, in each list as they were given
+    order: NDArray[np.int64]  # (m,) which of the given vectors each row is
+    starts: NDArray[np.int64]  # (lists + 1,) where each list begins
+    probes: NDArray[np.int16]  # (m, probed) the lists that each row looks into, the nearest first
+    recall: float  # of the k nearest, measured
+    k: int
+
+    @classmethod
+    def of(
+        cls,
+        points: Vectors,
+        places: NDArray[np.int64],
+        k: int,
+        listener: ProgressListener = unheard,
+        device: str | None = "cpu",
+    ) -> "ListedProducts":
+        """Put the vectors at the places, in an order that says nothing, into lists; measure k's recall."""
+        centres = _centres(points, places, listener)
+        probes = _nearest_lists(points, places, centres, listener, device)
+        order = np.argsort(probes[:, 0], kind="stable")
+        starts = np.searchsorted(probes[order, 0], np.arange(len(centres) + 1))
+        probes = probes[order]  # while the products are not there yet: of a million 256 MB twice
+        products = Products.of(points, places[order], device)
+        probed, recall = _measured(products, probes, k, listener)
+        return cls(products, order, starts, probes[:, :probed].copy(), recall, k)
+
+    def looks(self, queries: slice) -> Iterator[tuple[NDArray[np.int64], slice]]:
+        """The numbers (0 = the first of the queries) that look into a list, and the list's rows.
+
+        First into the list that each stands in, then into the others.
+        """
+        for part in (slice(0, 1), slice(1, None)):
+            wanted = self.probes[queries, part]
+            if not wanted.size:
+                continue
+            flat = wanted.ravel()
+            order = np.argsort(flat, kind="stable")
+            bounds = np.searchsorted(flat[order], np.arange(self.starts.size))
+            for number in np.flatnonzero(np.diff(bounds)):
+                asking = order[bounds[number] : bounds[number + 1]] // wanted.shape[1]
+                yield asking, slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def nearest(self, listener: ProgressListener = unheard) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The k nearest (m, k) of every given vector, as numbers of given ones, and their cosines."""
+        count = len(self.products)
+        nearest = np.full((count, self.k), -1, dtype=np.int32)
+        cosines = np.full((count, self.k), -1.0, dtype=np.float32)
+        number = np.append(self.order, -1)
+
+        def decide(queries: slice, best: KBest) -> None:
+            found, cosines[self.order[queries]] = best.decided()
+            nearest[self.order[queries]] = number[found]
+
+        # A block is decided, on one core, while the next is multiplied.
+        with ThreadPoolExecutor(1, thread_name_prefix="nearsay-neighbours") as thread:
+            last: Future[None] | None = None
+            for queries in self.blocks():
+                best = KBest(self.products, np.arange(queries.start, queries.stop), self.k)
+                for asking, rows in self.looks(queries):
+                    best.look(asking, rows)
+                if last is not None:
+                    last.result()
+                last = thread.submit(decide, queries, best)
+                listener(Progress(queries.stop, count, "finding neighbours", "passages"))
+            if last is not None:
+                last.result()
+        return nearest, cosines
+
+    def blocks(self) -> Iterator[slice]:
+        """Rows that are asked for at a time."""
+        for begin in range(0, len(self.products), _LISTS_QUERIES):
+            yield slice(begin, min(begin + _LISTS_QUERIES, len(self.products)))
+
+
+def _centres(points: Vectors, places: NDArray[np.int64], listener: ProgressListener) -> NDArray[np.float32]:
+    """About as many centres (lists, d) as the root of the count, on one thread: the same every time."""
+    count = min(2 ** max(1, round(np.log2(places.size) / 2)), max(1, places.size // 4), 16_384)
+    sample = places[:: max(1, places.size // (count * _TRAINING_VECTORS_A_LIST))]
+    sample = sample[: count * _TRAINING_VECTORS_A_LIST]
+    listener(Progress(0, None, "sorting passages into lists", "passages"))
+    faiss = faiss_module()
+    with one_thread():
+        kmeans = faiss.Kmeans(
+            points.dimension, count, niter=8, seed=SEED, spherical=True, min_points_per_centroid=1
+        )
+        kmeans.train(points.rows(sample))
+    centres: NDArray[np.float32] = kmeans.centroids
+    return centres
+
+
+def _nearest_lists(
+    points: Vectors,
+    places: NDArray[np.int64],
+    centres: NDArray[np.float32],
+    listener: ProgressListener,
+    device: str | None,
+) -> NDArray[np.int16]:
+    """The lists whose centres are nearest to each vector, the nearest first."""
+    import torch
+
+    centre = Products.of(Points.from_array(np.arange(len(centres)), centres), np.arange(len(centres)), device)
+    rows = centre.rows
+    width = min(_MOST_PROBES, len(centres))
+    probes = np.empty((places.size, width), dtype=np.int16)
+    with torch.inference_mode():
+        for begin in range(0, places.size, _BLOCK):
+            vectors = torch.from_numpy(points.rows(places[begin : begin + _BLOCK])).to(
+                rows.device, rows.dtype
+            )
+            near = (vectors @ rows.T).topk(width, dim=1).indices
+            probes[begin : begin + len(vectors)] = near.cpu().numpy()
+            done = begin + len(vectors)
+            listener(Progress(done, places.size, "sorting passages into lists", "passages"))
+    return probes
+
+
+def _measured(
+    products: Products,
+    probes: NDArray[np.int16],
+    k: int,
+    listener: ProgressListener,
+) -> tuple[int, float]:
+    """The fewest lists to look into that keep RECALL, and the recall.
+
+    Within the lists nothing is missed, so it is enough to look in which of its lists each true neighbour is.
+    """
+    count = len(products)
+    sample = np.arange(0, count, max(1, count // _SAMPLE))[:_SAMPLE]
+    best = KBest(products, sample, k)
+    for begin in range(0, count, _BLOCK):
+        best.look(np.arange(sample.size), slice(begin, min(begin + _BLOCK, count)))
+        listener(Progress(min(begin + _BLOCK, count), count, "measuring the recall", "passages"))
+    found, _ = best.decided()
+    its_list = probes[:, 0][found]
+    rank = (probes[sample][:, None, :] == its_list[:, :, None]).argmax(axis=2)
+    rank[~(probes[sample][:, None, :] == its_list[:, :, None]).any(axis=2)] = probes.shape[1]
+    for probed in range(1, probes.shape[1] + 1):
+        shares = (rank < probed).mean(axis=1)
+        if shares.mean() - _SURE * shares.std() / np.sqrt(sample.size) >= RECALL:
+            break
+    return probed, float((rank < probed).mean())
+
 
 EXACT_UP_TO = 200_000  # different vectors: all products of twice as many would take a quarter of an hour
-_QUERIES = 2048
+_GRAPH_QUERIES = 2048
 _ROWS = 8192  # rows multiplied at a time: with the queries above 32 MB of products
 
 
@@ -77,8 +456,8 @@ def _all_with_all(
     count = len(products)
     rows = np.full((count, k), -1, dtype=np.int32)
     cosines = np.full((count, k), -1.0, dtype=np.float32)
-    for begin in range(0, count if k else 0, _QUERIES):
-        queries = np.arange(begin, min(begin + _QUERIES, count))
+    for begin in range(0, count if k else 0, _GRAPH_QUERIES):
+        queries = np.arange(begin, min(begin + _GRAPH_QUERIES, count))
         best = KBest(products, queries, k)
         for first in range(0, count, _ROWS):
             best.look(np.arange(queries.size), slice(first, min(first + _ROWS, count)))

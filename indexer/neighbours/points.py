@@ -1,16 +1,29 @@
 """The passages that are explored together, with their vectors wherever they lie."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.indexer.catalogue import passages
+from nearsay.indexer.catalogue.collections import CollectionRow
+from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.store import Store
+from nearsay.indexer.filters.parse import Where
+from nearsay.indexer.filters.where import passages_where
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["JoinedPoints", "Points", "Vectors"]
+__all__ = [
+    "Explored",
+    "JoinedPoints",
+    "Points",
+    "Vectors",
+]
 
 
 class Vectors(Protocol):
@@ -109,3 +122,27 @@ class JoinedPoints:
         yield from self.first.blocks(size)
         for begin, vectors in self.second.blocks(size):
             yield begin + len(self.first), vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """A collection as explorations see it."""
+
+    name: str
+    store: Store
+    snapshot: Callable[[], Snapshot]  # the newest
+    # For writing; why: "cluster". It gives the store as the holder of the lock may write it.
+    locked: Callable[[CollectionRow, str], AbstractContextManager[Store]]
+    encoder: Callable[[GenerationRow], TextEncoder]  # that made a generation's vectors, loaded
+
+    def points(self, snapshot: Snapshot, where: Where | None = None) -> Points:
+        """The passages of a snapshot that a filter lets through, with their vectors."""
+        return Points.of(snapshot, self.allowed(snapshot, where))
+
+    def allowed(self, snapshot: Snapshot, where: Where | None) -> NDArray[np.int64] | None:
+        """The rising numbers of the passages that a filter lets through; None without one."""
+        if where is None:
+            return None
+        with self.store.database.reading() as connection:
+            chosen = passages_where(connection, snapshot.collection.id, where)
+            return passages.passage_numbers(connection, snapshot.collection.id, chosen)

@@ -4,6 +4,7 @@ They propose; float32 sums decide. What a product can hide is bounded, so that n
 answer is missed.
 """
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,12 +17,68 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MOST_PRODUCTS", "Products", "cosines_of", "products_at", "tiles"]
+__all__ = [
+    "Distinct",
+    "Products",
+    "cosines_of",
+    "products_at",
+    "tiles",
+]
+
+
+# Copies put aside: which vectors are different, and which passages have each.
+#
+# A text that stands ten thousand times in a collection is one vector here, so copies cost nothing in a
+# search for neighbours. The vectors come in an order that depends on their content alone.
+
+
+_BLOCK = 16_384
+_DIGEST = 16  # bytes: two different vectors of a million share one with a chance of 1e-27
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The different vectors of some points, in the order of a hash of their bytes."""
+
+    first: NDArray[np.int64]  # (m,) the first place that has each
+    number: NDArray[np.int64]  # (n,) which of them each place has
+    members: NDArray[np.int64]  # (n,) all places, by rising number, then rising place
+    starts: NDArray[np.int64]  # (m + 1,) where the places of each begin in `members`
+
+    @classmethod
+    def of(cls, points: Vectors) -> "Distinct":
+        """Read every vector once."""
+        digests = bytearray()
+        for _, vectors in points.blocks(_BLOCK):
+            rows = np.ascontiguousarray(vectors)
+            for row in rows:
+                digests += hashlib.blake2b(row.data, digest_size=_DIGEST).digest()
+        keys = np.frombuffer(bytes(digests), dtype=np.uint64).reshape(-1, 2)
+        members = np.lexsort((keys[:, 1], keys[:, 0]))  # stable: places rise among copies
+        ordered = keys[members]
+        new = np.ones(len(points), dtype=np.bool_)
+        new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+        starts = np.append(np.flatnonzero(new), len(points)).astype(np.int64)
+        number = np.empty(len(points), dtype=np.int64)
+        number[members] = np.cumsum(new) - 1
+        return cls(members[starts[:-1]], number, members, starts)
+
+    def __len__(self) -> int:
+        return int(self.first.size)
+
+    @property
+    def copies(self) -> NDArray[np.int64]:
+        """How many places have each, (m,)."""
+        return np.diff(self.starts)
+
+    def places(self, number: int) -> NDArray[np.int64]:
+        """The places that have one of the vectors, rising."""
+        return self.members[self.starts[number] : self.starts[number + 1]]
+
 
 MOST_PRODUCTS = 2**24  # multiplied at a time: 32 MB in two bytes
 _MOST_ROWS = 8192  # of these on one side
 _FILLED_UP = 64  # rows: fewer shapes of products
-_BLOCK = 16_384
 _GATHER = 1024  # pairs scored at a time: twice 1.5 MB at 384 dimensions, which stay in the cache
 
 
@@ -39,9 +96,13 @@ class Products:
         """device: "cpu", "cuda", None = the best there is; two bytes a number where it multiplies those."""
         import torch
 
-        from nearsay.training.encoder.device import choose_device
-        from nearsay.training.encoder.precision import Precision, product_format, resolve_precision
-        from nearsay.training.encoder.processor import Processor
+        from nearsay.training.encoder.hardware import (
+            Precision,
+            Processor,
+            choose_device,
+            product_format,
+            resolve_precision,
+        )
 
         device = choose_device(device)
         dtype = product_format(resolve_precision(Precision.AUTO, device, Processor.detect()))

@@ -12,7 +12,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.explored import Explored
+from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.snapshots.snapshot import Snapshot
 
 __all__ = ["Near", "Shown", "ShownPassage", "checked_count", "nothing_there", "removed_meanwhile", "rows_of"]

@@ -18,8 +18,7 @@ from nearsay.indexer.catalogue import ranges
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.known_counts import known_counts
-from nearsay.indexer.filters.known_selections import state_of
+from nearsay.indexer.filters.known_selections import known_counts, state_of
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.selection import declared_of

@@ -1,20 +1,317 @@
 """Why passages matched a query."""
 
+import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nearsay.data.chunking import Chunking, ChunkingMethod, Span, chunk
 from nearsay.indexer.catalogue.passage import encoded_text
-from nearsay.indexer.query.cosines import encoded, unit_vector
-from nearsay.indexer.query.explanation import ExplainedPassage, Explanation
-from nearsay.indexer.query.leave_one_out import leave_out_passage_words, leave_out_query_words
+from nearsay.indexer.query.explanation import BestSentence, ExplainedPassage, Explanation, WordShare
 from nearsay.indexer.query.matched_terms import matched_terms
-from nearsay.indexer.query.sentences import best_sentences
-from nearsay.indexer.query.shared_score import SharedScore, share_out
-from nearsay.training.sentence.contributions import ContributingEncoder
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.contributions import ContributingEncoder, TextContributions
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
-__all__ = ["explain_passages"]
+__all__ = [
+    "explain_passages",
+]
+
+
+def encoded(
+    encoder: TextEncoder, texts: Sequence[str], kind: TextKind = TextKind.PASSAGE
+) -> NDArray[np.float64]:
+    """The texts' vectors (texts, dimension), each of length 1; a text that is too long is cut unheard."""
+    if not texts:
+        return np.empty((0, encoder.dimension))
+    few = list(texts)
+    window = (
+        encoder.encode_window(few, kind=kind)
+        if isinstance(encoder, WindowEncoder)
+        else next(iter(encoder.stream([few], kind=kind)))
+    )
+    vectors = window.vectors.astype(np.float64)
+    unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
+
+
+def cosines(encoder: TextEncoder, query: NDArray[np.float64], texts: Sequence[str]) -> NDArray[np.float64]:
+    """Each text's cosine similarity to the query (texts,); query: (dimension,) of length 1."""
+    similarities: NDArray[np.float64] = encoded(encoder, texts) @ query
+    return similarities
+
+
+def unit_vector(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The vector at length 1; zeros stay zeros."""
+    length = float(np.linalg.norm(vector))
+    return vector / length if length else vector
+
+
+# Scripts that put no space between words: there each token of the encoder's stands alone.
+_UNSPACED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0xA4CF),  # Chinese characters, kana, bopomofo, Yi
+    (0xF900, 0xFAFF),  # compatibility forms of Chinese characters
+    (0xFF66, 0xFF9D),  # narrow katakana
+    (0x1B000, 0x1B16F),  # further kana
+    (0x20000, 0x3FFFF),  # rare Chinese characters
+)
+_INSIDE_WORD = "'’"  # between letters: don't
+_INSIDE_NUMBER = ".,:"  # between digits: 3.5
+_JOINERS = "\u200c\u200d"  # zero-width: what they stand between is one sign
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWord:
+    """Neighbouring tokens that make one word."""
+
+    start: int  # characters of the text
+    end: int
+    tokens: tuple[int, ...]  # places among the text's tokens
+
+
+def token_words(text: str, spans: Sequence[Span]) -> list[TokenWord]:
+    """Put word pieces together again.
+
+    spans:   of each token in characters of the text, in the text's order; one that covers nothing but white
+             space, or nothing at all, belongs to no word
+    returns: the words in order: runs of letters and digits (with an apostrophe inside a word, a point inside
+             a number), every other sign alone; where a script has no spaces, each token alone; tokens that
+             cover a character together (the bytes of an emoji, the parts of a Hangul syllable) are one word
+    """
+    words: list[TokenWord] = []
+    for token, (start, end) in enumerate(spans):
+        piece = text[start:end]
+        bare = piece.strip()
+        if not bare:
+            continue
+        first = start + len(piece) - len(piece.lstrip())
+        last = first + len(bare)
+        before = words[-1] if words else None
+        if before is not None and (first < before.end or (first == before.end and _joined(text, first))):
+            words[-1] = TokenWord(min(before.start, first), max(before.end, last), (*before.tokens, token))
+        else:
+            words.append(TokenWord(first, last, (token,)))
+    return words
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether the characters before and after a place are of one word; both are there."""
+    left, right = text[at - 1], text[at]
+    if _extends(right) or left in _JOINERS or (_is_flag_half(left) and _is_flag_half(right)):
+        return True
+    if _in_word(left) and _in_word(right):
+        return not (_is_unspaced(left) or _is_unspaced(right))
+    around = text[at - 2 : at - 1] + right, left + text[at + 1 : at + 2]
+    return _holds(left, around[0]) or _holds(right, around[1])
+
+
+def _holds(sign: str, around: str) -> bool:
+    """Whether a sign between two characters holds them together."""
+    if len(around) != 2:
+        return False
+    return (sign in _INSIDE_WORD and around.isalpha()) or (sign in _INSIDE_NUMBER and around.isdigit())
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_" or _extends(character)
+
+
+def _extends(character: str) -> bool:
+    """Whether it stands on the character before it: an accent, a vowel sign, a skin tone, a joiner."""
+    return (
+        character in _JOINERS
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+        or unicodedata.category(character).startswith("M")
+    )
+
+
+def _is_flag_half(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _is_unspaced(character: str) -> bool:
+    code = ord(character)
+    return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
+
+
+@dataclass(frozen=True, slots=True)
+class WordPart:
+    """One word's part of a score."""
+
+    start: int  # characters of the encoded text
+    end: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class SharedScore:
+    """A text's words with their parts of a score; parts and rest sum to the score."""
+
+    parts: tuple[WordPart, ...]  # in the text's order
+    rest: float  # what belongs to no word
+    score: float
+    seen: int  # characters of the text that the encoder took
+
+    def within(self, text: str, start: int, end: int) -> tuple[WordShare, ...]:
+        """The words that begin in a stretch of the text, which is cut out to be a text of its own."""
+        shares: list[WordShare] = []
+        for part in self.parts:
+            if start <= part.start < end:
+                last = min(part.end, end)
+                shares.append(
+                    WordShare(text[part.start : last], part.start - start, last - start, part.share)
+                )
+        return tuple(shares)
+
+
+def share_out(text: str, contributions: TextContributions, other: NDArray[np.float64]) -> SharedScore:
+    """Share the cosine of a text and another vector out over the text's words.
+
+    other: (dimension,) the other text's vector, of length 1
+
+    The cosine is the dot product of `other` with the text's vector over its length, and that vector is the
+    sum of its tokens' contributions and a constant, so each token's part is a dot product too.
+    """
+    length = float(np.linalg.norm(contributions.total)) or 1.0
+    shares = contributions.vectors @ other / length
+    spans = [(int(start), int(end)) for start, end in contributions.spans]
+    words = token_words(text, spans)
+    parts = tuple(WordPart(word.start, word.end, float(shares[list(word.tokens)].sum())) for word in words)
+    wordless = np.ones(len(shares), dtype=bool)
+    wordless[[token for word in words for token in word.tokens]] = False
+    rest = float(shares[wordless].sum() + contributions.constant @ other / length)
+    seen = len(text) if contributions.whole else max((end for _, end in spans), default=0)
+    return SharedScore(parts, rest, float(shares.sum() + contributions.constant @ other / length), seen)
+
+
+_TOKENS = 12_000  # most that are encoded for one request: about half a second on two processor cores
+
+
+@dataclass(frozen=True, slots=True)
+class _Shortened:
+    """A text without one of its stretches, for each stretch in turn."""
+
+    stretches: list[Span]  # characters of the text
+    texts: list[str]  # "" where nothing would be left
+    seen: int  # characters of the text that the encoder takes; what is beyond is in none of the texts
+
+
+def leave_out_passage_words(
+    encoder: TextEncoder,
+    query: NDArray[np.float64],
+    texts: Sequence[str],
+    borders: Sequence[int],
+    *,
+    token_budget: int = _TOKENS,
+) -> list[SharedScore]:
+    """Say for each passage how far its cosine to the query falls without each of its words.
+
+    query:        (dimension,) of length 1
+    texts:        as they are encoded
+    borders:      where in each text its title ends; no stretch goes over it
+    token_budget: most tokens encoded in all. A longer passage loses several neighbouring words at a time,
+                  which then have one part together
+
+    A word that says what others say too costs little when it is missing; that, and what words do together, is
+    in the rest.
+    """
+    each = max(token_budget // max(len(texts), 1), 1)
+    shortened = [
+        _shortened(text, offsets[: encoder.max_tokens], border, each)
+        for text, offsets, border in zip(texts, encoder.token_offsets(texts), borders, strict=True)
+    ]
+    without = [text for one in shortened for text in one.texts]
+    scores = (encoded(encoder, [*texts, *(text or texts[0] for text in without)]) @ query).tolist()
+    shared: list[SharedScore] = []
+    begin = len(texts)
+    for text, one, score in zip(texts, shortened, scores, strict=False):
+        fallen = scores[begin : begin + len(one.texts)]
+        begin += len(one.texts)
+        seen = len(text) if one.seen >= len(text.rstrip()) else one.seen
+        shared.append(_shared(one, score, fallen, seen))
+    return shared
+
+
+def leave_out_query_words(
+    encoder: TextEncoder, query: str, passages: NDArray[np.float64]
+) -> list[SharedScore]:
+    """Say for each passage how far its cosine to the query falls without each of the query's words.
+
+    passages: (passages, dimension), each of length 1
+    """
+    offsets = encoder.token_offsets([query])[0]
+    one = _shortened(query, offsets[: encoder.max_tokens], 0, _TOKENS)
+    vectors = encoded(encoder, [query, *(text or query for text in one.texts)], TextKind.QUERY)
+    scores = vectors @ passages.T
+    return [_shared(one, column[0], column[1:], one.seen) for column in scores.T.tolist()]
+
+
+def _shared(one: _Shortened, score: float, without: Sequence[float], seen: int) -> SharedScore:
+    """Parts from the scores without; a text's only word has all of the score."""
+    parts = tuple(
+        WordPart(start, end, score - less if text else score)
+        for (start, end), text, less in zip(one.stretches, one.texts, without, strict=True)
+    )
+    return SharedScore(parts, score - sum(part.share for part in parts), score, seen)
+
+
+def _shortened(text: str, offsets: NDArray[np.int64], border: int, token_budget: int) -> _Shortened:
+    words = token_words(text, [(int(start), int(end)) for start, end in offsets])
+    at_once = max(-(-len(words) * len(offsets) // token_budget), 1)
+    stretches: list[Span] = []
+    for some in (
+        [word for word in words if word.start < border],
+        [word for word in words if word.start >= border],
+    ):
+        for begin in range(0, len(some), at_once):
+            last = some[begin : begin + at_once][-1]
+            stretches.append((some[begin].start, last.end))
+    seen = max((word.end for word in words), default=0)
+    return _Shortened(stretches, [_without(text[:seen], start, end) for start, end in stretches], seen)
+
+
+def _without(text: str, start: int, end: int) -> str:
+    return f"{text[:start].rstrip()} {text[end:].lstrip()}".strip()
+
+
+def best_sentences(
+    encoder: TextEncoder, query: NDArray[np.float64], texts: Sequence[str], *, language: str = "en"
+) -> list[BestSentence | None]:
+    """For each passage's text the sentence nearest to the query, None where there is no more than one.
+
+    query:    (dimension,) the query's vector, of length 1
+    language: ISO 639 code, for finding sentence ends
+
+    All sentences go through the encoder together, each different one once, without their documents' titles.
+    """
+    found = _sentences(texts, language)
+    chosen = [(text, spans if len(spans) > 1 else []) for text, spans in zip(texts, found, strict=True)]
+    pieces = [text[start:end] for text, spans in chosen for start, end in spans]
+    scores = cosines(encoder, query, pieces)
+    best: list[BestSentence | None] = []
+    begin = 0
+    for text, spans in chosen:
+        own = scores[begin : begin + len(spans)]
+        begin += len(spans)
+        best.append(_best(text, spans, own) if spans else None)
+    return best
+
+
+def _best(text: str, spans: Sequence[Span], scores: NDArray[np.float64]) -> BestSentence:
+    place = int(scores.argmax())
+    start, end = spans[place]
+    return BestSentence(text[start:end], start, end, float(scores[place]))
+
+
+def _sentences(texts: Sequence[str], language: str) -> list[list[Span]]:
+    """Sentences are cut without a look at tokens."""
+    return chunk(
+        texts, Chunking(ChunkingMethod.SENTENCES, language=language), lambda _: [], rooms=[1] * len(texts)
+    )
 
 
 def explain_passages(
@@ -39,7 +336,7 @@ def explain_passages(
     For other encoders `exact` is False and a word's share is an approximation: where the pooling is a maximum
     or an activation comes after it, by a rule that shares the same sum out
     (`nearsay.training.sentence.pooling_shares`); where one token's vector is taken, as [CLS] pooling does,
-    what the score loses without the word (`nearsay.indexer.query.leave_one_out`).
+    what the score loses without the word (`nearsay.indexer.query.explain`).
     """
     if not passages:
         return []

@@ -9,8 +9,7 @@ from typing import BinaryIO
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.formats import Format, format_of
-from nearsay.data.read_options import ReadOptions, Split
+from nearsay.data.read_options import Format, ReadOptions, Split, format_of
 from nearsay.data.reading import read
 from nearsay.data.sources import STDIN_NAME
 

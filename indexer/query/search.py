@@ -19,7 +19,7 @@ from nearsay.data.chunking import Chunking
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import collections, passages
-from nearsay.indexer.catalogue.collection_encoder import CollectionEncoder
+from nearsay.indexer.catalogue.collection_record import CollectionEncoder
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import encoded_text
 from nearsay.indexer.catalogue.passages import PassageRow

@@ -50,8 +50,8 @@ def encode_file(
     A row that cannot be used raises BadInputError and nothing is written: a row left out would shift all
     that follow. The texts are held in memory.
     """
-    from nearsay.training.encoder.precision import Precision
-    from nearsay.training.sentence.compression.stored_file import write_vectors
+    from nearsay.training.encoder.hardware import Precision
+    from nearsay.training.sentence.compression.quantisation import write_vectors
     from nearsay.training.sentence.encoder import Encoder
 
     texts, notes = _texts(source, text)
@@ -78,9 +78,8 @@ def encode_features(
 
     The vectors go to the disk window by window; the texts are held in memory. Raises as `encode_file` does.
     """
-    from nearsay.training.bert.array_file import write_array
-    from nearsay.training.bert.features import FeatureExtractor
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.bert.features import FeatureExtractor, write_array
+    from nearsay.training.encoder.hardware import Precision
 
     texts, notes = _texts(source, text)
     features = FeatureExtractor.load(
@@ -124,9 +123,8 @@ def encode_tokens(
             f"token vectors are several arrays in one .npz file, and {out} does not end so. "
             "Name a file that does"
         )
-    from nearsay.training.bert.features import FeatureExtractor
-    from nearsay.training.bert.token_vectors import write_token_vectors
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.bert.features import FeatureExtractor, write_token_vectors
+    from nearsay.training.encoder.hardware import Precision
 
     texts, notes = _texts(source, text)
     features = FeatureExtractor.load(encoder, layers=layers, device=device, precision=Precision(precision))

@@ -40,8 +40,8 @@ from nearsay.indexer.plans.plan import (
     RecallContract,
 )
 from nearsay.indexer.plans.tuning import Tuned, tune
-from nearsay.indexer.snapshots.index_part import IndexPart, emptied, written_index
 from nearsay.indexer.snapshots.quarantine import open_all
+from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.mapped_pages import trim
 from nearsay.indexer.vectors.progress import ProgressListener, unheard

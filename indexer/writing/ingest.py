@@ -7,29 +7,35 @@ rows cost a hash each.
 """
 
 import contextlib
+import shutil
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar
+from pathlib import Path
+from typing import BinaryIO, ClassVar
 
 import sqlalchemy as sa
 
 from nearsay.data.chunking import Chunking
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.faults import Fault, KeptFaults, spread
-from nearsay.data.reading import Reading
+from nearsay.data.quantity import counted
+from nearsay.data.read_options import ReadOptions
+from nearsay.data.reading import Reading, read
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.documents import KnownDocument
+from nearsay.indexer.catalogue.documents import KnownDocument, NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, cut, pieces_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.duplicates.gate import GateReport
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter, embed
+from nearsay.indexer.vectors.errors import StrictError
 from nearsay.indexer.vectors.progress import ProgressListener
 from nearsay.indexer.vectors.read_ahead import read_ahead
 from nearsay.indexer.vectors.segment import VectorDtype
@@ -44,9 +50,12 @@ __all__ = [
     "add",
     "awaiting_windows",
     "check_something_read",
+    "check_strictly",
+    "checked_files",
     "live_or_begin",
     "pieces",
 ]
+
 
 _ROWS = 16_000  # rows in a transaction: the index of ids is written anew, page by page, in each
 _FIRST_ROWS = 1_000  # in the first; each takes twice as many as the one before, so that no thread waits long
@@ -434,3 +443,60 @@ def live_or_begin(
         found = generations.live(connection, collection.id)
     assert found is not None  # noqa: S101 - it was begun in this transaction
     return found
+
+
+@contextlib.contextmanager
+def checked_files(
+    sources: Sequence[str | Path], options: ReadOptions, stdin: BinaryIO | None = None
+) -> Iterator[BinaryIO | None]:
+    """Check that every row of the files can be used; gives the standard input that is to be read then.
+
+    StrictError if there is a fault. A pipe other than standard input is refused: it can be read once only.
+    """
+    with contextlib.ExitStack() as stack:
+        if "-" in sources:
+            stdin = stack.enter_context(spooled(stdin))
+        reading = read(sources, options, stdin=stdin)
+        for source in reading.sources:
+            if source.size is None and source.path is not None:
+                raise BadInputError(
+                    f"{source.name} is a pipe and can be read once, strict reads twice. Give it as standard "
+                    "input: … | nearsay documents add COLLECTION - --strict"
+                )
+        check_strictly(reading)
+        if "-" in sources and stdin is not None:
+            stdin.seek(0)
+        yield stdin
+
+
+def check_strictly(reading: Reading) -> int:
+    """Read everything and write nothing; how many documents there are. StrictError if there is any fault."""
+    tally = Tally()
+    with Names() as names:
+        for item in with_ids(reading, names):
+            if isinstance(item, Fault):
+                tally.fault(item)
+            else:
+                tally.counts["read"] += 1
+    if tally.counts["faults"]:
+        shown = "; ".join(str(fault) for fault in spread(tally.faults.kept, 5))
+        raise StrictError(
+            f"{counted(tally.counts['faults'], 'row')} cannot be used and nothing was written: {shown}. "
+            "Mend the input, or leave strict away to skip such rows"
+        )
+    return tally.counts["read"]
+
+
+@contextlib.contextmanager
+def spooled(stdin: BinaryIO | None) -> Iterator[BinaryIO]:
+    """Standard input kept in a temporary file, so that it can be read twice."""
+    with tempfile.TemporaryFile() as kept:
+        try:
+            shutil.copyfileobj(stdin or sys.stdin.buffer, kept)
+            kept.seek(0)
+        except OSError as error:
+            raise DiskFullError(
+                f"standard input could not be kept in {tempfile.gettempdir()} ({error.strerror}), and strict "
+                "reads it twice; nothing was written. Free some space, or set TMPDIR to another folder"
+            ) from error
+        yield kept

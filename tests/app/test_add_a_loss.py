@@ -28,12 +28,12 @@ from streamlit.testing.v1 import AppTest
 
 import nearsay.training.sentence.objectives.table as table
 from nearsay.app.cli import main
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.training.sentence.fine_tuning.recipe import read_recipe
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.fine_tuning.settings import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
 
@@ -62,7 +62,7 @@ run = json.loads((folder / "by-command" / "run" / "config.json").read_text("utf-
 told["command's set"] = run["sets"][0]["objective"]
 page = AppTest.from_string(
     "from nearsay.app.ui.training.sentence_form import _learning\\n"
-    "from nearsay.data.sentence_examples.kind import ExampleKind\\n"
+    "from nearsay.data.sentence_examples.examples import ExampleKind\\n"
     "_learning([ExampleKind.SCORED])",
     default_timeout=60,
 ).run()

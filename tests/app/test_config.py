@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
 from nearsay.app.cli.main import CONFIG
-from nearsay.app.runs import spawning
+from nearsay.app.runs import worker
 from nearsay.indexer import Library
 
 Call = Callable[..., Result]
@@ -130,11 +130,11 @@ def test_toml_is_read_only_where_there_is_a_file(home: str) -> None:
 
 def test_a_job_has_the_file_of_the_command_that_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     child = (sys.executable, "-c", "import os; print(os.environ['NEARSAY_CONFIG'])")
-    monkeypatch.setattr(spawning, "CHILD", child)
+    monkeypatch.setattr(worker, "CHILD", child)
     pipe = subprocess.PIPE
     with click.Context(main) as context, Path(os.devnull).open() as nothing:
         context.meta[CONFIG] = "/given.toml"
-        process = spawning.start_process(
+        process = worker.start_process(
             [], nothing.fileno(), working_folder=Path.cwd(), database=None, output=pipe, log=pipe
         )
     assert process.communicate()[0] == b"/given.toml\n"

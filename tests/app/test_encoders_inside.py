@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.app.runs.run_kind import RunKind
+from nearsay.app.runs.run import RunKind
 from nearsay.indexer import Library
 
 Run = Callable[..., Result]

@@ -10,7 +10,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.app.cli import main
 from nearsay.indexer.maps import mapping
-from nearsay.indexer.maps.map_options import MapOptions
+from nearsay.indexer.maps.map import MapOptions
 
 Run = Callable[..., Result]
 

@@ -161,7 +161,7 @@ def test_stopped_while_mining_it_leaves_the_old_file(run: Run, monkeypatch: pyte
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.training.sentence.negatives.ranking.nearest_texts", stop)
+    monkeypatch.setattr("nearsay.training.sentence.negatives.mining.nearest_texts", stop)
     result = run("--out", "out.tsv")
     assert result.exit_code == 130
     assert "the same command does what is missing" in result.stderr

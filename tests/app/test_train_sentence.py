@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nearsay.app.cli import main
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "sat", "ran", "on", "mat", "now"]
 ROWS = [

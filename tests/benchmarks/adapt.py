@@ -31,12 +31,12 @@ from nearsay.data.document import Document
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.row_files import file_rows
 from nearsay.indexer import Collection, Library
-from nearsay.indexer.adaptation import adapt_to_collection
+from nearsay.indexer.encoder_candidate import adapt_to_collection
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.evaluation.ndcg import ndcg
-from nearsay.training.run.watch import Watch
+from nearsay.training.evaluation.rank_metrics import ndcg
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.adaptation.adapt import Adaptation
 from nearsay.training.sentence.encoder import Encoder
 

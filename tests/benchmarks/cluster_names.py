@@ -42,8 +42,8 @@ from machine import commit, machine
 from made_vectors import sha256
 
 from nearsay.data.function_words import function_words
+from nearsay.indexer.clusters.clustering import ClusterOptions
 from nearsay.indexer.clusters.names import name_clusters, terms_by_cluster
-from nearsay.indexer.clusters.options import ClusterOptions
 from nearsay.indexer.clusters.partition import partition
 from nearsay.indexer.clusters.phrases import PhraseCounter
 from nearsay.indexer.neighbours.points import Points

@@ -81,12 +81,10 @@ def work() -> None:
 
     from nearsay.data import samples
     from nearsay.data.sentence_examples.reading import read_sentence_examples
-    from nearsay.training.run.training_progress import TrainingProgress
-    from nearsay.training.run.watch import Watch
+    from nearsay.training.run.training_progress import TrainingProgress, Watch
     from nearsay.training.sentence.encoder import Encoder
-    from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+    from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
     from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-    from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
     from nearsay.training.sentence.objectives.config import default_objective
 
     examples = read_sentence_examples(samples.sample_file("triplets"))

@@ -17,8 +17,8 @@ from hybrid_sets import REPORTING, judged_set
 from machine import commit, machine
 
 from nearsay.indexer.vectors.segment import VectorDtype, narrow, widen
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind
 

@@ -30,17 +30,15 @@ from transformers import AutoTokenizer, TrainerCallback
 
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
-from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
-from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.evaluation.judged.judged_set import Outcome, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.step_texts import TextTokens
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.tokens import TextTokenizer
@@ -135,7 +133,7 @@ def loss_difference(examples: SentenceExamples) -> float:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import CoSENTLoss
 
-    from nearsay.data.sentence_examples.kind import ExampleKind
+    from nearsay.data.sentence_examples.examples import ExampleKind
     from nearsay.training.sentence.objectives.making import make_objective
 
     model = SentenceTransformer(str(bundled_folder()), device="cpu").eval()

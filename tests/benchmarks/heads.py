@@ -22,16 +22,14 @@ from machine import commit, machine
 from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.fine_tuning import FineTuning
-from nearsay.training.bert.heads.freezing import FreezeRule, Freezing
+from nearsay.training.bert.heads.fine_tuning import FineTuning, FreezeRule, Freezing
 from nearsay.training.bert.heads.head_folder import HeadResult
 from nearsay.training.bert.heads.train_classifier import train_classifier
 from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
 from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
 from nearsay.training.bert.heads.train_tagger import train_tagger
 from nearsay.training.bert.layers import LayerChoice, LayerRule
-from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import TrainingProgress, Watch
 
 FILES: Mapping[str, Mapping[str, str]] = {
     "banking77": {"train": "train.tsv", "test": "test.tsv"},

@@ -42,7 +42,7 @@ from nearsay.indexer.query import sqlite_words
 from nearsay.indexer.query.fusion import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.indexer.vectors.vector_store import unit_length
-from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.text_encoder import TextKind
 
 SEED = 5

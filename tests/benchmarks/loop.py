@@ -34,7 +34,7 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.improving import KEEP
 from nearsay.indexer.judgements.minimal_test import DEPTH, MinimalTest, Verdict
 from nearsay.training.evaluation.judged.bootstrap import interval_of_mean
-from nearsay.training.evaluation.ndcg import ndcg
+from nearsay.training.evaluation.rank_metrics import ndcg
 
 SETS = {
     "time": "ir_time",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import Processor
 
 __all__ = ["commit", "machine"]
 

@@ -31,10 +31,9 @@ import numpy as np
 from machine import commit, machine
 from made_vectors import HOW_MADE, grown, real_vectors, sha256
 
-from nearsay.indexer.maps.alignment import aligned, mean_shift
-from nearsay.indexer.maps.laying_out import extended, laid_out
-from nearsay.indexer.maps.map_options import MapOptions
-from nearsay.indexer.maps.map_points import MapPoints
+from nearsay.indexer.maps.layout import aligned, mean_shift
+from nearsay.indexer.maps.map import MapOptions, MapPoints
+from nearsay.indexer.maps.mapping import extended, laid_out
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
 

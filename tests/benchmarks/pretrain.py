@@ -38,9 +38,8 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.sizes import BertSize
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.run.hardware_peak import hardware_peak
-from nearsay.training.run.loop import train
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run.loop import hardware_peak, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_folder import RunFolder

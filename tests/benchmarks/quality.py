@@ -24,7 +24,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 from nearsay.data import samples
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.bundled import bundled_folder

@@ -30,20 +30,18 @@ from pathlib import Path
 
 from machine import commit, machine
 
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.encoder.precision import Precision
+from nearsay.data.sentence_examples.examples import ExampleKind
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
-from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import TrainingProgress, Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling
 from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind

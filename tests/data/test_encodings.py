@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from nearsay.data.document import Document
-from nearsay.data.encoding_guess import settled_encoding
 from nearsay.data.faults import Fault
+from nearsay.data.lines import settled_encoding
 from nearsay.data.reading import ReadOptions, read
 
 SAID = "Der Käse reift über Monate im kühlen Keller, und die Mäuse wissen es längst."

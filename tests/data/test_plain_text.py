@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from nearsay.data.document import Document
 from nearsay.data.faults import Fault
-from nearsay.data.plain_text import is_hard_wrapped, paragraphs
 from nearsay.data.reading import ReadOptions, read
+from nearsay.data.source_documents import is_hard_wrapped, paragraphs
 
 Write = Callable[[str, str | bytes], str]
 PROSE = (

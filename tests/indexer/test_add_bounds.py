@@ -15,7 +15,7 @@ from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer import Library, collection_writing
 from nearsay.indexer.catalogue import documents
-from nearsay.indexer.catalogue.new_documents import NewDocuments
+from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.passage import cut
 from nearsay.indexer.vectors.errors import BusyError
 from nearsay.training.sentence.encoder import Encoder

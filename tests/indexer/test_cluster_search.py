@@ -38,8 +38,8 @@ from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.lone_query import Lists, LoneQuery
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.snapshots.index_part import emptied
-from nearsay.indexer.snapshots.parts import Part, part_of, parted
+from nearsay.indexer.snapshots.segment_writer import emptied
+from nearsay.indexer.snapshots.snapshot import Part, part_of, parted
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore, merge

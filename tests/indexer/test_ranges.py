@@ -15,8 +15,8 @@ from nearsay.data.document import Document
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import collections, documents, generations, passages, ranges
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passage import prepare
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import documents as document_table

@@ -15,8 +15,8 @@ from words_encoder import WordsEncoder
 from nearsay.data.document import Document
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, generations, ranges
+from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passage import PassageWindow, prepare
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.plans.plan import Plan

@@ -25,7 +25,7 @@ from nearsay.data.quantity import counted
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.fill import Candidate, likeliest
 from nearsay.training.bert.relevance import PooledVector, TokenRelevance, rollout
-from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.hardware import choose_device
 from nearsay.training.encoder.workers import Workers
 from nearsay.training.sentence.batching import token_batches
 from nearsay.training.sentence.bundled import BUNDLED_NAME

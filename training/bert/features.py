@@ -2,24 +2,23 @@
 
 import hashlib
 import logging
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, BinaryIO
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
-from nearsay.training.bert.hidden_states import HiddenStates
-from nearsay.training.bert.layers import LayerChoice
-from nearsay.training.bert.pooling import Pooling, pooled
-from nearsay.training.bert.text_tokens import TextTokens, TokenCutter
-from nearsay.training.bert.token_vectors import TokenVectors, vector_blocks
+from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, pooled
 from nearsay.training.cut_note import cut_note
-from nearsay.training.encoder.device import choose_device
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.prompts import prompts_of
@@ -27,11 +26,198 @@ from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
-__all__ = ["FeatureExtractor", "feature_fingerprint"]
+__all__ = [
+    "FeatureExtractor",
+    "TokenCutter",
+    "feature_fingerprint",
+    "write_array",
+    "write_token_vectors",
+]
+
+
+def write_array(stream: IO[bytes], shape: tuple[int, int], blocks: Iterable[NDArray[np.float32]]) -> None:
+    """Write an .npy file of float32 rows, a block at a time.
+
+    Raises ValueError when the blocks have not `shape[0]` rows of `shape[1]` numbers together.
+    """
+    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(stream, header)
+    rows = 0
+    for block in blocks:
+        if block.shape[1:] != shape[1:]:
+            raise ValueError(f"a block of shape {block.shape} does not fit into an array of shape {shape}")
+        stream.write(np.ascontiguousarray(block, dtype="<f4").data)
+        rows += len(block)
+    if rows != shape[0]:
+        raise ValueError(f"{rows} rows were given for an array of {shape[0]}")
+
+
+_TEXT_TOKENS_WINDOW_TEXTS = 1024  # texts whose tokens are held in the tokenizer's own, larger, form
+
+
+@dataclass(frozen=True, slots=True)
+class TextTokens:
+    """The tokens of texts, one text after the other; [CLS] and [SEP] are among them."""
+
+    offsets: NDArray[np.int64]  # (texts + 1,): text i has the tokens offsets[i] to offsets[i + 1] - 1
+    token_ids: NDArray[np.int32]  # (tokens,)
+    spans: NDArray[np.int32]  # (tokens, 2): first character in its text, and the one after the last
+    special: NDArray[np.bool_]  # (tokens,): the tokenizer added it, as [CLS] and [SEP]; its span is (0, 0)
+    cut: NDArray[np.bool_]  # (texts,): the text was longer than the limit
+
+    @property
+    def texts(self) -> int:
+        """How many texts."""
+        return len(self.offsets) - 1
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens."""
+        return len(self.token_ids)
+
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut."""
+        return int(self.cut.sum())
+
+    def of(self, text: int) -> list[int]:
+        """Give the token numbers of one text, by its place from 0."""
+        ids: list[int] = self.token_ids[self.offsets[text] : self.offsets[text + 1]].tolist()
+        return ids
+
+
+class TokenCutter:
+    """Cuts texts into the tokens that a `TextTokenizer` gives, and says more of them."""
+
+    def __init__(self, tokenizer: Tokenizer, texts: TextTokenizer) -> None:
+        """`tokenizer` is copied; `texts` tells the limit, and what is wrong with a broken text."""
+        self._texts = texts
+        self._cutting = Tokenizer.from_str(tokenizer.to_str())
+        self._cutting.no_padding()
+        self._cutting.enable_truncation(texts.limit)
+
+    def cut(self, texts: Sequence[str]) -> TextTokens:
+        """Give the texts' tokens; raises BadInputError for broken Unicode."""
+        if isinstance(texts, str):
+            raise TypeError("texts is one string; give a list of texts")
+        lengths: list[int] = []
+        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]] = []
+        cut: list[bool] = []
+        for start in range(0, len(texts), _TEXT_TOKENS_WINDOW_TEXTS):
+            encodings = self._encoded(list(texts[start : start + _TEXT_TOKENS_WINDOW_TEXTS]))
+            lengths += [len(encoding.ids) for encoding in encodings]
+            cut += [bool(encoding.overflowing) for encoding in encodings]
+            parts += [_arrays(encoding) for encoding in encodings]
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return TextTokens(
+            offsets=offsets,
+            token_ids=np.concatenate([ids for ids, _, _ in parts] or [np.empty(0, np.int32)]),
+            spans=np.concatenate([spans for _, spans, _ in parts] or [np.empty((0, 2), np.int32)]),
+            special=np.concatenate([special for _, _, special in parts] or [np.empty(0, np.bool_)]),
+            cut=np.array(cut, dtype=np.bool_),
+        )
+
+    def _encoded(self, texts: list[str]) -> list[Encoding]:
+        try:
+            return self._cutting.encode_batch(texts)
+        except TypeError:
+            self._texts.window(texts)  # names the text
+            raise
+
+
+def _arrays(encoding: Encoding) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    return (
+        np.array(encoding.ids, dtype=np.int32),
+        np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2),
+        np.array(encoding.special_tokens_mask, dtype=np.bool_),
+    )
+
+
+_BLOCK_TOKENS = 16_384  # rows held at a time, about: 96 MB of four concatenated layers of 384
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVectors:
+    """Tokens and their vectors."""
+
+    tokens: TextTokens
+    vectors: NDArray[np.float32]  # (tokens, width), C-contiguous
+
+    def of(self, text: int) -> NDArray[np.float32]:
+        """Give the vectors of one text's tokens, (its tokens, width), by the text's place from 0."""
+        return self.vectors[self.tokens.offsets[text] : self.tokens.offsets[text + 1]]
+
+
+def vector_blocks(
+    tokens: TextTokens, states: HiddenStates, layers: LayerChoice, taken: Sequence[int], width: int
+) -> Iterator[NDArray[np.float32]]:
+    """Give the tokens' vectors in the tokens' order, a block of whole texts at a time.
+
+    taken:  the layers that `layers` takes of the model
+    width:  numbers in a vector
+    yields: (tokens, width) float32; about 16,000 rows, or one text's
+    """
+    first = 0
+    while first < tokens.texts:
+        bound = tokens.offsets[first] + _BLOCK_TOKENS
+        after = max(int(np.searchsorted(tokens.offsets, bound, side="right")) - 1, first + 1)
+        starts = tokens.offsets[first : after + 1]
+        block = np.empty((int(starts[-1] - starts[0]), width), dtype=np.float32)
+        states.run(
+            [tokens.of(text) for text in range(first, after)],
+            _Placing(block, starts - starts[0], layers, taken),
+        )
+        yield block
+        first = after
+
+
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """Puts each text's token vectors where they belong in a block."""
+
+    block: NDArray[np.float32]  # (tokens, width), written to
+    starts: NDArray[np.int64]  # (texts + 1,): each text's first row
+    layers: LayerChoice
+    taken: Sequence[int]
+
+    def __call__(self, batch: NDArray[np.int64], states: Sequence[torch.Tensor], mask: torch.Tensor) -> None:
+        chosen = self.layers.combined([states[layer] for layer in self.taken])
+        rows = chosen[mask].cpu().numpy()  # the real tokens, one text after the other
+        begin = 0
+        for text in batch:
+            place = slice(self.starts[text], self.starts[text + 1])
+            end = begin + int(place.stop - place.start)
+            self.block[place] = rows[begin:end]
+            begin = end
+
+
+def write_token_vectors(
+    stream: BinaryIO, tokens: TextTokens, blocks: Iterable[NDArray[np.float32]], width: int
+) -> None:
+    """Write an .npz file, which `numpy.load` opens without pickle, holding one block of vectors at a time.
+
+    Its arrays are vectors (tokens, width) float32, offsets (texts + 1,) int64, token_ids (tokens,) int32,
+    spans (tokens, 2) int32 and special (tokens,) bool, as `TextTokens` tells; they are not compressed, as
+    vectors hardly shrink.
+    """
+    small: dict[str, NDArray[np.generic]] = {
+        "offsets": tokens.offsets,
+        "token_ids": tokens.token_ids,
+        "spans": tokens.spans,
+        "special": tokens.special,
+    }
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in small.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.save(entry, array, allow_pickle=False)
+        with archive.open("vectors.npy", "w", force_zip64=True) as entry:
+            write_array(entry, (tokens.tokens, width), blocks)
+
 
 logger = logging.getLogger("nearsay")
 
-_WINDOW_TEXTS = 4096  # texts that are sorted by length together
+_FEATURES_WINDOW_TEXTS = 4096  # texts that are sorted by length together
 
 
 class FeatureExtractor:
@@ -181,5 +367,5 @@ def feature_fingerprint(bert: BertFolder, layers: LayerChoice, pooling: Pooling)
 def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     if isinstance(texts, str):
         raise TypeError("texts is one string; give a list of texts")
-    for start in range(0, len(texts), _WINDOW_TEXTS):
-        yield texts[start : start + _WINDOW_TEXTS]
+    for start in range(0, len(texts), _FEATURES_WINDOW_TEXTS):
+        yield texts[start : start + _FEATURES_WINDOW_TEXTS]

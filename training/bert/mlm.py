@@ -13,8 +13,8 @@ from nearsay.data.pretraining.batches import PretrainingBatches
 from nearsay.data.pretraining.example_config import ExampleConfig, Packing
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
-from nearsay.training.bert.pretraining_batch import network_batches
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
+from nearsay.training.bert.pretraining_task import network_batches
 
 __all__ = ["MlmReport", "evaluate_mlm"]
 

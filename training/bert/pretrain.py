@@ -3,13 +3,13 @@
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import BertForPreTraining, PreTrainedTokenizerBase
+from transformers import BertConfig, BertForPreTraining, PreTrainedTokenizerBase
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
@@ -20,7 +20,6 @@ from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import load_bert, load_model
 from nearsay.training.bert.mlm import evaluate_mlm
-from nearsay.training.bert.pretraining_card import pretraining_card
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import PretrainingTask
 from nearsay.training.bert.saved_tokenizer import read_tokenizer
@@ -28,6 +27,7 @@ from nearsay.training.bert.sizes import BertSize
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_log import read_metrics
+from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
@@ -38,7 +38,56 @@ from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 
-__all__ = ["Pretraining", "pretrain"]
+__all__ = [
+    "Pretraining",
+    "pretrain",
+]
+
+
+_HELD_OUT = "On text held out from training."
+_TRAINED_ON = "On the training text, over the last steps of the run."
+_USAGE = """
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = AutoModelForMaskedLM.from_pretrained("{name}")
+"""
+
+
+def pretraining_card(
+    name: str,
+    config: BertConfig,
+    settings: Mapping[str, JsonValue],
+    result: TrainingResult,
+    text: PreparedText,
+    lineage: Sequence[str],
+) -> ModelCard:
+    """Say what was trained, on how much text, and what came of it; file names of the text are left out."""
+    left_out = {"texts", "dev", "model", "optimisation", "reading", "examples", "task", "start"}
+    left_out |= {"environment", "resumed_with"}
+    told = {key: value for key, value in settings.items() if key not in left_out}
+    for part in ("examples", "optimisation", "environment"):
+        inner = settings.get(part)
+        told |= inner if isinstance(inner, dict) else {}
+    told.pop("versions", None)
+    return ModelCard(
+        title=name,
+        summary=(
+            f"A BERT of {config.num_hidden_layers} layers, width {config.hidden_size} and "
+            f"{config.vocab_size:,} WordPiece tokens, pretrained with masked words"
+            f"{' and next sentences' if 'nsp_loss' in result.metrics else ''} on {text.tokens:,} tokens of "
+            f"{text.documents:,} documents ({text.sentences:,} sentences), of which it saw {result.tokens:,}."
+        ),
+        library="transformers",
+        tags=("bert", "fill-mask", "nearsay"),
+        usage=_USAGE.format(name=name),
+        figures=result.evaluation or result.metrics,
+        figures_note=_HELD_OUT if result.evaluation else _TRAINED_ON,
+        lineage=lineage,
+        settings=told,
+        limits=("It knows what its training text said, with the errors and prejudices of that.",),
+    )
+
 
 _LONGEST_SPAN = 30  # tokens; ten words of three pieces
 

@@ -1,23 +1,166 @@
 """BERT's layers on packed texts."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import torch
 from torch.nn import functional
 
-from nearsay.training.encoder.attention import Attention, attention, takes_blocks, takes_bounds
-from nearsay.training.encoder.packed_window import PackedBatch
+from nearsay.training.encoder.hardware import Processor
+from nearsay.training.encoder.packed_window import Blocks, PackedBatch
 from nearsay.training.encoder.plain_encoder import LinearWeights, NormWeights, PlainTransformer
-from nearsay.training.encoder.product import LinearLayer, Product
 
-if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
+if TYPE_CHECKING:
     from transformers import BertModel
     from transformers.models.bert.modeling_bert import BertLayer
 
-__all__ = ["PackedBert"]
+__all__ = [
+    "PackedBert",
+]
+
+
+Attention: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+
+_LEAST_GPU = 8, 0  # compute capability that the kernel for texts of any lengths is built for: Ampere
+_HEAD_WIDTHS = 8  # it takes multiples of this
+
+
+def attention(batch: PackedBatch, heads: int, *, by_bounds: bool = False) -> Attention:
+    """Give the function that lets each text's tokens attend to one another.
+
+    It takes (rows, 3 * width) queries, keys and values side by side and gives (rows, width); rows after the
+    batch's tokens stay without meaning.
+
+    by_bounds: what `takes_bounds` says
+
+    Vaswani et al. 2017, section 3.2, https://arxiv.org/abs/1706.03762
+    """
+    if batch.blocks is not None:
+        return partial(attend_by_blocks, heads=heads, blocks=batch.blocks)
+    if by_bounds and len(batch.groups) > 1:
+        return partial(attend_by_bounds, heads=heads, batch=batch)
+    return partial(attend_by_groups, heads=heads, batch=batch)
+
+
+def takes_bounds(device: str, dtype: torch.dtype, head_width: int) -> bool:
+    """Whether the device has a kernel for texts of any lengths, so that `attend_by_bounds` runs."""
+    return (
+        torch.device(device).type == "cuda"
+        and dtype in {torch.bfloat16, torch.float16}
+        and head_width % _HEAD_WIDTHS == 0
+        and find_spec("torch.nn.attention.varlen") is not None
+        and torch.cuda.get_device_capability(device) >= _LEAST_GPU
+    )
+
+
+def takes_blocks(device: str, dtype: torch.dtype) -> bool:
+    """Whether texts come quickest in `Blocks`: where AMX multiplies.
+
+    A text's sums depend on its place in a block. Without AMX they do not depend on the texts beside it, which
+    is worth more than the few percent that blocks would save there.
+    """
+    on_cpu = torch.device(device).type == "cpu"
+    return on_cpu and dtype == torch.bfloat16 and Processor.detect().amx_bf16
+
+
+def attend_by_groups(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> torch.Tensor:
+    """As `attention` says, on any device: the texts of one length at a time."""
+    width = mixed.shape[1] // 3
+    result = mixed.new_zeros(len(mixed), width)
+    for group in batch.groups:
+        shape = (group.texts, group.tokens, 3, heads, width // heads)
+        query, key, value = mixed[group.rows].view(shape).permute(2, 0, 3, 1, 4)
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        result[group.rows].view(group.texts, group.tokens, heads, -1).copy_(attended.transpose(1, 2))
+    return result
+
+
+def attend_by_bounds(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> torch.Tensor:
+    """As `attention` says, in one kernel for texts of any lengths, where `takes_bounds` says so.
+
+    https://docs.pytorch.org/docs/stable/nn.attention.varlen.html
+    """
+    from torch.nn.attention import varlen
+
+    query, key, value = mixed.view(len(mixed), 3, heads, -1).unbind(1)
+    attended = varlen.varlen_attn(query, key, value, batch.bounds, batch.bounds, batch.longest, batch.longest)
+    attended = attended[0] if isinstance(attended, tuple) else attended
+    return attended.reshape(len(mixed), -1)
+
+
+def attend_by_blocks(mixed: torch.Tensor, heads: int, blocks: Blocks) -> torch.Tensor:
+    """As `attention` says, several texts in a block of which each sees itself alone."""
+    width = mixed.shape[1] // 3
+    query, key, value = mixed.view(-1, blocks.size, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=blocks.mask)
+    return attended.transpose(1, 2).reshape(-1, width)
+
+
+# torch's own compiler makes use of these; a torch without them multiplies by plain weights.
+_REORDER: Callable[..., torch.Tensor] | None = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
+_MULTIPLY: Callable[..., torch.Tensor] | None = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+_TAKES_BFLOAT16: Callable[[], bool] | None = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+_TYPICAL_ROWS = 2048  # the number of rows that the weight's order in memory is chosen for
+
+
+class LinearLayer(Protocol):
+    """torch.nn.Linear, or its two tensors alone."""
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """(outputs, inputs)."""
+
+    @property
+    def bias(self) -> torch.Tensor:
+        """(outputs,)."""
+
+
+class Product:
+    """rows (tokens, inputs) -> rows @ weight.T + bias, (tokens, outputs), optionally through GELU."""
+
+    def __init__(
+        self, layers: Sequence[LinearLayer], *, dtype: torch.dtype, device: str, gelu: bool = False
+    ) -> None:
+        """Take copies of layers that read the same rows; their outputs come side by side.
+
+        dtype: the format of the weights, of the rows given and of the result
+        gelu:  whether the exact GELU of the result is given (Hendrycks & Gimpel 2016,
+               https://arxiv.org/abs/1606.08415)
+        """
+        weight = torch.cat([layer.weight.detach() for layer in layers]).to(device, dtype).contiguous()
+        self._bias = torch.cat([layer.bias.detach() for layer in layers]).to(device, dtype)
+        self._gelu = gelu
+        # oneDNN keeps such a weight in blocks as its kernels read it; F.linear would reorder it every time.
+        self._multiply = _MULTIPLY if torch.device(device).type == "cpu" and _has_blocks(dtype) else None
+        self._weight = _REORDER(weight, _TYPICAL_ROWS) if self._multiply and _REORDER else weight
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """Multiply; nothing of `rows` is changed."""
+        if self._multiply:
+            after, kind = ("gelu", "none") if self._gelu else ("none", "")
+            return self._multiply(rows, self._weight, self._bias, after, [], kind)
+        result = functional.linear(rows, self._weight, self._bias)
+        return functional.gelu(result) if self._gelu else result
+
+
+def _has_blocks(dtype: torch.dtype) -> bool:
+    """Whether this torch has the operators, and the processor is one that they were measured on.
+
+    For 16-bit numbers they raise on a processor without AVX512, where F.linear works all the same; oneDNN can
+    be told to make no use of AVX512 (ONEDNN_MAX_CPU_ISA), so it is asked as well.
+    """
+    built = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch does not annotate it
+    if not built or _REORDER is None or _MULTIPLY is None:
+        return False
+    processor = Processor.detect()
+    if dtype == torch.float32:
+        return processor.avx2
+    return dtype == torch.bfloat16 and processor.avx512 and bool(_TAKES_BFLOAT16 and _TAKES_BFLOAT16())
+
 
 # The CPU's kernels are made anew for every number of rows that they meet, in milliseconds each.
 _ROWS = 64  # larger batches are filled up to a multiple of this

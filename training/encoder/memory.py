@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from torch import nn
 
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
 
 __all__ = ["TokenBudget", "inference_tokens", "tokens_that_fit", "training_tokens"]
 
@@ -58,8 +58,7 @@ def training_tokens(model: "nn.Module", device: str, precision: "Precision") -> 
     A linear layer's outputs are kept twice. For a BERT of width h that is 18 h numbers a layer; Korthikanti
     et al. 2022 count 17 h, attention's own products left out (section 4, https://arxiv.org/abs/2205.05198).
     """
-    from nearsay.training.encoder.precision import Precision, resolve_precision
-    from nearsay.training.encoder.processor import Processor
+    from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
     narrow = resolve_precision(precision, device, Processor.detect()) is not Precision.FLOAT32
     numbers, bytes_a_number = _KEPT * sum(_widths(model)), 2 if narrow else 4

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.accuracy import require_alike
+from nearsay.training.evaluation.label_metrics import require_alike
 
 __all__ = ["Entity", "EntityFigures", "EntityReport", "entities", "entity_f1"]
 

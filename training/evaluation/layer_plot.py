@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert.pooling import Pooling
+from nearsay.training.bert.layers import Pooling
 from nearsay.training.evaluation.layers import LayerReport
 
 if TYPE_CHECKING:

@@ -1,24 +1,186 @@
 """Which layer and which pooling of a BERT serve best: all of them, measured on one pass over the texts."""
 
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
+from types import TracebackType
+from typing import Self
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nearsay.data.durable import FULL
+from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
-from nearsay.training.bert.layers import LayerChoice, layer_choices
-from nearsay.training.bert.pooling import Pooling
-from nearsay.training.encoder.device import choose_device
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.bert.features import TokenCutter, feature_fingerprint
+from nearsay.training.bert.layers import HiddenStates, LayerChoice, LayerRule, Pooling, layer_choices, pooled
+from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
-from nearsay.training.evaluation.stored_features import StoredEncoder, StoredFeatures
 from nearsay.training.evaluation.sts import evaluate_sts
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.tokens import TextTokenizer
+from nearsay.training.sentence.vectors import checked_vectors
 
-__all__ = ["LayerReport", "LayerScore", "evaluate_layers"]
+__all__ = [
+    "LayerReport",
+    "evaluate_layers",
+]
+
+
+_WINDOW_TEXTS = 256  # texts whose features are in memory: 31 MB for 12 layers of 768
+_FLOAT = np.dtype(np.float32)
+
+
+class StoredFeatures:
+    """Every layer's pooled vectors of some texts, as far as `layer_choices` goes.
+
+    `StoredEncoder` gives those of one choice. They are in a file without a name, in the folder that TMPDIR
+    tells, which is gone when this is closed:
+    (layers + 3) * poolings * width * 4 bytes a text. Memory holds one window of texts at a time.
+    """
+
+    def __init__(
+        self,
+        bert: BertFolder,
+        texts: Mapping[TextKind, Sequence[str]],
+        *,
+        device: str,
+        precision: Precision,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Compute the features of the texts, each different one once.
+
+        texts:     by their kind, which decides the prompt that is put before them, if the folder defines one
+        precision: a resolved one
+        progress:  called with different texts done and in all
+        Raises DiskFullError, and NearsayError for a vector that is NaN, infinite or all zero.
+        """
+        self.bert = bert
+        self.layers = int(bert.config.num_hidden_layers)
+        self.prompts = prompts_of(bert.folder)
+        self.tokenizer = TextTokenizer(bert.pretrained_tokenizer, bert.max_tokens)
+        self._width = int(bert.config.hidden_size)
+        # Concatenated layers are not kept: they are the single ones side by side, pooled or not.
+        kept = [choice for choice in layer_choices(self.layers) if choice.rule is not LayerRule.CONCAT_LAST_4]
+        self._slots = {both: slot for slot, both in enumerate(product(kept, Pooling))}
+        different = dict.fromkeys(
+            self.prompts[kind] + text for kind, of_kind in texts.items() for text in of_kind
+        )
+        self._row = {text: row for row, text in enumerate(different)}
+        if not self._row:
+            raise BadInputError("there are no texts to measure the layers on. Give some")
+        self._cut = np.zeros(len(self._row), dtype=np.bool_)
+        self._file = tempfile.TemporaryFile(prefix="nearsay-layers-")  # noqa: SIM115 - closed by `close`
+        try:
+            self._compute(
+                HiddenStates(bert, device=device, precision=precision), progress or (lambda _done, _all: None)
+            )
+            shape = (len(self._slots), len(self._row), self._width)
+            self._vectors = np.memmap(self._file, dtype=_FLOAT, mode="r", shape=shape)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def window(
+        self, texts: Sequence[str], kind: TextKind, choice: LayerChoice, pooling: Pooling
+    ) -> EncodedWindow:
+        """Give the texts' vectors for one choice; raises KeyError for a text that was not given."""
+        rows = [self._row[self.prompts[kind] + text] for text in texts]
+        stored = [choice]
+        if choice.rule not in {LayerRule.SUM_LAST_4, LayerRule.SUM_ALL}:
+            stored = [LayerChoice(number=layer) for layer in choice.taken(self.layers)]
+        parts = [self._vectors[self._slots[part, pooling]][rows] for part in stored]
+        return EncodedWindow(np.concatenate(parts, axis=1), int(self._cut[rows].sum()))
+
+    def _compute(self, states: HiddenStates, progress: Callable[[int, int], None]) -> None:
+        cutter = TokenCutter(self.bert.tokenizer, self.tokenizer)
+        texts = list(self._row)
+        for start in range(0, len(texts), _WINDOW_TEXTS):
+            window = texts[start : start + _WINDOW_TEXTS]
+            tokens = cutter.cut(window)
+            vectors = np.empty((len(self._slots), len(window), self._width), dtype=_FLOAT)
+
+            def take(
+                batch: NDArray[np.int64],
+                layers: Sequence[torch.Tensor],
+                mask: torch.Tensor,
+                into: NDArray[np.float32] = vectors,
+            ) -> None:
+                for (choice, pooling), slot in self._slots.items():
+                    chosen = choice.combined([layers[layer] for layer in choice.taken(self.layers)])
+                    into[slot, batch] = pooled(chosen, mask, pooling).cpu().numpy()
+
+            states.run([tokens.of(text) for text in range(len(window))], take)
+            self._cut[start : start + len(window)] = tokens.cut
+            for slot, of_slot in enumerate(vectors):
+                self._write(slot, start, checked_vectors(of_slot, window, self.bert.name))
+            progress(start + len(window), len(texts))
+
+    def _write(self, slot: int, row: int, vectors: NDArray[np.float32]) -> None:
+        try:
+            self._file.seek((slot * len(self._row) + row) * self._width * _FLOAT.itemsize)
+            self._file.write(np.ascontiguousarray(vectors).data)
+            self._file.flush()
+        except OSError as error:
+            room = len(self._slots) * len(self._row) * self._width * _FLOAT.itemsize
+            kind = DiskFullError if error.errno in FULL else NearsayError
+            raise kind(
+                f"the layers' vectors, {room / 1e6:,.0f} MB for a while, cannot be kept in "
+                f"{tempfile.gettempdir()} ({error.strerror}). Free some space there, or have "
+                "TMPDIR name another folder"
+            ) from error
+
+
+class StoredEncoder:
+    """One choice of layers and pooling as a `TextEncoder`, for the texts whose features are stored."""
+
+    normalised = False
+
+    def __init__(self, stored: StoredFeatures, choice: LayerChoice, pooling: Pooling) -> None:
+        """It works as long as `stored` is not closed."""
+        self.name = stored.bert.name
+        self.source = stored.bert.source
+        self.lineage = stored.bert.lineage
+        self.dimension = choice.width(int(stored.bert.config.hidden_size))
+        self.max_tokens = stored.tokenizer.room_after(stored.prompts[TextKind.PASSAGE])
+        self._stored = stored
+        self._choice = choice
+        self._pooling = pooling
+
+    @property
+    def fingerprint(self) -> str:
+        """As a `FeatureExtractor` of this choice has it."""
+        return feature_fingerprint(self._stored.bert, self._choice, self._pooling)
+
+    def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
+        """Give the texts' vectors, (texts, dimension); raises KeyError for a text that is not stored."""
+        return self._stored.window(texts, kind, self._choice, self._pooling).vectors
+
+    def stream(
+        self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
+    ) -> Iterator[EncodedWindow]:
+        """Give one `EncodedWindow` for each window, in order."""
+        for texts in windows:
+            yield self._stored.window(texts, kind, self._choice, self._pooling)
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens."""
+        return self._stored.tokenizer.offsets(texts)
+
 
 # [CLS] comes out of the embeddings the same for every text, so that nothing can be told by it.
 _SAYS_NOTHING = (LayerChoice(number=0), Pooling.CLS)

@@ -14,9 +14,13 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.mlm import MlmReport, evaluate_mlm
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
-from nearsay.training.encoder.device import choose_device
-from nearsay.training.encoder.precision import Precision, computing_in, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import (
+    Precision,
+    Processor,
+    choose_device,
+    computing_in,
+    resolve_precision,
+)
 
 __all__ = ["evaluate_mlm_of"]
 

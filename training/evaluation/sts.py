@@ -2,18 +2,111 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from time import perf_counter
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
+from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-from nearsay.training.evaluation.correlation import pearson_correlation, spearman_correlation
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
-from nearsay.training.evaluation.vector_similarity import Similarity, pair_similarities
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["StsReport", "evaluate_sts", "sts_figures", "text_pair_similarities"]
+__all__ = [
+    "Similarity",
+    "evaluate_sts",
+    "pair_similarities",
+    "spearman_correlation",
+    "sts_figures",
+    "text_pair_similarities",
+]
+
+
+def pearson_correlation(first: ArrayLike, second: ArrayLike) -> float:
+    """Give Pearson's r, -1 to 1: how near the two are to a straight line.
+
+    r = covariance / (standard deviation * standard deviation)
+
+    Raises BadInputError for lists of unlike length, shorter than 2, or with one value throughout, for which
+    it is not defined. Pearson 1895, https://doi.org/10.1098/rspl.1895.0041
+    """
+    x, y = _checked(first, second)
+    return float(stats.pearsonr(x, y).statistic)
+
+
+def spearman_correlation(first: ArrayLike, second: ArrayLike) -> float:
+    """Give Spearman's rho, -1 to 1: how well the two agree in order.
+
+    rho = Pearson's r of the ranks; equal values share the average of their ranks
+
+    Raises BadInputError as `pearson_correlation` does. Spearman 1904, https://doi.org/10.2307/1412159
+    """
+    x, y = _checked(first, second)
+    return float(stats.pearsonr(stats.rankdata(x), stats.rankdata(y)).statistic)
+
+
+def _checked(first: ArrayLike, second: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
+        raise BadInputError(
+            f"a correlation needs two lists of one length, 2 or more; these are {x.shape} and {y.shape}. "
+            "Give more pairs"
+        )
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        raise BadInputError(
+            f"a correlation of {len(x)} pairs is not defined where one side is the same throughout. "
+            "Give pairs of different scores"
+        )
+    return x, y
+
+
+_BLOCK_PAIRS: Final = 4096  # pairs whose float64 copies are in memory
+
+
+class Similarity(StrEnum):
+    """How near two vectors are; higher is nearer for each, as distances are taken below zero."""
+
+    COSINE = "cosine"  # u · v / (|u| |v|)
+    DOT = "dot"  # u · v
+    EUCLIDEAN = "euclidean"  # -sqrt(sum (u - v)²)
+    MANHATTAN = "manhattan"  # -sum |u - v|
+
+    @property
+    def is_distance(self) -> bool:
+        """Whether people tell it as a distance, of which this is the negative."""
+        return self in {Similarity.EUCLIDEAN, Similarity.MANHATTAN}
+
+    @property
+    def suffix(self) -> str:
+        """What follows a figure's name: nothing for the cosine, which decides; else `_dot` and so on."""
+        return "" if self is Similarity.COSINE else f"_{self.value}"
+
+
+def pair_similarities(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> dict[Similarity, NDArray[np.float64]]:
+    """Give the similarity of each row of `first` with the same row of `second`, by every measure.
+
+    first, second: (pairs, dimension) float32, no row of zeros
+    returns:       by measure (pairs,) float64, higher is nearer
+
+    Computed in float64, so that equal pairs tie exactly.
+    """
+    found = {similarity: np.empty(len(first)) for similarity in Similarity}
+    for start in range(0, len(first), _BLOCK_PAIRS):
+        rows = slice(start, start + _BLOCK_PAIRS)
+        u, v = first[rows].astype(np.float64), second[rows].astype(np.float64)
+        dots = np.einsum("pd,pd->p", u, v)
+        lengths = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+        apart = np.abs(u - v)
+        found[Similarity.COSINE][rows] = dots / lengths
+        found[Similarity.DOT][rows] = dots
+        found[Similarity.EUCLIDEAN][rows] = -np.linalg.norm(apart, axis=1)
+        found[Similarity.MANHATTAN][rows] = -apart.sum(axis=1)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,136 @@
 """How well a tokenizer fits texts: worth knowing before anything is trained on them."""
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Final, TypeAlias
 from unicodedata import combining, normalize
 
-from tokenizers import Tokenizer
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.vocabulary import SPECIAL_TOKENS, Accents, VocabularyConfig, train_vocabulary
-from nearsay.training.evaluation.tokenized_words import TokenizedWords, batches, tokenized_words
+from nearsay.training.sentence.source import find_encoder
 
 __all__ = [
-    "BrokenWord",
-    "LengthFit",
-    "NewVocabularyFit",
     "TokenizerFit",
-    "UnknownText",
-    "new_vocabulary_config",
-    "tokenizer_fit",
+    "encoder_fit",
 ]
+
+
+_TEXTS_AT_ONCE: Final = 512
+_CHARACTERS_AT_ONCE: Final = 1_000_000
+
+
+class _Kinds(dict[int, str]):
+    """For each character its kind: a letter or digit, a mark that goes on a word, a Chinese one, another."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if unicodedata.name(character, "").startswith(("CJK UNIFIED", "CJK COMPATIBILITY IDEOGRAPH")):
+            kind = "c"
+        elif category[0] in "LN":
+            kind = "a"
+        else:
+            kind = "m" if category[0] == "M" or category == "Cf" else " "
+        self[code] = kind
+        return kind
+
+
+_KINDS: Final = _Kinds()
+_WORD: Final = re.compile("c|a[am]*")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedWords:
+    """One text's words, and the tokens that each became.
+
+    A word is a run of letters and digits, with the accents and invisible characters inside it; a Chinese
+    character is one by itself; blanks, punctuation marks and symbols are none ("don't" is two words, as for
+    BERT). This is the same for every tokenizer, so their figures can be compared. A word's tokens are those
+    whose characters overlap with its own.
+    """
+
+    text: str
+    token_ids: NDArray[np.int64]  # (tokens,): special ones left out, not cut
+    spans: NDArray[np.int64]  # (words, 2): the characters of each word
+    first: NDArray[np.int64]  # (words,): its first token
+    pieces: NDArray[np.int64]  # (words,): its tokens; 0 for a word that the tokenizer leaves out
+    unknown: NDArray[np.bool_]  # (words,): whether one of them is the unknown one
+    unknown_texts: list[str]  # what stands behind each unknown token of the text
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the text, special ones not counted."""
+        return len(self.token_ids)
+
+    def word(self, index: int) -> str:
+        """The word as it is written."""
+        start, end = self.spans[index]
+        return self.text[start:end]
+
+    def pieces_of(self, index: int) -> tuple[int, ...]:
+        """The numbers of a word's tokens."""
+        start = self.first[index]
+        return tuple(self.token_ids[start : start + self.pieces[index]].tolist())
+
+
+def tokenized_words(
+    tokenizer: Tokenizer, texts: Iterable[str], *, unknown_id: int | None
+) -> Iterator[TokenizedWords]:
+    """Tokenize texts and find each word's tokens by the characters that they stand for.
+
+    tokenizer: of any kind; it must neither cut nor pad
+    unknown_id: the token that stands for what the vocabulary cannot spell; None when there is none
+    """
+    for batch in batches(texts):
+        encodings = tokenizer.encode_batch(batch, add_special_tokens=False)
+        for text, encoding in zip(batch, encodings, strict=True):
+            yield _aligned(text, encoding, unknown_id)
+
+
+def batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """As many texts as are well tokenized at once."""
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        batch.append(text)
+        characters += len(text)
+        if len(batch) == _TEXTS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _aligned(text: str, encoding: Encoding, unknown_id: int | None) -> TokenizedWords:
+    found = [match.span() for match in _WORD.finditer(text.translate(_KINDS))]
+    spans = np.array(found, dtype=np.int64).reshape(-1, 2)
+    # Bytes of one character share its place: starts and ends never fall, but may stand still.
+    places = np.maximum.accumulate(np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2))
+    first = np.searchsorted(places[:, 1], spans[:, 0], side="right")
+    behind = np.maximum(np.searchsorted(places[:, 0], spans[:, 1], side="left"), first)
+    token_ids = np.array(encoding.ids, dtype=np.int64)
+    is_unknown = token_ids == (-1 if unknown_id is None else unknown_id)
+    unknown_before = np.concatenate([[0], np.cumsum(is_unknown)])
+    return TokenizedWords(
+        text=text,
+        token_ids=token_ids,
+        spans=spans,
+        first=first,
+        pieces=behind - first,
+        unknown=unknown_before[behind] > unknown_before[first],
+        unknown_texts=[text[start:end] for start, end in places[is_unknown].tolist()],
+    )
+
 
 _Spelling: TypeAlias = tuple[str, tuple[int, ...]]  # a word as it is written, and its tokens' numbers
 
@@ -254,4 +363,38 @@ def _dearest(tokenizer: Tokenizer, words: Mapping[_Spelling, int]) -> tuple[Brok
             pieces=tuple(tokenizer.id_to_token(piece) or "" for piece in pieces),
         )
         for pieces in dearest[:_LISTED]
+    )
+
+
+def encoder_fit(
+    encoder: str | Path,
+    texts: Iterable[str],
+    *,
+    lengths: Sequence[int] = (64, 128, 256, 512),
+    new: bool = True,
+    new_size: int | None = None,
+    listener: Callable[[int], None] | None = None,
+) -> TokenizerFit:
+    """Measure how well the tokenizer of an encoder, a BERT or a vocabulary's folder fits texts.
+
+    encoder: its name or folder; of a folder no weights are needed
+    texts: iterated up to three times
+    new: whether to compare with a new vocabulary of the same casing; `new_size`: its pieces, None = as many
+    listener: is told how many texts have been measured
+
+    Raises NearsayError when there is no such encoder or it has no fast tokenizer, BadInputError as
+    `tokenizer_fit` does.
+    """
+    source = find_encoder(encoder)
+    saved = read_tokenizer(source.folder)
+    tokenizer = saved.backend_tokenizer
+    unknown_id = saved.unk_token_id
+    return tokenizer_fit(
+        source.name,
+        tokenizer,
+        texts,
+        unknown_id=unknown_id if isinstance(unknown_id, int) else None,
+        lengths=lengths,
+        new_vocabulary=new_vocabulary_config(tokenizer, new_size) if new else None,
+        listener=listener,
     )

@@ -4,6 +4,7 @@ import contextlib
 import logging
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,23 +17,111 @@ from torch.nn.parallel import DistributedDataParallel
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.run.best_weights import BestWeights
-from nearsay.training.run.checkpoint import Checkpoint, last_checkpoint, write_checkpoint
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
-from nearsay.training.run.hardware_peak import hardware_peak
-from nearsay.training.run.metric_window import MetricWindow
-from nearsay.training.run.metrics_log import MetricsLog
+from nearsay.training.run.metrics_log import MetricsLog, MetricWindow
 from nearsay.training.run.optimisation import Optimisation
-from nearsay.training.run.parameter_groups import parameter_groups
-from nearsay.training.run.patience import Patience
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.run_environment import training_precision
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.task import StepData, TrainingTask
 from nearsay.training.run.training_progress import Pace, PaceWatch, TrainingProgress
 
-__all__ = ["Evaluation", "TrainingResult", "train"]
+__all__ = [
+    "Evaluation",
+    "TrainingResult",
+    "train",
+]
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Give AdamW's two groups: weights that decay, and biases and norms, which do not.
+
+    Parameters without gradient are left out. Devlin et al. 2019's optimiser excludes what its code calls
+    "LayerNorm", "layer_norm" and "bias"; here that is every parameter of fewer than two dimensions.
+    """
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [p for p in trained if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
+    ]
+
+
+class Patience:
+    """Counts the evaluations since the best one.
+
+    Prechelt 1998, "Early stopping: but when?", https://doi.org/10.1007/3-540-49430-8_3
+    """
+
+    def __init__(self, metric: str | None = None, most: int | None = None) -> None:
+        """`metric`: higher is better; `most`: evaluations in a row without a new best; None never ends."""
+        self._metric = metric
+        self._most = most
+        self._best = -math.inf
+        self._since = 0
+
+    def count(self, evaluation: Mapping[str, float]) -> None:
+        """Take note of one evaluation; one that equals the best, or is NaN, is not better."""
+        if self._metric is None or self._metric not in evaluation:
+            return
+        if evaluation[self._metric] > self._best:
+            self._best, self._since = evaluation[self._metric], 0
+        else:
+            self._since += 1
+
+    @property
+    def limited(self) -> bool:
+        """Whether it can end a run at all."""
+        return self._most is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is to end."""
+        return self._most is not None and self._since >= self._most
+
+
+# Dense bfloat16 and float16 products of the makers' data sheets, operations a second.
+_PUBLISHED = {
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "4090": 165e12,
+}
+_FORMATS = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+# Of the square product that is timed where nothing is published; short on a CPU, where others may cut in.
+_SIDE = {"cpu": 1024}
+_GPU_SIDE = 4096
+_SECONDS = 0.2
+
+
+def hardware_peak(device: str, precision: Precision) -> float:
+    """Give the peak of matrix products, operations a second.
+
+    A data sheet's figure for the GPUs that are known and narrow precisions; else the best of some timed
+    products, which takes a fifth of a second.
+    """
+    narrow = precision is not Precision.FLOAT32
+    if device.startswith("cuda") and narrow:
+        name = torch.cuda.get_device_name(device)
+        for part, peak in _PUBLISHED.items():
+            if re.search(rf"{part}(?![0-9A-Z])", name):  # an L40 is no L4
+                return peak
+    dtype = _FORMATS.get(precision, torch.float32)
+    side = _SIDE.get(device, _GPU_SIDE)
+    left = torch.ones(side, side, dtype=dtype, device=device)
+    right = torch.ones(side, side, dtype=dtype, device=device)
+    best, begun = float("inf"), time.perf_counter()
+    while time.perf_counter() - begun < _SECONDS or best == float("inf"):
+        start = time.perf_counter()
+        torch.mm(left, right)[0, 0].item()
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * side**3 / best
+
 
 logger = logging.getLogger("nearsay")
 

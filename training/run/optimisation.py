@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 
 __all__ = ["Optimisation"]
 

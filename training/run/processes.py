@@ -10,7 +10,7 @@ import torch
 from torch import distributed
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.hardware import choose_device
 
 __all__ = ["Processes", "processes", "require_one_process"]
 

@@ -12,8 +12,7 @@ import torch
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import Precision, Processor, resolve_precision
 
 __all__ = ["RunEnvironment", "training_precision"]
 

@@ -1,10 +1,16 @@
 """One look at a run that is under way, and whether other programs slow it down."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["Pace", "PaceWatch", "TrainingProgress", "contention", "crowding"]
+__all__ = [
+    "Pace",
+    "PaceWatch",
+    "TrainingProgress",
+    "Watch",
+]
+
 
 _SLOW: Final = 0.5  # of the first steps' rate
 _FEWER_CORES: Final = 0.85  # of what the first steps had
@@ -128,3 +134,12 @@ class PaceWatch:
         if self.cores is None:
             return None
         return crowding(pace, load, cores=self.cores, of_machine=self.of_machine)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told of a run, and who may end it."""
+
+    listener: Callable[[TrainingProgress], None] | None = None  # told after every step
+    report: Callable[[str], None] = lambda _: None  # told sentences about data and model
+    stop: Callable[[], bool] | None = None  # asked after every step; True ends with a checkpoint

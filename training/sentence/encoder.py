@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.training.cut_note import cut_note
-from nearsay.training.encoder.device import choose_device
+from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import (
     PlainEncoder,
     UnsupportedEncoderError,
     read_plain_encoder,
 )
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
 from nearsay.training.sentence.contributing import ContributingPass

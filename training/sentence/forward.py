@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nearsay.training.encoder.packed_encoder import PackedEncoder
-from nearsay.training.encoder.plain_encoder import PlainEncoder
-from nearsay.training.encoder.precision import (
+from nearsay.training.encoder.hardware import (
     Precision,
     computing_in,
     narrow_linear_weights,
     product_format,
 )
+from nearsay.training.encoder.packed_encoder import PackedEncoder
+from nearsay.training.encoder.plain_encoder import PlainEncoder
 from nearsay.training.sentence.batching import inference_batches
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files

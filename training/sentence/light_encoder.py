@@ -180,7 +180,7 @@ class LightEncoder:
             return self._loaded
 
     def _load_full(self) -> "Encoder":
-        from nearsay.training.encoder.precision import Precision
+        from nearsay.training.encoder.hardware import Precision
         from nearsay.training.sentence.encoder import Encoder
 
         found = encoder_fingerprint(self._source.folder)
@@ -214,7 +214,7 @@ class LightEncoder:
 
 
 def _load(name_or_folder: str | Path, device: str | None, precision: str) -> "Encoder":
-    from nearsay.training.encoder.precision import Precision
+    from nearsay.training.encoder.hardware import Precision
     from nearsay.training.sentence.encoder import Encoder
 
     return Encoder.load(name_or_folder, device=device, precision=Precision(precision))

@@ -1,24 +1,98 @@
 """Long work on collections: starting it, and showing it for as long as anybody wants to see it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import streamlit as st
 
+from nearsay.app.cli.add_report import DOCUMENTS_DONE, GATE_DONE, faults_told
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.ui.collections.add_result import add_result
-from nearsay.app.ui.collections.part import NEXT_PART, Part, look_at
-from nearsay.app.ui.collections.uploads import Uploads
+from nearsay.app.ui.collections.content_check import Uploads
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
 from nearsay.app.ui.page_link import link_to, open_page
 from nearsay.app.ui.runs.watching import followed, running_runs, runs_of, watch_run
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer import AddReport
 from nearsay.indexer.results import newest
 
-__all__ = ["show_at_work", "start"]
+__all__ = [
+    "NEXT_PART",
+    "PART",
+    "Part",
+    "look_at",
+    "show_at_work",
+    "start",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """An addition in words."""
+
+    sentence: str
+    remarks: tuple[str, ...]  # what was cut, skipped, guessed
+    faults: tuple[Mapping[str, object], ...]  # the first rows that could not be used: file, line, why
+
+
+def add_result(report: AddReport) -> AddResult:
+    """Say what a report says."""
+    done = [(getattr(report, name), said) for name, said in DOCUMENTS_DONE.items()]
+    parts = [f"{counted(count, 'document')} {said}" for count, said in done if count]
+    sentence = f"{', '.join(parts) or 'Nothing to add'}; {counted(report.embedded, 'passage')} embedded."
+    remarks: list[str] = []
+    if report.truncated:
+        remarks.append(
+            f"{counted(report.truncated, 'passage')} longer than the encoder takes were cut at its limit."
+        )
+    gate = report.near_duplicates
+    if gate is not None and gate.looked_at:
+        remarks.append(
+            f"Near-duplicates: {gate.count:,} of {counted(gate.looked_at, 'document')} "
+            f"{GATE_DONE[gate.action]} (cosine {gate.threshold:g} and above)."
+        )
+    rows: list[Mapping[str, object]] = []
+    told = 0
+    for name, faults, more_of_file in faults_told(report):
+        rows += [{"file": name, "line": fault.line, "why": fault.reason} for fault in faults]
+        if more_of_file:
+            rows.append({"file": name, "line": None, "why": f"… {more_of_file:,} more in this file"})
+        told += len(faults)
+    if report.fault_count:
+        more = " Here are the first:" if report.fault_count > told else ""
+        remarks.append(f"{counted(report.fault_count, 'row')} could not be used and were left out.{more}")
+    remarks += report.notes
+    return AddResult(sentence, tuple(remarks), tuple(rows))
+
+
+PART: Final = "see"  # the widget that chooses one, and its name in the address
+NEXT_PART: Final = "collections_next"  # in the session: what it is to choose when it is drawn again
+
+
+class Part(StrEnum):
+    """As the page names them, and the address."""
+
+    OVERVIEW = "Overview"
+    ADD = "Add"
+    DOCUMENTS = "Documents"
+    GENERATIONS = "Generations"
+    HEALTH = "Health"
+
+
+def look_at(part: Part, name: str) -> None:
+    """Go to a part of the page, of a collection; for a button's callback."""
+    with telling_errors():
+        st.session_state[PART] = part
+        st.session_state["collection"] = name
+        st.query_params.pop("doc", None)
+        if part is Part.ADD:
+            st.session_state["add_into"] = name
+
 
 _SHOWN: Final = (
     *(RunKind.ADD, RunKind.REMOVE, RunKind.REBUILD, RunKind.PROMOTE, RunKind.ROLLBACK, RunKind.TUNE),

@@ -1,24 +1,181 @@
 """The generations of a collection: which answers, how each was chosen, and what can be done."""
 
+from typing import Any, Final
+
 import streamlit as st
 
-from nearsay.app.ui.collections.contract_form import show_contract_form
-from nearsay.app.ui.collections.generation_rows import (
+from nearsay.app.runs import RunKind
+from nearsay.app.ui.collections.at_work import start
+from nearsay.app.ui.collections.rollout_forms import (
     candidate_rows,
     check_sentence,
     generation_row,
     gpu_rows,
+    show_rollout,
+    show_upkeep,
 )
-from nearsay.app.ui.collections.pareto_chart import pareto_chart
-from nearsay.app.ui.collections.rollout_forms import show_rollout
-from nearsay.app.ui.collections.upkeep_forms import show_upkeep
+from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
+from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan, PlanKind
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Measured, Plan, PlanKind, RecallContract, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
+from nearsay.indexer.writing.report_plot import front
 
-__all__ = ["show_generations"]
+__all__ = [
+    "show_generations",
+]
+
+
+def tune_arguments(collection: str, recall: float, at: int, memory: str) -> list[str]:
+    """What stands behind `nearsay`; BadInputError for a contract that cannot be."""
+    share, limit = f"{recall:g}@{at}", memory.strip().replace(" ", "") or "none"
+    RecallContract.parse(share, limit)
+    return ["index", "tune", "--recall", share, "--memory", limit, "--", collection]
+
+
+def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
+    """Ask what it has to keep, and measure the indexes."""
+    contract = Plan.from_json({} if found.live is None else found.live.plan).contract
+    with st.expander("Tune: the fastest index that keeps a contract", icon=":material/speed:"):
+        if found.passages <= EXACT_UP_TO:
+            st.caption(
+                f"Up to about {EXACT_UP_TO:,} passages, {found.passages:,} here, comparing all of them takes "
+                "milliseconds, and an index is measured only if you ask for it here. The contract holds from "
+                "then on, however large the collection grows."
+            )
+        with st.form(f"tune-{found.name}", border=False), st.container(horizontal=True):
+            recall = st.number_input(
+                "Recall",
+                min_value=min(0.5, contract.recall),  # a command may have said less
+                max_value=1.0,
+                value=contract.recall,
+                step=0.01,
+                format="%.3f",
+                help="The share of the truly nearest passages that a search has to find, on average.",
+                width=160,
+            )
+            at = st.number_input(
+                "of the nearest",
+                min_value=1,
+                max_value=100,
+                value=contract.at,
+                help="How many of the nearest passages count.",
+                width=160,
+            )
+            memory = st.text_input(
+                "Memory",
+                "none" if contract.memory_bytes is None else memory_text(contract.memory_bytes),
+                help="The most that the index may hold in memory, as 2GB or 512MB; none is no limit.",
+                width=160,
+            )
+            sent = st.form_submit_button("Measure and choose", icon=":material/speed:")
+        try:
+            arguments = tune_arguments(found.name, recall, int(at), memory)
+        except NearsayError as error:  # what stands below the form stays
+            say_error(error)
+            return
+        if sent:
+            title = f"Tune {found.name}"
+            start(visit, RunKind.TUNE, arguments, title=title, collection=found.name)
+        show_command(visit, arguments)
+
+
+_GREY: Final = "#8a8f98"  # is seen on light and on dark
+_TOOLTIP: Final = (
+    {"field": "kind", "title": "candidate"},
+    {"field": "setting", "title": "searched"},
+    {"field": "recall", "type": "quantitative", "format": ".4f"},
+    {"field": "milliseconds", "type": "quantitative", "format": ".3f"},
+    {"field": "verdict"},
+)
+
+
+def pareto_points(plan: Plan) -> list[dict[str, Any]]:
+    """A point for each measured setting, with whether nothing is better in both and whether it was taken."""
+    best = front(plan.report)
+    drawn = [row for row in plan.report if row.recall is not None and row.milliseconds_a_query is not None]
+    return [
+        {
+            "kind": _name(row),
+            "recall": row.recall,
+            "milliseconds": row.milliseconds_a_query,
+            "setting": ", ".join(f"{name} {value}" for name, value in row.parameters.items()),
+            "front": row in best,
+            "verdict": row.verdict,
+            "taken": row.verdict == "taken",
+        }
+        for row in drawn
+    ]
+
+
+def pareto_chart(plan: Plan) -> dict[str, Any] | None:
+    """The picture as Vega-Lite draws it, in the colours of the page's theme; None if nothing was measured.
+
+    Shapes tell the kinds of index as well as colours do. https://vega.github.io/vega-lite/docs/
+    """
+    points = pareto_points(plan)
+    if not points:
+        return None
+    times = [point["milliseconds"] for point in points]
+    lowest = min([plan.contract.recall, *(point["recall"] for point in points)])
+    x = {
+        "field": "milliseconds",
+        "type": "quantitative",
+        "title": "milliseconds a query (log)",
+        "scale": {"type": "log", "nice": False, "domain": [0.7 * min(times), 1.4 * max(times)]},
+    }
+    scale = {"domain": [max(0.0, lowest - 0.02), 1.005], "zero": False, "clamp": True}
+    y = {
+        "field": "recall",
+        "type": "quantitative",
+        "title": f"recall at {plan.contract.at}",
+        "scale": scale,
+    }
+    legend = {"orient": "bottom", "columns": 1, "title": None, "labelLimit": 260}
+    kind = {"field": "kind", "type": "nominal", "legend": legend}
+    place = {"x": x, "y": y, "tooltip": list(_TOOLTIP)}
+    looks = place | {"color": kind, "shape": kind}
+    return {
+        "data": {"values": points},
+        "height": 480,
+        "layer": [
+            {
+                "transform": [{"filter": "datum.front"}],
+                "mark": {"type": "line", "interpolate": "step-after", "strokeDash": [2, 3], "color": _GREY},
+                "encoding": {"x": x, "y": y, "order": {"field": "milliseconds", "type": "quantitative"}},
+            },
+            {"mark": {"type": "point", "filled": False, "size": 60}, "encoding": looks},
+            {
+                "transform": [{"filter": "datum.front"}],
+                "mark": {"type": "point", "filled": True, "size": 90},
+                "encoding": looks,
+            },
+            {
+                "transform": [{"filter": "datum.taken"}],
+                "mark": {
+                    "type": "point",
+                    "shape": "circle",
+                    "size": 420,
+                    "strokeWidth": 2,
+                    "color": "#D55E00",
+                },
+                "encoding": place,
+            },
+            {
+                "data": {"values": [{"promised": plan.contract.recall}]},
+                "mark": {"type": "rule", "strokeDash": [6, 4], "color": _GREY},
+                "encoding": {"y": {"field": "promised", "type": "quantitative", "scale": scale}},
+            },
+        ],
+    }
+
+
+def _name(row: Measured) -> str:
+    how = ", ".join(f"{name} {value}" for name, value in row.shape.items())
+    return str(row.kind) + (f" ({how})" if how else "") + (", in its file" if row.mapped else "")
 
 
 def show_generations(visit: Visit) -> None:

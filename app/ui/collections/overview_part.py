@@ -1,18 +1,160 @@
 """The collections as cards."""
 
+from collections.abc import Mapping, Sequence
+
 import streamlit as st
 
-from nearsay.app.ui.collections.card_words import facts, to_be_told
-from nearsay.app.ui.collections.part import Part, look_at
+from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.ui.collections.at_work import Part, look_at
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import running_runs
+from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
+from nearsay.app.ui.runs.words import moment
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
+from nearsay.data.report import Finding
+from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
+from nearsay.indexer.results import reports
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = ["show_overview"]
+__all__ = [
+    "show_health",
+    "show_overview",
+]
+
+
+def facts(found: CollectionOverview) -> list[tuple[str, str]]:
+    """What a card shows below the sizes: a label and a value each."""
+    live = found.live
+    clusters = "none yet" if found.clusters is None else f"{found.clusters:,}"
+    if found.clusters is not None and found.unclustered:
+        clusters += f", {counted(found.unclustered, 'newer passage')} in none"
+    said = [
+        (
+            "Encoder",
+            "none yet" if live is None else f"{live.encoder.name}, {live.encoder.dimension} dimensions",
+        ),
+        ("Clusters", clusters),
+        ("Fields", ", ".join(found.fields) or "none"),
+    ]
+    if found.gate is not None:
+        said.append(("Near-duplicates", f"{found.gate.action}, cosine {found.gate.threshold:g} and above"))
+    return said
+
+
+def to_be_told(found: CollectionOverview) -> list[str]:
+    """What needs attention, each with its remedy on this page."""
+    said: list[str] = []
+    if not found.documents:
+        said.append("This collection is empty. Add documents, or delete it under Generations.")
+    if found.waiting and found.documents:
+        said.append(
+            f"{counted(found.waiting, 'passage')} cannot be found by meaning yet: an addition is running "
+            "or was stopped. To resume a stopped one, add the same documents again or resume it on the page "
+            "Runs; mending the live generation under Generations embeds what it had read."
+        )
+    if found.live is not None:
+        warning = Plan.from_json(found.live.plan).warning(found.name)
+        if warning is not None:
+            said.append(warning)
+    if found.unindexed > EXACT_UP_TO:
+        said.append(
+            f"{counted(found.unindexed, 'passage')} have no index, so every search compares its question "
+            "with each of them. Build one under Generations."
+        )
+    waiting = [row for row in found.generations if row.state == "ready"]
+    if waiting:
+        said.append(
+            f"Generation {waiting[-1].number}, by {waiting[-1].encoder.name}, is ready. "
+            "Promote it under Generations."
+        )
+    if found.removed and found.removed >= 0.2 * max(found.passages, 1):
+        said.append(
+            f"{counted(found.removed, 'removed passage')} still take space. Compact the collection under "
+            "Generations."
+        )
+    return said
+
+
+_LOOKED_AT = 200  # newest runs among which the last report is looked for
+
+
+def show_health(visit: Visit) -> None:
+    """Start the doctor, and show what it found last."""
+    st.subheader("Health", anchor=False)
+    st.markdown(
+        "The doctor looks whether the rows, words, fields, vectors and indexes of every collection say the "
+        "same, and what this machine has. It changes nothing."
+    )
+    latest = next((run for run in runs_of(visit).list(limit=_LOOKED_AT) if run.kind is RunKind.DOCTOR), None)
+    if latest is not None and not latest.state.ended:
+        watch_run(visit, latest, place="health")
+        return
+    _ask(visit)
+    if latest is not None:
+        _report(visit, latest)
+
+
+def _ask(visit: Visit) -> None:
+    with st.form("doctor", border=False):
+        prove = st.checkbox(
+            "Prove it",
+            help="Also compare all words and declared fields with the text, and encode fifty passages of "
+            "each collection again and search for them. Minutes for a million passages.",
+        )
+        if st.form_submit_button("Ask the doctor", type="primary", icon=":material/stethoscope:"):
+            visit.check_writing()
+            arguments = ["doctor", *(["--prove"] if prove else [])]
+            runs_of(visit).start(RunKind.DOCTOR, arguments, title="Ask the doctor")
+            st.rerun()
+
+
+def _report(visit: Visit, run: Run) -> None:
+    rows = finding_rows([one for one in reports(run.output()) if isinstance(one, Finding)])
+    if not rows or run.state not in (RunState.DONE, RunState.FAILED):
+        watch_run(visit, run, place="health")
+        return
+    said = f"{verdict(rows)} Asked {moment(run.created_at)} UTC."
+    if any(row["state"] == "✗ wrong" for row in rows):
+        st.error(as_markdown(said), icon=":material/error:")
+    else:
+        st.success(as_markdown(said), icon=":material/check_circle:")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height="content",
+        column_config={
+            "state": st.column_config.TextColumn("State", width="small"),
+            "what": st.column_config.TextColumn("What", width="medium"),
+            "found": st.column_config.TextColumn("Found", width="large"),
+        },
+    )
+    wrong = [row for row in rows if row["state"] == "✗ wrong"]
+    for row in wrong:  # whole sentences: a cell may cut them
+        st.markdown(f"- **{as_markdown(row['what'])}**: {as_markdown(row['found'])}")
+    with st.expander("The same in a shell", icon=":material/terminal:"):
+        st.code(run.command, language="bash", wrap_lines=True)
+
+
+def finding_rows(found: Sequence[Finding]) -> list[dict[str, str]]:
+    """A line a finding, what is wrong first; word and mark tell it, not a colour."""
+    return [
+        {"state": "✓ sound" if one.sound else "✗ wrong", "what": one.subject, "found": one.detail}
+        for one in sorted(found, key=lambda one: one.sound)
+    ]
+
+
+def verdict(rows: Sequence[Mapping[str, str]]) -> str:
+    """All in one sentence."""
+    wrong = sum(row["state"] == "✗ wrong" for row in rows)
+    if not rows:
+        return "Nothing was looked at."
+    if not wrong:
+        return f"Everything is sound: {len(rows)} things were looked at."
+    verb = "is" if wrong == 1 else "are"
+    return f"{wrong} of the {len(rows)} things that were looked at {verb} wrong; each says how it is mended."
+
 
 _A_ROW = 3  # cards beside each other on a wide screen; on a narrow one they stand below each other
 

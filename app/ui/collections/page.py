@@ -3,12 +3,10 @@
 import streamlit as st
 
 from nearsay.app.ui.collections.adding import show_adding
-from nearsay.app.ui.collections.at_work import show_at_work
+from nearsay.app.ui.collections.at_work import NEXT_PART, PART, Part, show_at_work
 from nearsay.app.ui.collections.documents_part import show_documents
 from nearsay.app.ui.collections.generations_part import show_generations
-from nearsay.app.ui.collections.health_part import show_health
-from nearsay.app.ui.collections.overview_part import show_overview
-from nearsay.app.ui.collections.part import NEXT_PART, PART, Part
+from nearsay.app.ui.collections.overview_part import show_health, show_overview
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit

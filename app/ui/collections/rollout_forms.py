@@ -1,10 +1,11 @@
 """Another encoder for a collection: rebuild beside the live generation, promote, roll back."""
 
+from collections.abc import Mapping, Sequence
+
 import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.generation_rows import promotion_changes
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.encoders.offered import ask_encoder
 from nearsay.app.ui.errors import telling_errors
@@ -12,12 +13,246 @@ from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
-from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
+from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow
 from nearsay.indexer.encoders import source_of
+from nearsay.indexer.plans.plan import EXACT_UP_TO, GpuMeasured, Measured, Plan, memory_text
 from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = ["show_rollout"]
+__all__ = [
+    "candidate_rows",
+    "check_sentence",
+    "generation_row",
+    "gpu_rows",
+    "show_rollout",
+    "show_upkeep",
+]
+
+
+def show_upkeep(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
+    """Index, declare fields, compact, delete."""
+    if found.live is not None:
+        with st.expander("Index: quick searches of many passages", icon=":material/bolt:"):
+            _index(visit, found)
+    if found.documents:
+        with st.expander("Declare fields: quick filters and counts", icon=":material/filter_alt:"):
+            _fields(visit, collection, found)
+    with st.expander("Compact: free the room of what was removed", icon=":material/compress:"):
+        _compact(visit, found)
+    with st.expander("Delete the collection", icon=":material/delete_forever:"):
+        _delete(visit, found)
+
+
+def _index(visit: Visit, found: CollectionOverview) -> None:
+    st.caption(
+        f"{counted(found.unindexed, 'passage')} outside of an index. Up to {EXACT_UP_TO:,} are compared one "
+        "by one in milliseconds. Above that one index of everything is measured and built, and indexes that "
+        "additions left are merged into it. Searches go on meanwhile."
+    )
+    arguments = ["index", "optimize", "--", found.name]
+    if st.button("Index", key=f"optimize-{found.name}", icon=":material/bolt:"):
+        start(visit, RunKind.TUNE, arguments, title=f"Index {found.name}", collection=found.name)
+    show_command(visit, arguments)
+
+
+def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> None:
+    st.caption(
+        "The values of a declared field have an index of their own: filters and counts over it stay quick in "
+        "collections of millions. Some ten seconds a field and million documents."
+    )
+    declared = collection.declared_fields()
+    names = list(dict.fromkeys([*declared, *found.fields]))
+    with st.form(f"declare-{found.name}", border=False):
+        chosen = st.multiselect(
+            "Declared fields",
+            names,
+            default=list(declared),
+            accept_new_options=True,
+            help="A field inside another is written with a dot: author.name.",
+        )
+        sent = st.form_submit_button("Keep these", icon=":material/save:")
+    more = [name for name in chosen if name not in declared]
+    less = [name for name in declared if name not in chosen]
+    arguments = ["documents", "fields"]
+    arguments += [part for name in more for part in ("--declare", name)]
+    arguments += [part for name in less for part in ("--forget", name)]
+    arguments += ["--", found.name]
+    if sent and (more or less):
+        title = f"Declare fields of {found.name}"
+        start(visit, RunKind.OTHER, arguments, title=title, collection=found.name)
+    elif sent:
+        st.caption("They are as they were.")
+
+
+def _compact(visit: Visit, found: CollectionOverview) -> None:
+    retired = [row for row in found.generations if row.state is GenerationState.RETIRED]
+    st.caption(
+        f"{counted(found.removed, 'removed passage')} still in segments. Small segments are merged; searches "
+        "go on meanwhile."
+    )
+    drop = False
+    if retired:
+        numbers = ", ".join(str(row.number) for row in retired)
+        drop = st.checkbox(
+            f"Also forget what is retired (generation {numbers}): no way back to it",
+            key=f"compact-drop-{found.name}",
+        )
+    arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
+    if st.button("Compact", key=f"compact-{found.name}", icon=":material/compress:"):
+        title = f"Compact {found.name}"
+        start(visit, RunKind.COMPACT, arguments, title=title, collection=found.name)
+    show_command(visit, arguments)
+
+
+def _delete(visit: Visit, found: CollectionOverview) -> None:
+    st.markdown(
+        f"Everything in it goes: {counted(found.documents, 'document')}, their vectors, clusters, the map "
+        "and the judgements of its results. There is no way back."
+    )
+    with st.form(f"delete-{found.name}", border=False):
+        typed = st.text_input(f"Type its name to delete it: {as_markdown(found.name)}")
+        sent = st.form_submit_button("Delete the collection", icon=":material/delete_forever:")
+    if sent and typed.strip() != found.name:
+        st.error("That is not its name, so nothing was deleted.")
+    elif sent:
+        start(
+            visit,
+            RunKind.REMOVE,
+            ["collections", "remove", "--yes", "--", found.name],
+            title=f"Delete the collection {found.name}",
+            collection=found.name,
+        )
+
+
+STATE_MARKS: Mapping[GenerationState, str] = {
+    GenerationState.BUILDING: "… building",
+    GenerationState.READY: "○ ready",
+    GenerationState.LIVE: "● live",
+    GenerationState.RETIRED: "◌ retired",
+}
+
+
+def generation_row(row: GenerationRow, segments: Sequence[SegmentRow]) -> dict[str, object]:
+    """A line of the table of generations; segments: of the whole collection."""
+    own = [segment for segment in segments if segment.generation == row.number]
+    plan = Plan.from_json(row.plan)
+    return {
+        "generation": row.number,
+        "state": STATE_MARKS[row.state],
+        "encoder": row.encoder.name,
+        "fingerprint": row.encoder.fingerprint[:8],
+        "dimensions": row.encoder.dimension,
+        "stored as": str(row.dtype),
+        "plan": _how(plan.kind, plan.shape, mapped=plan.mapped),
+        "contract": str(plan.contract),
+        "segments": len(own),
+        "MB": round(sum(segment.bytes for segment in own) / 1e6, 1),
+        "cut texts": row.truncated,
+        "made": row.created_at[:16].replace("T", " "),
+        "went live": (row.promoted_at or "")[:16].replace("T", " "),
+    }
+
+
+def candidate_rows(plan: Plan) -> list[dict[str, object]]:
+    """A line for each candidate at the setting that it was left at, as `collections show` prints them."""
+    last = {(row.kind, str(row.shape), row.mapped): row for row in plan.report}
+    return [
+        {
+            "candidate": _how(row.kind, row.shape, mapped=row.mapped),
+            "verdict": row.verdict,
+            "searched": _settings(row.parameters),
+        }
+        | _figures(row, plan.contract.at)
+        for row in last.values()
+    ]
+
+
+def gpu_rows(plan: Plan) -> list[dict[str, object]]:
+    """The same for what was measured on GPUs."""
+    if plan.gpu is None:
+        return []
+    last = {(row.plan.kind, row.plan.lists, row.plan.code_bytes): row for row in plan.gpu.rows}
+    return [
+        {
+            "candidate": f"{row.plan.kind} on {row.device}",
+            "verdict": row.verdict,
+            "searched": _settings(row.plan.parameters),
+        }
+        | _figures(row, plan.contract.at)
+        for row in last.values()
+    ]
+
+
+def check_sentence(plan: Plan) -> str | None:
+    """What the last look at the contract found; None if there was none."""
+    check = plan.check
+    if check is None:
+        return None
+    holds = "it holds" if check.kept else "it no longer holds"
+    return (
+        f"Looked at again at {counted(check.passages, 'passage')}: recall {check.recall:.3f} over "
+        f"{counted(check.queries, 'stored vector')} (estimated on passages), so {holds}."
+    )
+
+
+def promotion_changes(live: GenerationRow | None, chosen: GenerationRow, waiting: int) -> list[str]:
+    """What is different once a generation answers instead of the live one.
+
+    waiting: passages that have no vector in it yet
+    """
+    said: list[str] = []
+    if live is not None:
+        before, after = live.encoder, chosen.encoder
+        if before.fingerprint != after.fingerprint:
+            said.append(
+                f"Questions and passages are compared by {after.name} ({after.dimension} dimensions) "
+                f"instead of {before.name} ({before.dimension} dimensions): other passages may come first."
+            )
+        if before.max_tokens != after.max_tokens:
+            said.append(
+                f"The encoder reads {after.max_tokens} tokens of a passage instead of {before.max_tokens}; "
+                f"{counted(chosen.truncated, 'passage')} were cut at its limit."
+            )
+        one, other = Plan.from_json(live.plan), Plan.from_json(chosen.plan)
+        if (one.kind, one.contract) != (other.kind, other.contract):
+            said.append(
+                f"It is searched by {other.kind} under {other.contract} instead of by {one.kind} under "
+                f"{one.contract}."
+            )
+        said.append(
+            f"Each generation has clusters and a map of its own: where generation {chosen.number} has none, "
+            f"make them anew. Those of generation {live.number} are kept with it."
+        )
+        said.append(f"Generation {live.number} is kept as retired, so that you can roll back to it.")
+    if waiting:
+        said.append(f"{counted(waiting, 'passage')} that came since are embedded first.")
+    return said
+
+
+def _figures(row: Measured | GpuMeasured, at: int) -> dict[str, object]:
+    return {
+        f"recall@{at}": _number(row.recall, ".3f"),
+        "at least": _number(row.recall_at_least, ".3f"),
+        "ms a query": _number(row.milliseconds_a_query, ".2f"),
+        "queries a second": _number(row.queries_a_second, ",.0f"),
+        "memory": memory_text(row.bytes) if row.bytes else "",
+        "built in s": _number(row.build_seconds, ",.1f"),
+    }
+
+
+def _number(value: float | None, form: str) -> str:
+    """Text: a table would write None where nothing was measured."""
+    return "" if value is None else format(value, form)
+
+
+def _how(kind: str, shape: Mapping[str, int], *, mapped: bool) -> str:
+    how = f"{kind} ({_settings(shape)})" if shape else str(kind)
+    return f"{how}, in its file" if mapped else how
+
+
+def _settings(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview) -> None:

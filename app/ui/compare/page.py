@@ -1,28 +1,277 @@
 """The page Compare: one query, two encoders, modes or generations side by side."""
 
+import hashlib
 import time
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import streamlit as st
 
-from nearsay.app.ui.compare.agreement import PERSISTENCE, overlap, rank_biased_overlap
-from nearsay.app.ui.compare.blind import show_blind
-from nearsay.app.ui.compare.drawing import drawing, place_of
-from nearsay.app.ui.compare.passages import show_passages
 from nearsay.app.ui.compare.side import Ranking, Side, comparable, described, usual_sides
-from nearsay.app.ui.errors import say_error
-from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.asked import choices_now, hand_filter, query_control, tell_unfiltered
-from nearsay.app.ui.search.choices import filter_text
+from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.escaping import as_html, as_markdown
+from nearsay.app.ui.explore.looking import passage_html
+from nearsay.app.ui.search.asked import choices_now, filter_text, hand_filter, query_control, tell_unfiltered
+from nearsay.app.ui.search.card import card_html
+from nearsay.app.ui.search.cards import judge_buttons, judged_of
 from nearsay.app.ui.search.filters import cluster_names, show_chosen
 from nearsay.app.ui.search.question_length import short_enough, tell_what_was_cut
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
-from nearsay.indexer import Hits
+from nearsay.indexer import Hit, Hits
 from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.judgements.minimal_test import Preference, Verdict, preference, team_draft, won
+from nearsay.indexer.query.matched_terms import matched_terms
 
-__all__ = ["show"]
+PERSISTENCE = 0.9  # of a reader who goes on to the next result: the first ten have 86 % of the weight
+
+
+def overlap(left: Sequence[Hashable], right: Sequence[Hashable]) -> float:
+    """The share of the longer list that stands in the other, too: 0 to 1; two empty lists agree.
+
+    No list holds anything twice.
+    """
+    longest = max(len(left), len(right))
+    return len(set(left) & set(right)) / longest if longest else 1.0
+
+
+def rank_biased_overlap(
+    left: Sequence[Hashable], right: Sequence[Hashable], persistence: float = PERSISTENCE
+) -> float:
+    """The overlap of the first d of both, averaged over all depths d, the first ones counting most: 0 to 1.
+
+    persistence: p; depth d weighs (1 - p) p^(d - 1). Beyond the lists' ends the agreement seen there is taken
+        to go on. No list holds anything twice. Two empty lists agree, an empty and another do not.
+
+    Webber, Moffat & Zobel 2010, "A similarity measure for indefinite rankings", equation 32 (RBO_EXT, for
+    lists of different lengths), https://doi.org/10.1145/1852102.1852106
+    """
+    short, long = sorted((left, right), key=len)
+    s, l = len(short), len(long)  # noqa: E741 - the paper's names
+    if not s:
+        return 1.0 if not l else 0.0
+    seen_short: set[Hashable] = set()
+    seen_long: set[Hashable] = set()
+    shared = 0  # X_d: what the first d of both have in common
+    shared_at_s = 0
+    total = 0.0
+    for d in range(1, l + 1):
+        one = long[d - 1]
+        seen_long.add(one)
+        if d <= s:
+            other = short[d - 1]
+            seen_short.add(other)
+            shared += (one in seen_short) + (other in seen_long and other != one)
+            shared_at_s = shared
+        else:
+            shared += one in seen_short
+            total += shared_at_s * (d - s) / (s * d) * persistence**d
+        total += shared / d * persistence**d
+    beyond = ((shared - shared_at_s) / l + shared_at_s / s) * persistence**l
+    return (1 - persistence) / persistence * total + beyond
+
+
+Place = tuple[str, int]  # a passage: its document's id, and its place there
+
+_ROW = 3.6  # height of a result, rem
+_UP, _DOWN, _SAME = "#2a9d6f", "#d9822b", "#8a94a3"  # seen on light and on dark
+_TEXT = 160  # characters of a passage
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    ranks: Mapping[Place, int]
+    other: Mapping[Place, int]
+    absent: str  # what is said of what the other side has not
+
+
+def place_of(hit: Hit) -> Place:
+    """Which passage a hit is."""
+    return hit.id, hit.passage
+
+
+def drawing(left: Sequence[Hit], right: Sequence[Hit], names: tuple[str, str]) -> str:
+    """The two lists; to the right it is said how far each moved and what is new, to the left what is gone.
+
+    names: of the two sides
+    """
+    before = {place_of(hit): hit.rank for hit in left}
+    after = {place_of(hit): hit.rank for hit in right}
+    rows = max(len(left), len(right))
+    svg = b64encode(lines_svg(before, after, rows).encode()).decode()
+    lines = (
+        f'<img class="ns-lines" style="height: {rows * _ROW:g}rem" alt="Lines between the same passages" '
+        f'src="data:image/svg+xml;base64,{svg}">'
+    )
+    return (
+        '<div class="ns-versus">'
+        f'<div class="ns-side-name">{as_html(names[0])}</div><div></div>'
+        f'<div class="ns-side-name">{as_html(names[1])}</div>'
+        f"{_list(left, _Side(before, after, 'gone'), from_left=True)}{lines}"
+        f"{_list(right, _Side(after, before, 'new'), from_left=False)}</div>"
+    )
+
+
+def lines_svg(before: Mapping[Place, int], after: Mapping[Place, int], rows: int) -> str:
+    """A picture `rows` high in which each passage of both has a line from its rank to its rank."""
+    lines = []
+    for place, rank in before.items():
+        if place in after:
+            y, to = 10 * rank - 5, 10 * after[place] - 5
+            colour = _SAME if y == to else _UP if to < y else _DOWN
+            dashes = ' stroke-dasharray="5 3"' if to > y else ""
+            lines.append(
+                f'<path d="M0 {y} C40 {y} 60 {to} 100 {to}" stroke="{colour}"{dashes} fill="none" '
+                'stroke-width="2" vector-effect="non-scaling-stroke"/>'
+            )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 {max(10 * rows, 10)}" '
+        f'preserveAspectRatio="none">{"".join(lines)}</svg>'
+    )
+
+
+def moved(before: int | None, after: int) -> str:
+    """How a passage's rank has changed: ▲ 3, ▼ 2, =, new."""
+    if before is None:
+        return "new"
+    if before == after:
+        return "="
+    return f"▲ {before - after}" if after < before else f"▼ {after - before}"
+
+
+def _list(hits: Sequence[Hit], side: _Side, *, from_left: bool) -> str:
+    items = "".join(_item(hit, side, from_left=from_left) for hit in hits)
+    return f'<ol class="ns-list">{items}</ol>' if hits else '<div class="ns-list">Nothing was found.</div>'
+
+
+def _item(hit: Hit, side: _Side, *, from_left: bool) -> str:
+    there = side.other.get(place_of(hit))
+    change = (side.absent if there is None else "") if from_left else moved(there, hit.rank)
+    text = " ".join(hit.text.split())
+    cut = text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
+    style = " ns-lone" if there is None else ""
+    return (
+        f'<li class="ns-item{style}" style="height: {_ROW:g}rem" title="{as_html(cut)}">'
+        f'<span class="ns-rank">{hit.rank}</span>'
+        f'<span class="ns-what"><b>{as_html(headline(hit.title, hit.id, hit.text))}</b> {as_html(cut)}</span>'
+        f'<span class="ns-change">{as_html(change)}</span></li>'
+    )
+
+
+def both_ranks(left: Sequence[Hit], right: Sequence[Hit]) -> list[tuple[int | None, int | None, Place]]:
+    """Each passage once with its ranks on the two sides, by the better of them, then by the other."""
+    ranks = [{place_of(hit): hit.rank for hit in hits} for hits in (left, right)]
+    places = dict.fromkeys(place for side in ranks for place in side)
+    rows = [(ranks[0].get(place), ranks[1].get(place), place) for place in places]
+    worst = len(left) + len(right) + 1
+
+    def order(row: tuple[int | None, int | None, Place]) -> tuple[int, int]:
+        here, there = sorted(rank or worst for rank in row[:2])
+        return here, there
+
+    return sorted(rows, key=order)
+
+
+def show_passages(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> None:
+    """The passages with their ranks on both sides and buttons to judge them.
+
+    found: left and right
+    """
+    (left_side, left), (right_side, right) = found
+    hits = {place_of(hit): (hit, right_side) for hit in right}
+    for hit in left:
+        other = hits.get(place_of(hit))
+        if other is None or hit.rank <= other[0].rank:
+            hits[place_of(hit)] = (hit, left_side)
+    rows = both_ranks(left.hits, right.hits)
+    label = "Read and judge the passages" if visit.may_write else "Read the passages"
+    if not rows or not st.toggle(label, key="read", bind="query-params", help="What either side has found."):
+        return
+    judged = judged_of(visit, query)
+    chosen = [hits[place] for _, _, place in rows]
+    terms = matched_terms(query, [(hit.title, hit.text) for hit, _ in chosen])
+    for (hit, side), (before, after, _), words in zip(chosen, rows, terms, strict=True):
+        with st.container(border=True):
+            st.caption(f"left {before or '–'} · right {after or '–'}")
+            st.html(card_html(hit, side.ranking.mode, None, words))
+            with st.container(horizontal=True, gap="small"):
+                judge_buttons(visit, query, hit, side.ranking.mode, judged, page="compare")
+
+
+_OUTCOMES = "blind_outcomes"  # in the session: of each comparison the queries, and which side won each
+_SHOWN = 10
+
+Drawn = list[tuple[Hit, Verdict]]
+
+
+def interleaved(query: str, left: Sequence[Hit], right: Sequence[Hit], sides: str) -> Drawn:
+    """The passages of both sides as one list by team draft, each with whose it is; the same at every look."""
+    hits = {(hit.id, hit.passage): hit for hit in (*right, *left)}
+    seed = int.from_bytes(hashlib.sha256(f"{sides}\0{query}".encode("utf-8", "surrogatepass")).digest()[:8])
+    first, second = ([(hit.id, hit.passage) for hit in ranking] for ranking in (left, right))
+    drawn = team_draft(first, second, _SHOWN, np.random.default_rng(seed))
+    return [(hits[place], team) for place, team in drawn]
+
+
+def show_blind(visit: Visit, query: str, found: Sequence[tuple[Side, Hits]]) -> None:
+    """The list to mark, and what the questions so far say.
+
+    found: left and right
+    """
+    (left, ours), (right, theirs) = found
+    sides = f"{visit.name}: {left} or {right}"
+    outcomes: dict[str, Verdict] = st.session_state.setdefault(_OUTCOMES, {}).setdefault(sides, {})
+    drawn = interleaved(query, ours.hits, theirs.hits, sides)
+    if query in outcomes:
+        st.markdown("This question is counted. Ask the next one above.")
+    elif not drawn:
+        st.markdown("**Nothing was found on either side.**")
+    else:
+        _ask(visit, query, drawn, outcomes)
+    _tell(preference(list(outcomes.values())), left, right)
+
+
+def _ask(visit: Visit, query: str, drawn: Drawn, outcomes: dict[str, Verdict]) -> None:
+    st.caption("Mark what answers. Either side put in about half of these, and which is not shown.")
+    marked = []
+    for place, (hit, _) in enumerate(drawn):
+        with st.container(border=True):
+            st.html(passage_html(title=hit.title, text=hit.text, whole=True))
+            marked.append(st.checkbox("Answers", key=f"blind {query} {place}"))
+    if st.button("Count this question", type="primary", icon=":material/done_all:", shortcut="ctrl+enter"):
+        outcomes[query] = won([team for (_, team), mark in zip(drawn, marked, strict=True) if mark])
+        if visit.may_write:
+            with telling_errors():
+                for (hit, _), mark in zip(drawn, marked, strict=True):
+                    if mark:
+                        visit.collection.judgements.add(query, hit, True)
+        st.rerun()
+
+
+def _tell(found: Preference, left: Side, right: Side) -> None:
+    """How many questions were counted; who is ahead is said once it is decided."""
+    asked = found.first + found.second + found.ties
+    if not asked:
+        return
+    with st.container(horizontal=True):
+        st.metric("Questions", asked)
+        st.metric("Ties", found.ties)
+        st.metric("Sign test", f"p = {found.p_value:.3f}", help="Exact, two-sided, ties left out.")
+    if found.verdict is Verdict.OPEN and not st.toggle("Show who is ahead", key="blind-reveal"):
+        st.caption("Not decided yet. To know who is ahead may sway what you mark.")
+        return
+    score = f"{left} {found.first}, {right} {found.second}"
+    share = f"{found.share.low:.0%} to {found.share.high:.0%}"
+    said = f"{score}; of the questions that are not ties {share} go to {right}."
+    if found.verdict is Verdict.OPEN:
+        st.markdown(as_markdown(said))
+    else:
+        better = left if found.verdict is Verdict.FIRST else right
+        st.success(as_markdown(f"Decided: {better} is better. {said}"), icon=":material/check_circle:")
+
 
 _DEPTHS = ("10", "20", "50")
 _RANKED_HELP = (

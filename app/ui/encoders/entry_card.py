@@ -5,7 +5,7 @@ import streamlit as st
 from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind
 from nearsay.app.runs.results import changes_table
-from nearsay.app.ui.encoders.known import figures_of
+from nearsay.app.ui.encoders.offered import figures_of
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to

@@ -12,8 +12,7 @@ from nearsay.indexer.encoders import stamp
 
 if TYPE_CHECKING:
     from nearsay.training.bert.attention import AttentionReader
-    from nearsay.training.bert.fill import Filler
-    from nearsay.training.bert.next_sentence import NextSentence
+    from nearsay.training.bert.fill import Filler, NextSentence
     from nearsay.training.sentence.encoder import Encoder
 
 __all__ = ["encoder", "filler", "next_sentence", "reader"]
@@ -64,7 +63,7 @@ def _wait_for_the_first_search(visit: Visit) -> None:
 def _encoder(source: str, device: str | None, precision: str, changed: int) -> "Encoder":
     del changed
     with _LOADING:
-        from nearsay.training.encoder.precision import Precision
+        from nearsay.training.encoder.hardware import Precision
         from nearsay.training.sentence.encoder import Encoder
 
         return Encoder.load(source, device=device, precision=Precision(precision))
@@ -83,7 +82,7 @@ def _filler(bert: str, device: str | None, changed: int) -> "Filler":
 def _next_sentence(bert: str, device: str | None, changed: int) -> "NextSentence":
     del changed
     with _LOADING:
-        from nearsay.training.bert.next_sentence import NextSentence
+        from nearsay.training.bert.fill import NextSentence
 
         return NextSentence.load(bert, device=device)
 

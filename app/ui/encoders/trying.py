@@ -1,19 +1,92 @@
 """Try an encoder: two sentences and their similarity, several of them, the tokens of a text."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from nearsay.app.ui.encoders.models import encoder
 from nearsay.app.ui.encoders.offered import offered
-from nearsay.app.ui.encoders.similarity import cosines, explained
-from nearsay.app.ui.encoders.token_rows import token_rows, tokens_html, tokens_said
 from nearsay.app.ui.escaping import as_html
-from nearsay.app.ui.search.closeness import in_words
+from nearsay.app.ui.search.card import Marks, in_words, shaded, telling
 from nearsay.app.ui.search.question_length import are_short
-from nearsay.app.ui.search.shading import Marks, shaded, telling
 from nearsay.app.ui.visit import Visit
+from nearsay.indexer.query.explain import explain_passages
+from nearsay.indexer.query.explanation import ExplainedPassage, Explanation
+from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.tokens import TokenPiece
 
-__all__ = ["try_encoder"]
+
+class _Encodes(Protocol):
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+
+
+def cosines(encoder: _Encodes, texts: Sequence[str]) -> NDArray[np.float64]:
+    """The cosine similarity of every text to every other, (texts, texts); 1 on the diagonal."""
+    vectors = encoder.encode(texts).astype(np.float64)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    found: NDArray[np.float64] = np.clip(unit @ unit.T, -1.0, 1.0)
+    return found
+
+
+def explained(encoder: TextEncoder, first: str, second: str, cosine: float) -> Explanation:
+    """What each word of both has of their cosine: the first as the query, the second as the passage.
+
+    cosine: as it is told, so that the shares add up to it
+    """
+    passage = ExplainedPassage("", second, cosine)
+    (explanation,) = explain_passages(encoder, first, [passage], sentences=False)
+    return explanation
+
+
+STYLE = """<style>
+.ns-tokens { display: flex; flex-wrap: wrap; gap: .3rem; line-height: 1.3; }
+.ns-tokens span { border: 1px solid rgba(128, 128, 128, .45); border-radius: .35rem; padding: .1rem .4rem;
+  overflow-wrap: anywhere; }
+.ns-tokens small { display: block; opacity: .6; font-size: .7rem; }
+.ns-tokens .ns-special { border-style: dashed; opacity: .75; }
+.ns-tokens .ns-cut { text-decoration: line-through; opacity: .5; }
+</style>"""
+
+
+def tokens_html(pieces: Sequence[TokenPiece]) -> str:
+    """Each token with its number: special ones dashed, those that are cut off struck through."""
+    spans = "".join(
+        f'<span class="{_class(piece)}">{as_html(piece.text)}<small>{piece.id}</small></span>'
+        for piece in pieces
+    )
+    return f'{STYLE}<div class="ns-tokens">{spans}</div>'
+
+
+def tokens_said(pieces: Sequence[TokenPiece], most: int) -> str:
+    """How many tokens there are, and what is cut off; most: that the encoder takes of a text."""
+    own = [piece for piece in pieces if not piece.special]
+    cut = sum(not piece.kept for piece in own)
+    tokens = "token" if len(own) == 1 else "tokens"
+    said = f"{len(own):,} {tokens} of at most {most:,}"
+    return f"{said}; the last {cut:,} are cut off, and the encoder never sees them." if cut else f"{said}."
+
+
+def token_rows(pieces: Sequence[TokenPiece], text: str) -> list[dict[str, str | int]]:
+    """A row for each: the token, its number, the characters that it stands for."""
+    return [
+        {
+            "token": piece.text,
+            "number": piece.id,
+            "characters": text[piece.start : piece.end],
+            "": "" if piece.kept else "cut off",
+        }
+        for piece in pieces
+    ]
+
+
+def _class(piece: TokenPiece) -> str:
+    if not piece.kept:
+        return "ns-cut"
+    return "ns-special" if piece.special else "ns-piece"
+
 
 _FIRST, _SECOND = "The cat sleeps on the warm sill.", "A kitten is having a nap by the window."
 _SEVERAL = (

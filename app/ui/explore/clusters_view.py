@@ -1,34 +1,303 @@
 """Explore, clusters: what there is in a collection, by name, and what moved since the last time."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
+import numpy as np
 import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.cluster_card import cluster_card
-from nearsay.app.ui.explore.cluster_form import NEAREST, SMALLEST, cluster_form
-from nearsay.app.ui.explore.cluster_words import ORDERS, moved_words, ordered
-from nearsay.app.ui.explore.looking import newest_runs, watch_newest
-from nearsay.app.ui.explore.paged import show_paged
-from nearsay.app.ui.explore.state import remembered, state_of
+from nearsay.app.ui.explore.looking import (
+    cluster_link,
+    csv_bytes,
+    like_link,
+    newest_runs,
+    passage_html,
+    remembered,
+    show_paged,
+    state_of,
+    watch_newest,
+)
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.runs.words import moment
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
-from nearsay.indexer.clusters.clustering import Cluster, Clustering
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod, Movement
 
-__all__ = ["members_file", "show_clusters_view"]
+__all__ = [
+    "show_clusters_view",
+]
+
+
+_MOVES = 5  # that are told
+
+METHODS: Final[dict[ClusterMethod, str]] = {
+    ClusterMethod.GRAPH: (
+        "Communities of passages that are each other's neighbours. Finds by itself how many there are, and "
+        "groups of clusters above them."
+    ),
+    ClusterMethod.KMEANS: "As many round clusters as you say; every passage is in one.",
+}
+
+ORDERS: Final = ("size", "cohesion", "silhouette", "name", "number")
+
+
+def ordered(
+    clusters: Sequence[Cluster], *, level: int = 0, order: str = "size", wanted: str = ""
+) -> list[Cluster]:
+    """The clusters of a level, best first; wanted: only those that have it in their name or terms."""
+    low = wanted.strip().casefold()
+    shown = [
+        each
+        for each in clusters
+        if each.level == level and (not low or low in " ".join((each.name, *each.terms)).casefold())
+    ]
+    if order == "name":
+        return sorted(shown, key=lambda each: (each.name.casefold(), each.number))
+    if order == "number":
+        return sorted(shown, key=lambda each: each.number)
+    return sorted(shown, key=lambda each: (-_value(each, order), each.number))
+
+
+def _value(each: Cluster, name: str) -> float:
+    found = getattr(each, name)
+    return -2.0 if found is None else float(found)
+
+
+def share_words(each: Cluster, everything: int) -> str:
+    """How large a cluster is and how tight: "412 passages (1.6%), cohesion 0.62, silhouette 0.05"."""
+    parts = [
+        f"{counted(each.size, 'passage')} ({each.size / max(everything, 1):.1%})",
+        f"cohesion {each.cohesion:.2f}",
+    ]
+    if each.silhouette is not None:
+        parts.append(f"silhouette {each.silhouette:.2f}")
+    return ", ".join(parts)
+
+
+def beneath(clusters: Sequence[Cluster], number: int) -> list[Cluster]:
+    """The clusters that belong to one of a higher level, the largest first."""
+    return sorted(
+        (each for each in clusters if each.parent == number), key=lambda each: (-each.size, each.number)
+    )
+
+
+def members_of(clusters: Sequence[Cluster], number: int) -> set[int]:
+    """The clusters of the lowest level within one: itself, if it is of that level."""
+    found, pending = set(), [number]
+    level = {each.number: each.level for each in clusters}
+    while pending:
+        at = pending.pop()
+        if level.get(at) == 0:
+            found.add(at)
+        pending += [each.number for each in beneath(clusters, at)]
+    return found
+
+
+def moved_words(found: Clustering) -> list[str]:
+    """What became of the clusters since the clustering before; nothing where there was none."""
+    moved = found.movement
+    if moved is None:
+        return []
+    names = {each.number: each.name for each in found.clusters}
+    counts = f"{counted(len(moved.kept), 'cluster')} kept, {len(moved.born):,} new, {len(moved.gone):,} gone"
+    said = [f"{counts}; {moved.moved:,} of {counted(moved.shared, 'passage')} moved."]
+    said += [
+        f"{_named(one, names)} split into {listed(_named(part, names) for part in parts)}."
+        for one, parts in moved.split.items()
+    ]
+    said += [
+        f"{_named(one, names)} was merged from {listed(_named(part, names) for part in parts)}."
+        for one, parts in moved.merged.items()
+    ]
+    return said + _moves(moved, names)
+
+
+def _moves(moved: Movement, names: Mapping[int, str]) -> list[str]:
+    return [
+        f"{counted(each.passages, 'passage')} went from {_named(each.source, names)} "
+        f"to {_named(each.target, names)}."
+        for each in moved.moves[:_MOVES]
+    ]
+
+
+def _named(number: int | None, names: Mapping[int, str]) -> str:
+    if number is None:
+        return "no cluster"
+    return f"“{names[number]}” ({number})" if number in names else f"cluster {number}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """a, b and c."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+_TERMS = 10
+_MOST_EXPORTED = 200_000  # passages in one file that a page makes
+_LONGEST_NAME = 200  # characters
+_COLUMNS = ("cluster", "name", "id", "passage", "title", "text", "metadata")
+
+
+def cluster_card(visit: Visit, found: Clustering, each: Cluster) -> None:
+    """A card; of a cluster of a higher level with those that belong to it."""
+    number = each.number
+    with st.container(border=True, height="stretch"):  # as high as its neighbour
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"**{as_markdown(each.name)}**")
+            st.badge(f"{number}", color="gray", help="Its number, which a filter names: cluster \\= 12")
+        st.caption(as_markdown(share_words(each, found.passages)))
+        st.markdown(as_markdown(", ".join(each.terms[:_TERMS])))
+        _family(found, each)
+        if each.central:
+            with st.expander("Central passages", icon=":material/format_quote:"):
+                for one in each.central:
+                    st.html(passage_html(title=headline(one.title, one.id, one.text), text=one.text))
+                    like_link(one.id)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            cluster_link(number)
+            if visit.may_write:
+                _rename(visit, each)
+            if each.size <= _MOST_EXPORTED:  # a larger one is in the file of all that a command writes
+                offer_download(
+                    "Members",
+                    lambda: csv_bytes(member_rows(visit, found, each), _COLUMNS),
+                    f"{visit.name}-cluster-{number}.csv",
+                    key=f"cl_members_{number}",
+                    quiet=True,
+                )
+
+
+def member_rows(visit: Visit, found: Clustering, each: Cluster) -> list[dict[str, object]]:
+    """A row for every passage in a cluster, or in those that belong to it, that is still there."""
+    inside = members_of(found.clusters, each.number)
+    names = {one.number: one.name for one in found.clusters}
+    members = found.members
+    chosen = np.isin(members.numbers, sorted(inside))
+    own = dict(zip(members.ids[chosen].tolist(), members.numbers[chosen].tolist(), strict=True))
+    return [
+        {
+            "cluster": own[row.number],
+            "name": names[own[row.number]],
+            "id": row.document_id,
+            "passage": row.ordinal,
+            "title": row.title,
+            "text": row.text,
+            "metadata": dict(row.metadata),
+        }
+        for row in visit.collection.explore.passages(list(own))
+    ]
+
+
+def _family(found: Clustering, each: Cluster) -> None:
+    """What it belongs to, and what belongs to it."""
+    names = {one.number: one.name for one in found.clusters}
+    if each.parent in names:
+        st.caption(f"belongs to {as_markdown(names[each.parent])}")
+    children = beneath(found.clusters, each.number)
+    if len(children) > 1:
+        with st.expander(f"{len(children):,} clusters belong to it"):
+            lines = (f"- {as_markdown(one.name)} ({one.size:,})" for one in children)
+            st.markdown("\n".join(lines))
+
+
+def _rename(visit: Visit, each: Cluster) -> None:
+    with (
+        st.popover("Rename", icon=":material/edit:", type="tertiary"),
+        st.form(f"cl_rename_{each.number}", border=False),
+    ):
+        # A key without the name would show what the field held before, of another collection even.
+        key = f"cl_name_{visit.name}_{each.number}_{each.name}"
+        name = st.text_input("New name", each.name, max_chars=_LONGEST_NAME, key=key)
+        if st.form_submit_button("Save", type="primary"):
+            with telling_errors():
+                visit.check_writing()
+                visit.collection.explore.rename_cluster(each.number, name)
+                st.rerun()
+
+
+SMALLEST = "Smallest cluster"
+NEAREST = "Put each outlier into the nearest cluster"
+
+
+def cluster_arguments(collection: str, method: str, chosen: Mapping[str, Any]) -> list[str]:
+    """The command for choices; None and false say nothing."""
+    arguments = ["explore", "clusters", collection, "--method", str(method)]
+    for name, value in chosen.items():
+        if value is True:
+            arguments.append(f"--{name}")
+        elif value is not None and value is not False:
+            arguments += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
+    return arguments
+
+
+def cluster_form(visit: Visit, label: str) -> None:
+    """Choices and the button that starts the run."""
+    chosen = st.selectbox(
+        "How clusters are found",
+        [str(method) for method in METHODS],
+        key="cl_method",
+        help="Leave it as it is if you do not know.",
+    )
+    method = ClusterMethod(chosen)
+    st.caption(METHODS[method])
+    arguments = cluster_arguments(visit.name or "", method, _choices(method))
+    at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.CLUSTER))
+    if not at_work and st.button(label, type="primary", key="cl_start", icon=":material/bubble_chart:"):
+        visit.check_writing()
+        title = f"Clusters of {visit.name}"
+        runs_of(visit).start(RunKind.CLUSTER, arguments, title=title, collection=visit.name)
+        st.rerun()
+    show_command(visit, arguments)
+
+
+def _choices(method: ClusterMethod) -> dict[str, Any]:
+    """What can be chosen beside the method; None where the method chooses itself."""
+    chosen: dict[str, Any] = {}
+    with st.container(horizontal=True):
+        if method is ClusterMethod.KMEANS:
+            chosen["clusters"] = st.number_input(
+                "How many clusters",
+                min_value=1,
+                value=None,
+                placeholder="chosen",
+                key="cl_k",
+                help="Empty: chosen by how well they are apart.",
+            )
+        if method is ClusterMethod.GRAPH:
+            chosen["resolution"] = st.number_input(
+                "Resolution",
+                min_value=0.1,
+                max_value=1000.0,
+                step=0.5,
+                value=None,
+                placeholder="chosen",
+                key="cl_resolution",
+                help="Higher gives more and smaller clusters.",
+            )
+        chosen["least-size"] = st.number_input(
+            SMALLEST,
+            min_value=1,
+            value=None,
+            placeholder="the usual",
+            key="cl_least",
+            help="Passages; those of a smaller cluster are outliers.",
+        )
+    chosen["assign-outliers"] = st.checkbox(NEAREST, key="cl_assign", help="Then no passage is left over.")
+    return chosen
+
 
 _A_PAGE = 12  # clusters
 _MANY_OUTLIERS = 0.5  # of the passages: with more, what can be done about it is said
 _AGAIN = "Cluster again"
-_MOST_EXPORTED = 200_000  # passages in one file that a page makes
 
 
 def show_clusters_view(visit: Visit) -> None:

@@ -1,36 +1,417 @@
 """Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
 
 import json
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection as Ids
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 from functools import partial
+from typing import Any, Literal
 
 import streamlit as st
 
+from nearsay.app.cli.printing import visible
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.duplicate_group import apart_of, show_group
-from nearsay.app.ui.explore.duplicates_found import (
-    Groups,
-    groups_at_once,
-    groups_from_output,
-    left_over,
-    still_there,
-    superfluous,
+from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
+from nearsay.app.ui.explore.looking import (
+    Look,
+    ask_to_remove,
+    csv_bytes,
+    found_by,
+    is_quick,
+    like_link,
+    names_html,
+    show_paged,
 )
-from nearsay.app.ui.explore.looking import Look, found_by, is_quick
-from nearsay.app.ui.explore.paged import show_paged
-from nearsay.app.ui.explore.pairs_view import show_pairs
-from nearsay.app.ui.explore.removing import ask_to_remove
+from nearsay.app.ui.search.card import metadata_line
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import Document, JsonValue
 from nearsay.data.quantity import counted
-from nearsay.indexer.duplicates.linking import Link
+from nearsay.indexer import Collection
+from nearsay.indexer.catalogue.documents import StoredDocument
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.duplicates.groups import Link
+from nearsay.indexer.duplicates.pairs import Merged, merged_metadata
+from nearsay.indexer.vectors.errors import UnknownDocumentError
 
-__all__ = ["show_duplicates_view"]
+__all__ = [
+    "show_duplicates_view",
+]
+
+
+@st.dialog("Merge documents?", width="medium")
+def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
+    """Ask, with what is taken over and what is lost; yes merges them."""
+    with telling_errors():
+        kept = visit.collection.document(stays)
+        merged = _merged(visit.collection, stays, gone)
+        st.markdown(
+            f"**{as_markdown(headline(kept.title, kept.id, kept.text))}** stays with its own title and text."
+        )
+        st.html(merged_html(merged))
+        st.markdown(f"Removed with all passages: **{counted(len(gone), 'document')}**")
+        st.html(names_html(gone))
+        with st.container(horizontal=True):
+            if st.button("Merge them", type="primary", key="merge_yes", icon=":material/merge:"):
+                visit.check_writing()
+                removed = merge(visit.collection, stays, gone)
+                st.toast(f"Merged; {counted(removed, 'document')} removed.", icon=":material/merge:")
+                st.rerun()
+            if st.button("Leave them", key="merge_no"):
+                st.rerun()
+
+
+def merge(collection: Collection, stays: str, gone: Sequence[str]) -> int:
+    """Give a document the metadata that it lacks and others have, then remove those; how many.
+
+    Stopped between the two, the document has what it took over and the others are still there.
+    """
+    kept = collection.document(stays)
+    merged = _merged(collection, stays, gone)
+    if merged.changes:
+        collection.add_rows(
+            [
+                Document(
+                    text=kept.text,
+                    id=kept.id,
+                    title=kept.title,
+                    metadata=merged.metadata,
+                    source=kept.source,
+                )
+            ]
+        )
+    return collection.remove(gone)
+
+
+def merged_html(merged: Merged) -> str:
+    """What is filled in, and what the others say that will be lost."""
+    filled = "".join(
+        f"<li>{as_html(name)}: {as_html(_value(merged.metadata[name]))}</li>" for name in merged.filled
+    )
+    conflicts = "".join(
+        f"<li>{as_html(each.field)}: {as_html(_value(each.kept))} stays; lost: "
+        f"{as_html(', '.join(_value(value) for value in each.others))}</li>"
+        for each in merged.conflicts
+    )
+    taken = f"<div>It takes over:</div><ul>{filled}</ul>" if filled else "<div>It lacks nothing.</div>"
+    lost = f"<div>In these the others say something else:</div><ul>{conflicts}</ul>" if conflicts else ""
+    return f'<div class="ns-card">{taken}{lost}</div>'
+
+
+def _merged(collection: Collection, stays: str, gone: Sequence[str]) -> Merged:
+    return merged_metadata(
+        collection.document(stays).metadata, [collection.document(id_).metadata for id_ in gone]
+    )
+
+
+def _value(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+_LONGEST = 6_000  # characters of a text that are compared: the rest is not shown
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a text."""
+
+    text: str
+    alone: bool  # the other text does not say it here
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Both texts as pieces that follow each other."""
+
+    first: tuple[Part, ...]
+    second: tuple[Part, ...]
+    cut: bool  # one of them was too long to be compared as a whole
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs in what was compared."""
+        return not any(part.alone for part in (*self.first, *self.second))
+
+
+def difference(first: str, second: str) -> Difference:
+    """Compare two texts word by word, by the longest pieces that they share (Python's difflib).
+
+    Of longer texts the first 6,000 characters are compared; how words are spaced does not matter.
+    """
+    cut = max(len(first), len(second)) > _LONGEST
+    left, right = _WORDS.findall(first[:_LONGEST]), _WORDS.findall(second[:_LONGEST])
+    sides: tuple[list[Part], list[Part]] = ([], [])
+    words, others = ([word.strip() for word in side] for side in (left, right))
+    matcher = SequenceMatcher(None, words, others, autojunk=False)
+    for kind, begin, end, other_begin, other_end in matcher.get_opcodes():
+        alone = kind != "equal"
+        for side, some in ((sides[0], left[begin:end]), (sides[1], right[other_begin:other_end])):
+            if some:
+                side.append(Part("".join(some), alone))
+    return Difference(tuple(sides[0]), tuple(sides[1]), cut)
+
+
+def side_html(parts: tuple[Part, ...], mark: Literal["del", "ins"]) -> str:
+    """One of the texts; mark: the element around what only it says."""
+    text = "".join(_piece(part, mark) for part in parts)
+    return f'<div class="ns-card"><div class="ns-text">{text}</div></div>'
+
+
+def _piece(part: Part, mark: str) -> str:
+    words = part.text.rstrip()
+    shown = as_html(visible(words))
+    marked = f"<{mark}>{shown}</{mark}>" if part.alone and words else shown
+    return marked + as_html(visible(part.text[len(words) :]))
+
+
+_MEMBERS = 30  # that are shown of a group
+
+
+def apart_of(visit: Visit) -> set[frozenset[str]]:
+    """The groups of which somebody said, in this session, that they are no duplicates."""
+    found: set[frozenset[str]] = st.session_state.setdefault(f"dup_apart_{visit.name}", set())
+    return found
+
+
+def group_key(ids: Sequence[str]) -> str:
+    """What names the widgets of a group: another for other documents."""
+    return "|".join(sorted(ids)[:3]) + f"|{len(ids)}"
+
+
+def labels_of(documents: Sequence[StoredDocument]) -> dict[str, str]:
+    """How each document of a group is called: its title and id, or its text; the representative marked."""
+    called = {}
+    for each in documents:
+        name = headline(each.title, each.id, each.text)
+        called[each.id] = visible(f"{name} ({each.id})" if each.title not in ("", each.id) else name)
+    called = distinct_labels(called)
+    return {
+        id_: f"{name}: the central one" if not at else name for at, (id_, name) in enumerate(called.items())
+    }
+
+
+def show_group(visit: Visit, ids: Sequence[str]) -> None:
+    """The group with the one that stands for it on the left and one of the others on the right."""
+    documents = _read(visit, ids[:_MEMBERS])
+    if len(documents) < 2:
+        return
+    key = group_key(ids)
+    labels = labels_of(documents)
+    by_id = {each.id: each for each in documents}
+    with st.container(border=True):
+        st.markdown(f"**{len(ids):,} documents** say nearly the same")
+        if len(ids) > len(documents):
+            st.caption(f"{len(documents):,} of them are shown.")
+        left, right = st.columns(2)
+        stays = left.selectbox(
+            "Stays",
+            list(by_id),
+            format_func=labels.__getitem__,
+            key=f"dup_stays_{key}",
+            help="The central one is nearest to the middle of the group.",
+        )
+        beside = right.selectbox(
+            "Beside it",
+            [id_ for id_ in by_id if id_ != stays],
+            format_func=labels.__getitem__,
+            key=f"dup_beside_{key}_{stays}",
+            help="Words that only one of the two has are struck through or underlined.",
+        )
+        _side_by_side(by_id[stays], by_id[beside])
+        gone = [id_ for id_ in ids if id_ != stays]
+        _actions(visit, ids, by_id[stays], gone, key)
+
+
+def _read(visit: Visit, ids: Sequence[str]) -> list[StoredDocument]:
+    found = []
+    for id_ in ids:
+        try:
+            found.append(visit.collection.document(id_))
+        except UnknownDocumentError:  # removed in another window
+            continue
+    return found
+
+
+def _side_by_side(left: StoredDocument, right: StoredDocument) -> None:
+    compared = difference(left.text, right.text)
+    for column, each, parts, mark in zip(
+        st.columns(2), (left, right), (compared.first, compared.second), ("del", "ins"), strict=True
+    ):
+        facts = " · ".join(part for part in (each.id, metadata_line(each.metadata)) if part)
+        with column:
+            called = as_html(headline(each.title, each.id, each.text))
+            st.html(
+                f'<div class="ns-card"><div class="ns-title">{called}</div>'
+                f'<div class="ns-meta">{as_html(facts)}</div></div>'
+            )
+            st.html(side_html(parts, "del" if mark == "del" else "ins"))
+    if compared.same:
+        st.caption("The texts are the same." if not compared.cut else "The beginnings are the same.")
+    elif compared.cut:
+        st.caption("Only the beginnings of these long texts are compared and shown.")
+
+
+def _actions(visit: Visit, ids: Sequence[str], stays: StoredDocument, gone: list[str], key: str) -> None:
+    if not visit.may_write:
+        return
+    with st.container(horizontal=True):
+        if st.button(
+            "Keep this one …", key=f"dup_keep_{key}", icon=":material/check:", help="The others are removed."
+        ):
+            ask_to_remove(
+                visit, gone, as_markdown(f"“{headline(stays.title, stays.id, stays.text)}” stays, as it is.")
+            )
+        if st.button(
+            "Merge into it …",
+            key=f"dup_merge_{key}",
+            icon=":material/merge:",
+            help="It takes over metadata that it lacks; then the others are removed.",
+        ):
+            ask_to_merge(visit, stays.id, gone)
+        if st.button(
+            "No duplicates",
+            key=f"dup_apart_{key}",
+            icon=":material/call_split:",
+            type="tertiary",
+            help="Hides the group for as long as this page is open; nothing is changed.",
+        ):
+            apart_of(visit).add(frozenset(ids))
+            st.rerun()
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups that were found, the largest first."""
+
+    groups: tuple[tuple[str, ...], ...]  # ids of documents, the representative first
+    notes: tuple[str, ...] = ()  # plain sentences
+
+
+def groups_at_once(collection: Collection, threshold: float, link: str) -> Groups:
+    """Compare the documents now."""
+    found = collection.explore.duplicates(threshold, link=link)
+    return Groups(tuple(found.ids()), found.notes)
+
+
+def groups_from_output(rows: Iterable[Any]) -> Groups:
+    """From what `nearsay explore duplicates --json` printed."""
+    return Groups(tuple(_ids(row) for row in rows if isinstance(row, Mapping)))
+
+
+def still_there(collection: Collection, found: Groups, since: str | None) -> Groups:
+    """The groups without documents that are gone or were written since, and without those left alone.
+
+    since: when they were compared (ISO 8601); None = they are about the collection as it is
+    """
+    if since is None:
+        return found
+    every = [id_ for group in found.groups for id_ in group]
+    there = collection.explore.untouched(every, since)
+    kept = (tuple(id_ for id_ in group if id_ in there) for group in found.groups)
+    return Groups(tuple(group for group in kept if len(group) > 1), found.notes)
+
+
+def left_over(found: Groups, apart: Ids[frozenset[str]]) -> list[tuple[str, ...]]:
+    """The groups but those that somebody said are no duplicates."""
+    return [group for group in found.groups if frozenset(group) not in apart]
+
+
+def superfluous(groups: Sequence[tuple[str, ...]]) -> list[str]:
+    """The documents that go if the representative of each group stays."""
+    return [id_ for group in groups for id_ in group[1:]]
+
+
+def _ids(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (str(row["representative"]["id"]), *(str(other["id"]) for other in row["others"]))
+
 
 _QUICK = 8_000  # passages: every two are compared
+_MOST = 1_000  # pairs
+_COLUMNS = ("cosine", "first", "first id", "first text", "second", "second id", "second text")
+
+
+def show_pairs(visit: Visit) -> None:
+    """A table of pairs, and the chosen one side by side."""
+    top = st.number_input("How many pairs", 10, _MOST, 100, 10, key="pairs_top", bind="query-params")
+    arguments = ("explore", "pairs", visit.name or "", "--limit", str(top))
+    look = Look(
+        "pairs",
+        f"Most similar pairs in {visit.name}",
+        RunKind.EXPLORE,
+        arguments,
+        _QUICK,
+        lambda: [json.loads(json.dumps(asdict(pair))) for pair in visit.collection.explore.pairs(top)],
+        pairs_from_output,
+    )
+    found = found_by(visit, look)
+    if found is not None:
+        _show(visit, found.rows)
+    show_command(visit, arguments)
+
+
+def pairs_from_output(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    """From what `nearsay explore pairs --json` printed."""
+    return [dict(row) for row in rows if isinstance(row, Mapping)]
+
+
+def pair_rows(pairs: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """A flat row for each pair."""
+    return [
+        {"cosine": round(float(pair["cosine"]), 4)}
+        | {
+            f"{side}{name}": pair[side][field] or (pair[side]["id"] if field == "title" else "")
+            for name, field in (("", "title"), (" text", "text"), (" id", "id"))
+            for side in ("first", "second")
+        }
+        for pair in pairs
+    ]
+
+
+def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
+    if not pairs:
+        st.info("There is no pair: it takes two documents.")
+        return
+    rows = pair_rows(pairs)
+    event = st.dataframe(
+        rows,
+        hide_index=True,
+        key=f"pairs_table_{visit.name}_{len(pairs)}",  # a row that was chosen is one of these pairs
+        on_select="rerun",
+        selection_mode="single-row",
+        column_config={
+            "cosine": st.column_config.NumberColumn("cosine", format="%.4f", width="small"),
+            "first": st.column_config.TextColumn("first", width="medium"),
+            "second": st.column_config.TextColumn("second", width="medium"),
+            "first text": st.column_config.TextColumn("first text", width="medium"),
+            "second text": st.column_config.TextColumn("second text", width="medium"),
+        },
+    )
+    offer_download("CSV", lambda: csv_bytes(rows, _COLUMNS), f"{visit.name}-pairs.csv", key="pairs_csv")
+    chosen = event["selection"]["rows"]
+    if not chosen or chosen[0] >= len(pairs):
+        st.caption("Choose a row to see the two side by side.")
+        return
+    first, second = pairs[chosen[0]]["first"], pairs[chosen[0]]["second"]
+    compared = difference(first["text"], second["text"])
+    left, right = st.columns(2)
+    with left:
+        _side(first, side_html(compared.first, "del"))
+    with right:
+        _side(second, side_html(compared.second, "ins"))
+
+
+def _side(passage: Mapping[str, Any], text: str) -> None:
+    title = as_html(passage["title"] or passage["id"])
+    st.html(f'<div class="ns-card"><div class="ns-title">{title}</div></div>{text}')
+    like_link(passage["id"])
+
+
 _MOST_EXPORTED = 200_000  # passages of a collection whose documents a page puts into one file
 _A_PAGE = 5  # groups
 _LINKS = {

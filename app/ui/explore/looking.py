@@ -1,28 +1,198 @@
 """Explorations that a page shows: done at once where that is quick, else as a run that is read back."""
 
+import csv
+import io
+import json
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import streamlit as st
 
+from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.ui.explore.state import remembered, state_of
+from nearsay.app.ui.errors import telling_errors
+from nearsay.app.ui.escaping import as_html
+from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.runs.watching import runs_of, watch_run
 from nearsay.app.ui.runs.words import moment
+from nearsay.app.ui.search.card import metadata_line
+from nearsay.app.ui.search.ids import written_ids
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import JsonValue
+from nearsay.data.formulas import defused
+from nearsay.data.quantity import counted
 
 __all__ = [
-    "Found",
     "Look",
+    "ask_to_remove",
+    "cluster_link",
+    "csv_bytes",
     "found_by",
     "is_quick",
+    "json_lines_bytes",
+    "like_link",
+    "names_html",
     "newest_runs",
-    "same_command",
+    "passage_html",
+    "remembered",
+    "remembered_map",
+    "show_paged",
+    "state_of",
     "watch_newest",
 ]
+
+
+_Found = TypeVar("_Found")
+_MOST = 24  # findings of everybody who looks at the page
+_MOST_MAPS = 3  # one of 30,000 short passages takes some 30 MB
+_SECONDS = 3600.0
+
+
+def state_of(visit: Visit) -> str:
+    """Names the collection as it is now: another text once documents, vectors or clusters are others."""
+    snapshot = visit.collection.snapshot()
+    row = snapshot.collection
+    parts = (visit.library.store.folder, row.id, row.version, row.compactions, snapshot.generation.number)
+    return "|".join(str(part) for part in parts)
+
+
+def remembered(key: str, make: Callable[[], _Found]) -> _Found:
+    """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
+    return cast("_Found", _remembered(key, make))
+
+
+def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
+    """The same for maps, of which few are kept: they are large, and another is made with each change.
+
+    Also for threads in which no page runs: it shows nothing of its own.
+    """
+    return cast("_Found", _remembered_map(key, make))
+
+
+@st.cache_resource(max_entries=_MOST_MAPS, show_spinner=False)
+def _remembered_map(key: str, _make: Callable[[], object]) -> object:
+    del key
+    return _make()
+
+
+@st.cache_resource(max_entries=_MOST, ttl=_SECONDS, show_spinner="Looking …")
+def _remembered(key: str, _make: Callable[[], object]) -> object:
+    del key
+    return _make()
+
+
+_Item = TypeVar("_Item")
+
+
+def show_paged(items: Sequence[_Item], size: int, key: str, show: Callable[[Sequence[_Item]], None]) -> None:
+    """Show the page of the list that is chosen under it; a list of one page has no choice."""
+    pages = max(1, -(-len(items) // size))
+    place = st.container()
+    at = st.pagination(pages, key=key) if pages > 1 else 1
+    with place:
+        show(items[(at - 1) * size : at * size])
+
+
+def like_link(document: str) -> None:
+    """A link to the passages nearest to a document."""
+    link_to("search", "More like this", icon=":material/hub:", like=written_ids([document]))
+
+
+def cluster_link(number: int) -> None:
+    """A link to the search in one cluster."""
+    link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")
+
+
+_NAMED = 50  # documents that are named one by one
+
+
+@st.dialog("Remove documents?", width="medium")
+def ask_to_remove(visit: Visit, ids: Sequence[str], why: str = "") -> None:
+    """Ask, with the documents named; yes removes them."""
+    with telling_errors():
+        st.markdown(f"Removed with all passages: **{counted(len(ids), 'document')}**. {why}".strip())
+        st.html(names_html(ids))
+        with st.container(horizontal=True):
+            if st.button("Remove them", type="primary", key="remove_yes", icon=":material/delete:"):
+                remove_and_say(visit, ids)
+                st.rerun()
+            if st.button("Keep them", key="remove_no"):
+                st.rerun()
+
+
+def remove_and_say(visit: Visit, ids: Sequence[str]) -> None:
+    """Remove documents that somebody has confirmed."""
+    visit.check_writing()
+    with st.spinner("Removing …"):
+        removed = visit.collection.remove(ids)
+    st.toast(f"{counted(removed, 'document')} removed.", icon=":material/delete:")
+
+
+def names_html(ids: Sequence[str]) -> str:
+    """The ids as a list; of many the first, and how many more there are."""
+    named = "".join(f"<li>{as_html(id_)}</li>" for id_ in ids[:_NAMED])
+    more = f"<li>and {len(ids) - _NAMED:,} more</li>" if len(ids) > _NAMED else ""
+    return f'<div class="ns-card"><ul>{named}{more}</ul></div>'
+
+
+def csv_bytes(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> bytes:
+    """A header and a line a row, UTF-8; a text that a spreadsheet would compute gets an apostrophe before it.
+
+    A list or an object is written as JSON, None as nothing.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([_cell(name) for name in columns])
+    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def json_lines_bytes(rows: Iterable[Mapping[str, object]]) -> bytes:
+    """A JSON object a line, UTF-8."""
+    return b"".join(
+        json.dumps(dict(row), ensure_ascii=False).encode("utf-8", "replace") + b"\n" for row in rows
+    )
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple | dict | bool):
+        value = json.dumps(value, ensure_ascii=False)
+    return defused(value)
+
+
+_LONGEST = 700  # characters of a text
+
+
+def passage_html(
+    *,
+    title: str,
+    text: str,
+    rank: int | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
+    said: str = "",
+    below: str = "",
+    whole: bool = False,
+) -> str:
+    """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
+    head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
+    head += f'<span class="ns-title">{_text(title)}</span>'
+    if said:
+        head += f'<span class="ns-score">{_text(said)}</span>'
+    cut = text if whole or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    lines = [below, metadata_line(metadata) if metadata else ""]
+    facts = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in lines if line)
+    body = f'<div class="ns-text">{_text(cut)}</div>'
+    return f'<div class="ns-card"><div class="ns-head">{head}</div>{body}{facts}</div>'
+
+
+def _text(text: str) -> str:
+    return as_html(visible(text))
+
 
 _Rows = TypeVar("_Rows")
 _LOOKED_AT = 200  # newest runs of the collection among which an earlier look is sought

@@ -9,8 +9,15 @@ from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import newest_runs, watch_newest
+from nearsay.app.ui.explore.looking import (
+    ask_to_remove,
+    csv_bytes,
+    json_lines_bytes,
+    like_link,
+    newest_runs,
+    passage_html,
+    watch_newest,
+)
 from nearsay.app.ui.explore.mapped import (
     columns_of,
     documents_of,
@@ -19,12 +26,8 @@ from nearsay.app.ui.explore.mapped import (
     kept_drawing,
     rows_at,
 )
-from nearsay.app.ui.explore.passage_html import passage_html
-from nearsay.app.ui.explore.removing import ask_to_remove
-from nearsay.app.ui.explore.rows_file import csv_bytes, json_lines_bytes
 from nearsay.app.ui.map_component.packed_map import PackedMap
-from nearsay.app.ui.map_component.selection import Selection
-from nearsay.app.ui.map_component.show_map import show_map
+from nearsay.app.ui.map_component.show_map import Selection, show_map
 from nearsay.app.ui.runs.watching import runs_of
 from nearsay.app.ui.search.question_length import short_enough
 from nearsay.app.ui.visit import Visit

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nearsay.app.ui.explore.state import remembered_map, state_of
+from nearsay.app.ui.explore.looking import remembered_map, state_of
 from nearsay.app.ui.map_component.packed_map import LONGEST, MOST_POINTS, PackedMap, packed_map
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Hit

@@ -8,13 +8,19 @@ import streamlit as st
 from nearsay.app.ui.explore.clusters_view import show_clusters_view
 from nearsay.app.ui.explore.duplicates_view import show_duplicates_view
 from nearsay.app.ui.explore.map_view import show_map_view
-from nearsay.app.ui.explore.style import STYLE
 from nearsay.app.ui.explore.time_view import show_time_view
 from nearsay.app.ui.explore.unusual_view import show_unusual_view
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 
-__all__ = ["VIEWS", "show"]
+# A word that goes is struck through and one that comes is underlined: colour is never the only sign.
+STYLE = """<style>
+.st-key-view button p { text-transform: capitalize; }
+.ns-card del { background: rgba(225, 87, 89, .18); text-decoration: line-through; border-radius: .2rem; }
+.ns-card ins { background: rgba(89, 161, 79, .22); text-decoration: underline; border-radius: .2rem; }
+.ns-card ul { margin: 0; padding-left: 1.2rem; }
+</style>"""
+
 
 VIEWS: Final[dict[str, Callable[[Visit], None]]] = {  # by their names in the address
     "map": show_map_view,

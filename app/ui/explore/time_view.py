@@ -1,27 +1,160 @@
 """Explore, through time: which clusters grow and shrink, and what is new since a date."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.date_fields import date_fields
-from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import Look, found_by
-from nearsay.app.ui.explore.passage_html import passage_html
-from nearsay.app.ui.explore.state import remembered, state_of
-from nearsay.app.ui.explore.time_line import TimeLine, called, line_chart, time_line, trend_rows
+from nearsay.app.ui.explore.looking import Look, found_by, like_link, passage_html, remembered, state_of
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.exploring.dates import Period
+from nearsay.indexer.exploring.dates import Period, read_date
 
-__all__ = ["show_time_view"]
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = [
+    "show_time_view",
+]
+
+
+_NAME = 48  # characters of a name in the legend
+_LABELS = 24  # periods that are named below the chart, at most
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """What `nearsay explore time --json` prints, put together."""
+
+    rows: tuple[Mapping[str, Any], ...]  # a cluster each, by falling total; in no cluster: "cluster" is null
+    periods: tuple[str, ...]
+    totals: tuple[int, ...]  # of everything in each period
+
+    @property
+    def counted(self) -> str:
+        """documents or passages."""
+        return "passages" if self.rows and "passages" in self.rows[0] else "documents"
+
+    def shares(self, row: Mapping[str, Any]) -> list[float | None]:
+        """A cluster's share of each period; None where the period holds nothing."""
+        counts = row["counts"]
+        return [
+            counts[period] / total if total else None
+            for period, total in zip(self.periods, self.totals, strict=True)
+        ]
+
+
+def time_line(rows: Iterable[Any]) -> TimeLine:
+    """From the rows of JSON."""
+    kept = tuple(row for row in rows if isinstance(row, Mapping))
+    periods = tuple(kept[0]["counts"]) if kept else ()
+    totals = tuple(sum(row["counts"][period] for row in kept) for period in periods)
+    return TimeLine(kept, periods, totals)
+
+
+def called(row: Mapping[str, Any]) -> str:
+    """A cluster's number and name, as short as a legend needs it; no two are called the same."""
+    name = str(row["name"])
+    short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+    return short if row["cluster"] is None else f"{row['cluster']}  {short}"
+
+
+def chart_rows(line: TimeLine, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each cluster that is shown and each period that holds something."""
+    return [
+        {"period": period, "cluster": called(row), "share": share, "count": row["counts"][period]}
+        for row in shown
+        for period, share in zip(line.periods, line.shares(row), strict=True)
+        if share is not None
+    ]
+
+
+def trend_rows(line: TimeLine) -> list[dict[str, Any]]:
+    """A row for each cluster: how many, its share at both ends of the straight line, where it goes."""
+    return [
+        {
+            "cluster": called(row),
+            line.counted: row[line.counted],
+            "share over time": [share or 0.0 for share in line.shares(row)],
+            "from": row["trend"]["first_share"],
+            "to": row["trend"]["last_share"],
+            "trend": "▲ grows" if row["trend"]["grows"] else "▼ shrinks" if row["trend"]["shrinks"] else "",
+        }
+        for row in line.rows
+    ]
+
+
+def line_chart(line: TimeLine, shown: Sequence[Mapping[str, Any]]) -> "alt.Chart":
+    """The shares as lines, each with a colour, a dash and a sign of its own.
+
+    Every period has its place on the axis, an empty one too, so that distances are to scale.
+    """
+    import altair as alt
+
+    names = [called(row) for row in shown]
+    data = alt.InlineData(values=chart_rows(line, shown))
+    by = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=360, symbolType="stroke")
+    series = "cluster:N"
+    periods = list(line.periods)
+    named = periods[:: -(-len(periods) // _LABELS) or 1]
+    axis = alt.Axis(labelOverlap=True, values=named)
+    chart: alt.Chart = (
+        alt.Chart(data, height=420)
+        .mark_line(point=True, strokeWidth=2)
+        .encode(
+            x=alt.X("period:O", title=None, scale=alt.Scale(domain=periods), axis=axis),
+            y=alt.Y("share:Q", title="share of its period", axis=alt.Axis(format="%")),
+            color=alt.Color(series, sort=names, legend=by),
+            strokeDash=alt.StrokeDash(series, sort=names, legend=by),
+            shape=alt.Shape(series, sort=names, legend=None),
+            tooltip=[
+                alt.Tooltip("period:O"),
+                alt.Tooltip(series),
+                alt.Tooltip("count:Q", title=line.counted),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
+        )
+    )
+    return chart
+
+
+_SHARE = 0.9  # of a field's values have to be dates
+_SPAN = range(1500, 2200)  # years; a number outside is more likely a count than a year
+
+
+def date_fields(rows: Iterable[Mapping[str, JsonValue]]) -> list[str]:
+    """The fields of which nine in ten values are dates of the years 1500 to 2199, the fullest first.
+
+    rows: the metadata of documents. Fields within objects are named as a filter names them: author.born.
+    """
+    values: dict[str, int] = {}
+    dated: dict[str, int] = {}
+    for row in rows:
+        for name, value in _flat(row):
+            if value is None or value == "" or isinstance(value, list):
+                continue
+            values[name] = values.get(name, 0) + 1
+            found = None if isinstance(value, bool) else read_date(value)
+            if found is not None and found.first.year in _SPAN:
+                dated[name] = dated.get(name, 0) + 1
+    sure = [name for name, count in dated.items() if count >= _SHARE * values[name]]
+    return sorted(sure, key=lambda name: (-dated[name], name))
+
+
+def _flat(row: Mapping[str, JsonValue], before: str = "") -> Iterable[tuple[str, JsonValue]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
 
 _QUICK = 150_000  # passages whose dates are read and counted
 _QUICK_NEW = 20_000  # passages: each new one is held against every older one

@@ -11,11 +11,7 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.explore.links import like_link
-from nearsay.app.ui.explore.looking import Look, found_by
-from nearsay.app.ui.explore.passage_html import passage_html
-from nearsay.app.ui.explore.removing import ask_to_remove
-from nearsay.app.ui.explore.rows_file import csv_bytes
+from nearsay.app.ui.explore.looking import Look, ask_to_remove, csv_bytes, found_by, like_link, passage_html
 from nearsay.app.ui.search.question_length import short_enough
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.passage import headline

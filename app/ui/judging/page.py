@@ -9,12 +9,12 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.uploads import safe_name
+from nearsay.app.ui.collections.content_check import safe_name
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.compare.side import Ranking, Side, comparable, usual_sides
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.passage_html import passage_html
+from nearsay.app.ui.explore.looking import passage_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -126,7 +126,7 @@ def _made(visit: Visit) -> tuple[str, ...]:
     asked = (visit.name, visit.collection.snapshot().collection)
     known: tuple[object, tuple[str, ...]] | None = st.session_state.get(_MADE)
     if known is None or known[0] != asked:
-        from nearsay.indexer.adaptation import queries_of_documents
+        from nearsay.indexer.encoder_candidate import queries_of_documents
 
         with st.spinner("Reading documents …"):
             known = asked, queries_of_documents(visit.collection, _OF_DOCUMENTS)

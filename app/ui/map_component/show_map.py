@@ -1,6 +1,8 @@
 """Put a map on the page, and learn what was chosen on it."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -10,12 +12,97 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from nearsay.app.ui.map_component.packed_map import PackedMap
-from nearsay.app.ui.map_component.selection import Selection, selection_of
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-__all__ = ["show_map"]
+__all__ = [
+    "Selection",
+    "show_map",
+]
+
+
+def inside(places: NDArray[np.float32], outline: Sequence[tuple[float, float]]) -> NDArray[np.bool_]:
+    """Whether each point lies inside; an outline that crosses itself holds all that it goes around.
+
+    places:  (n, 2)
+    outline: its corners, the last being joined to the first; of fewer than three nothing lies inside
+    returns: (n,)
+
+    The winding number, by the crossings of the line to the right of each point: Sunday, Practical Geometry
+    Algorithms, https://web.archive.org/web/20130126163405/http://geomalgorithms.com/a03-_inclusion.html
+    """
+    found = np.zeros(len(places), dtype=np.bool_)
+    corners = np.asarray(outline, dtype=np.float64).reshape(-1, 2)
+    if len(corners) < 3:
+        return found
+    points = places.astype(np.float64)
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))
+    x, y = points[near].T
+    winding = np.zeros(near.size, dtype=np.int64)
+    for (x0, y0), (x1, y1) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+        left = (x1 - x0) * (y - y0) - (x - x0) * (y1 - y0)  # > 0: the point is to the left of the edge
+        winding += (y0 <= y) & (y1 > y) & (left > 0)
+        winding -= (y0 > y) & (y1 <= y) & (left < 0)
+    found[near] = winding != 0
+    return found
+
+
+_MOST_CORNERS = 1_000  # the script sends up to 300
+
+Outline = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """Equal only to itself."""
+
+    places: NDArray[np.int64]  # which of the drawing's points, rising; `drawn.rows[place]` is the passage
+    passages: NDArray[np.int64]  # their numbers, rising
+    chosen: int | None  # the place of the point that was clicked
+    outline: Outline  # in the map's units; empty: nothing was drawn
+
+    def __len__(self) -> int:
+        return int(self.places.size)
+
+
+def selection_of(shown: PackedMap, state: Mapping[str, object]) -> Selection:
+    """What the browser's answer means; what is no answer about this very map means nothing was chosen.
+
+    state: {"selection": {"of": digest, "outline": [[x, y], …]}, "chosen": {"of": digest, "place": 3}}
+    """
+    outline = _outline(_about(shown, state.get("selection")).get("outline"))
+    places = np.flatnonzero(inside(shown.drawn.places, outline))
+    chosen = _about(shown, state.get("chosen")).get("place")
+    if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < len(shown):
+        chosen = None
+    return Selection(places, shown.drawn.ids[places], chosen, outline)
+
+
+def _about(shown: PackedMap, answer: object) -> Mapping[str, object]:
+    if isinstance(answer, Mapping) and answer.get("of") == shown.digest:
+        return answer
+    return {}
+
+
+def _outline(found: object) -> Outline:
+    """Corners that a browser sent; anything else than a short list of pairs of numbers is none."""
+    if not isinstance(found, list) or len(found) > _MOST_CORNERS:
+        return ()
+    corners = []
+    for corner in found:
+        if not isinstance(corner, list) or len(corner) != 2:
+            return ()
+        x, y = corner
+        if not (_is_finite(x) and _is_finite(y)):
+            return ()
+        corners.append((float(x), float(y)))
+    return tuple(corners)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def show_map(

@@ -1,21 +1,177 @@
 """One run in full: live, its curves, what it found, its log, and the way to be rid of it."""
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
 from nearsay.app.cli.printing import visible
-from nearsay.app.runs import Run
+from nearsay.app.runs import Run, RunKind
 from nearsay.app.runs.results import RunResults, read_results
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, open_page
-from nearsay.app.ui.runs.curve_charts import show_curves
-from nearsay.app.ui.runs.curves import curves
-from nearsay.app.ui.runs.run_product import TRAININGS, metrics_of, out_folder
 from nearsay.app.ui.runs.watching import runs_of, successor, watch_run
 from nearsay.app.ui.runs.words import KIND_NAMES, duration, moment, took
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import JsonValue
 
-__all__ = ["show_results", "show_run"]
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = [
+    "TRAININGS",
+    "show_run",
+]
+
+
+_SCORES = ("accuracy", "f1", "matthews", "exact_match", "score")
+_MOST_POINTS = 1_000  # of one line: more cannot be told apart on a screen
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One metric at one step."""
+
+    step: int
+    value: float
+    series: str  # whose line it is on
+    held_out: bool  # measured on the dev set
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """What is drawn together."""
+
+    title: str
+    points: tuple[CurvePoint, ...]
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """The names of the lines, in the order in which they first came."""
+        return tuple(dict.fromkeys(point.series for point in self.points))
+
+
+def curves(lines: Sequence[Mapping[str, JsonValue]]) -> list[Curve]:
+    """Losses, scores, the learning rate and the speed of a training, those that there are.
+
+    lines: as `read_metrics` gives them; of a line with very many points an even share is taken, the last too
+    """
+    found: dict[str, list[CurvePoint]] = {"Loss": [], "Score": [], "Learning rate": [], "Tokens a second": []}
+    for line in lines:
+        for panel, point in _points(line):
+            found[panel].append(point)
+    return [Curve(title, tuple(_thinned(points))) for title, points in found.items() if points]
+
+
+def _points(line: Mapping[str, JsonValue]) -> Iterator[tuple[str, CurvePoint]]:
+    step, evaluation = line.get("step"), line.get("evaluation")
+    if not isinstance(step, int):
+        return
+    held_out = isinstance(evaluation, dict)
+    for name, value in (evaluation if isinstance(evaluation, dict) else line).items():
+        panel = _panel(name)
+        if panel is None or not isinstance(value, int | float) or not math.isfinite(value):
+            continue
+        shown = name.replace("_", " ")
+        yield panel, CurvePoint(step, float(value), f"dev {shown}" if held_out else shown, held_out)
+
+
+def _panel(name: str) -> str | None:
+    if name.endswith("loss"):
+        return "Loss"
+    if name.endswith(_SCORES):
+        return "Score"
+    return {"learning_rate": "Learning rate", "tokens_per_second": "Tokens a second"}.get(name)
+
+
+def _thinned(points: Sequence[CurvePoint]) -> Iterator[CurvePoint]:
+    for series in dict.fromkeys(point.series for point in points):
+        own = [point for point in points if point.series == series]
+        every = math.ceil(len(own) / _MOST_POINTS)
+        yield from (point for place, point in enumerate(own) if (len(own) - 1 - place) % every == 0)
+
+
+_FEW = 40  # points of a chart that are marked one by one
+_SMALL = 1e-3  # values below are written with an exponent
+_COLOURS = ["#3D85D6", "#E07B00", "#2A9D5C", "#B565D0", "#D9534F", "#8A949E"]  # on white and on black
+
+
+def show_curves(curves: Sequence[Curve]) -> None:
+    """A chart for each, two in a row where there is room; what the dev set says is dashed and dotted."""
+    columns = st.columns(2 if len(curves) > 1 else 1)
+    for place, curve in enumerate(curves):
+        with columns[place % len(columns)]:
+            st.markdown(f"**{curve.title}**")
+            st.altair_chart(_chart(curve), width="stretch", height=280)
+
+
+def _chart(curve: Curve) -> "alt.LayerChart | alt.FacetChart":
+    import altair as alt
+
+    names = list(curve.series)
+    legend = alt.Legend(orient="bottom", title=None, columns=2, labelLimit=300) if len(names) > 1 else None
+    held_out = alt.StrokeDash(
+        "held_out:N", legend=None, scale=alt.Scale(domain=[False, True], range=[[1, 0], [4, 3]])
+    )
+    points: alt.Data = alt.InlineData([asdict(point) for point in curve.points])
+    base = alt.Chart(points).encode(
+        x=alt.X("step:Q", title="step", axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(format=_format(curve))),
+        color=alt.Color(
+            "series:N",
+            sort=names,
+            legend=legend,
+            scale=alt.Scale(domain=names, range=_COLOURS),
+        ),
+        tooltip=[
+            alt.Tooltip("series:N", title="what"),
+            alt.Tooltip("step:Q", format=","),
+            alt.Tooltip("value:Q", format=".4g"),
+        ],
+    )
+    marked = base if len(curve.points) <= _FEW else base.transform_filter("datum.held_out")
+    # Without its names a shape's scale would have none where no point is marked, and the legend too.
+    shape = alt.Shape("series:N", sort=names, legend=legend, scale=alt.Scale(domain=names))
+    line = base.mark_line(strokeWidth=2).encode(strokeDash=held_out)
+    return alt.layer(line, marked.mark_point(filled=True, size=40).encode(shape=shape))
+
+
+def _format(curve: Curve) -> str:
+    largest = max(abs(point.value) for point in curve.points)
+    return ".1e" if largest < _SMALL else ",.4~r"
+
+
+TRAININGS = (RunKind.PRETRAIN, RunKind.SENTENCE, RunKind.DISTIL, RunKind.HEAD, RunKind.TRAIN)
+
+
+def out_folder(run: Run) -> Path | None:
+    """The file or folder that the run's --out names, whole; None where there is none."""
+    named = _option(run.arguments, "--out")
+    return None if named is None else Path(run.working_folder, Path(named).expanduser())
+
+
+def metrics_of(run: Run) -> list[dict[str, JsonValue]]:
+    """The lines of metrics that a training has written by now; none for other runs."""
+    out = out_folder(run)
+    if run.kind not in TRAININGS or out is None:
+        return []
+    from nearsay.training.run.metrics_log import read_metrics
+
+    return read_metrics(out / "run" / "metrics.jsonl")
+
+
+def _option(arguments: Sequence[str], name: str) -> str | None:
+    for place, argument in enumerate(arguments):
+        if argument == name and place + 1 < len(arguments):
+            return arguments[place + 1]
+        if argument.startswith(f"{name}="):
+            return argument.partition("=")[2]
+    return None
+
 
 _ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
 

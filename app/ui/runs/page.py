@@ -6,8 +6,7 @@ from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.one_run import show_run
-from nearsay.app.ui.runs.run_product import TRAININGS
+from nearsay.app.ui.runs.one_run import TRAININGS, show_run
 from nearsay.app.ui.runs.watching import runs_of, watch_run
 from nearsay.app.ui.runs.words import KIND_NAMES, STATE_COLOURS, STATE_ICONS, duration, moment, took
 from nearsay.app.ui.visit import Visit

@@ -4,22 +4,95 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.search.asked import Asked
-from nearsay.app.ui.search.card import card_html
-from nearsay.app.ui.search.closeness import SCORE_HELP
+from nearsay.app.ui.search.card import SCORE_HELP, card_html, strongest_words
 from nearsay.app.ui.search.full_document import open_document
-from nearsay.app.ui.search.judging import judge_buttons
-from nearsay.app.ui.search.known_explanations import explained
 from nearsay.app.ui.search.likeness import like_buttons
-from nearsay.app.ui.search.shading import strongest_words
 from nearsay.app.ui.visit import Visit
-from nearsay.indexer import Hit
+from nearsay.indexer import Collection, Hit
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.query.explanation import Explanation
 from nearsay.indexer.query.matched_terms import matched_terms
 
-__all__ = ["show_cards"]
+__all__ = [
+    "judge_buttons",
+    "judged_of",
+    "show_cards",
+]
+
+
+_MOST = 300  # pages of a few hits, of everybody who looks
+
+
+def explained(collection: Collection, query: str, hits: Sequence[Hit]) -> list[Explanation]:
+    """Why each hit matched the query; at once where somebody asked lately.
+
+    The encoder, the texts and the scores that were found are what an explanation depends on: they name it.
+    """
+    if not hits:
+        return []
+    parts = tuple((hit.title, hit.text, hit.scores.dense) for hit in hits)
+    return _explained(hits[0].lineage.fingerprint, query, parts, collection, hits)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST, ttl=3_600)
+def _explained(
+    fingerprint: str,
+    query: str,
+    parts: tuple[tuple[str, str, float | None], ...],
+    _collection: Collection,
+    _hits: Sequence[Hit],
+) -> list[Explanation]:
+    del fingerprint, parts  # what names the entry
+    return _collection.explain(query, _hits)
+
+
+Judged = Mapping[tuple[str, int], bool]
+
+
+def judged_of(visit: Visit, query: str) -> Judged:
+    """What was said for the query of each passage, by its document's id and its place."""
+    return visit.collection.judgements.of(query) if query.strip() else {}
+
+
+def judge_buttons(
+    visit: Visit, query: str, hit: Hit, mode: SearchMode | None, judged: Judged, *, page: str
+) -> None:
+    """Two buttons; pressing one that is pressed takes the word back. Nothing where the page only reads.
+
+    page: whose buttons they are, for their keys
+    """
+    if not visit.may_write:
+        return
+    word = judged.get((hit.id, hit.passage))
+    for relevant, label, icon in (
+        (True, "Relevant", ":material/thumb_up:"),
+        (False, "Not relevant", ":material/thumb_down:"),
+    ):
+        pressed = word is relevant
+        st.button(
+            label,
+            key=f"{page} {relevant} {hit.id} {hit.passage}",
+            icon=":material/check_circle:" if pressed else icon,
+            type="primary" if pressed else "tertiary",
+            help="Press again to take it back." if pressed else None,
+            on_click=_judge,
+            args=(visit, query, hit, mode, relevant, pressed),
+        )
+
+
+@telling_errors()
+def _judge(
+    visit: Visit, query: str, hit: Hit, mode: SearchMode | None, relevant: bool, pressed: bool
+) -> None:
+    visit.check_writing()
+    if pressed:
+        visit.collection.judgements.remove(query, hit)
+    else:
+        visit.collection.judgements.add(query, hit, relevant, mode=mode)
+
 
 _AT_ONCE = 5  # hits that are explained together: the first are shaded while others wait
 

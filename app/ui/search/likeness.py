@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from nearsay.app.ui.distinct_labels import distinct_labels
-from nearsay.app.ui.escaping import as_html
+from nearsay.app.ui.escaping import as_html, distinct_labels
 from nearsay.app.ui.search.asked import Asked, keep_likeness
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import beginning

@@ -1,27 +1,255 @@
 """The page Search: a question, and the passages that answer it."""
 
+import csv
+import io
+import json
+import re
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
+from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.asked import PAGE, Asked, ask, hand_filter, tell_unfiltered
-from nearsay.app.ui.search.cards import show_cards
-from nearsay.app.ui.search.empty import no_hits, no_query
-from nearsay.app.ui.search.export import offer_export
+from nearsay.app.ui.search.asked import (
+    PAGE,
+    Asked,
+    ask,
+    begin_anew,
+    hand_filter,
+    keep_choices,
+    tell_unfiltered,
+)
+from nearsay.app.ui.search.cards import judged_of, show_cards
 from nearsay.app.ui.search.filters import cluster_names, show_chosen, show_filters
-from nearsay.app.ui.search.judging import judged_of
 from nearsay.app.ui.search.likeness import show_likeness
 from nearsay.app.ui.search.question_length import tell_what_was_cut
-from nearsay.app.ui.search.shell_line import search_line, similar_line
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
+from nearsay.data.formulas import defused
 from nearsay.indexer import Hits
 from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.query.hit import Hit
+from nearsay.indexer.writing.overview import CollectionOverview
 
-__all__ = ["show"]
+_SHORTEST, _LONGEST = 12, 90  # characters of a query that a person would type
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+def example_queries(passages: Iterable[tuple[str, str]], count: int = 3) -> list[str]:
+    """The first titles, or first sentences, that read like a query; different ones.
+
+    passages: title and text of each, the most telling first
+    """
+    found: dict[str, str] = {}
+    for title, text in passages:
+        query = _query(title) or _query(_SENTENCE.split(text.strip(), maxsplit=1)[0])
+        if query:
+            found.setdefault(query.casefold(), query)
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
+def _query(text: str) -> str:
+    """The text on one line without its full stop; "" if it is too short or too long."""
+    plain = " ".join(text.split()).rstrip(".")
+    return plain if _SHORTEST <= len(plain) <= _LONGEST else ""
+
+
+_LOOKED_AT = 60  # documents
+_CLUSTERED = 200_000  # passages: in more, central passages take a moment to find
+
+
+def no_query(visit: Visit, overview: CollectionOverview) -> None:
+    """What is in the collection, and queries to begin with."""
+    one = overview.documents == 1
+    encoder = "" if overview.live is None else f", encoded by {as_markdown(overview.live.encoder.name)}"
+    st.markdown(
+        f"**{as_markdown(overview.name)}** holds {overview.documents:,} document{'' if one else 's'} in "
+        f"{overview.passages:,} passage{'' if overview.passages == 1 else 's'}{encoder}. "
+        "Ask in your own words: what means nearly the same is found, whatever words it uses."
+    )
+    examples = example_queries(_telling(visit, overview))
+    if examples:
+        with st.container(gap="xxsmall"):
+            st.markdown("For example:")
+            for number, query in enumerate(examples):
+                st.button(
+                    as_markdown(query),
+                    key=f"example {number}",
+                    icon=":material/search:",
+                    type="tertiary",
+                    on_click=_take,
+                    args=(query,),
+                )
+
+
+def no_hits(asked: Asked) -> None:
+    """Why nothing was found, and what to try."""
+    st.markdown("**Nothing was found.**")
+    if asked.where:
+        st.markdown("The filter may let too little through.")
+        st.button("Search without the filter", on_click=_unfiltered, icon=":material/filter_alt_off:")
+    if asked.mode is SearchMode.LEXICAL and not asked.like:
+        st.markdown("By words alone only passages with the query's own words are found.")
+        st.button("Search by meaning, too", on_click=_by_meaning, icon=":material/search:")
+
+
+def _telling(visit: Visit, overview: CollectionOverview) -> list[tuple[str, str]]:
+    """Title and text of passages that show what there is: the most central ones, or the first."""
+    if overview.clusters and overview.passages <= _CLUSTERED:
+        clusters = [each for each in visit.collection.explore.clusters().clusters if each.level == 0]
+        return [(one.title, one.text) for each in clusters for one in each.central[:1]]
+    documents = visit.collection.documents()
+    return [(one.title, one.text) for _, one in zip(range(_LOOKED_AT), documents, strict=False)]
+
+
+def _take(query: str) -> None:
+    st.session_state["q"] = query
+    begin_anew()
+
+
+def _unfiltered() -> None:
+    keep_choices({})
+    st.session_state["where"] = ""
+
+
+def _by_meaning() -> None:
+    st.session_state["mode"] = str(SearchMode.HYBRID)
+    begin_anew()
+
+
+def search_line(
+    collection: str,
+    query: str,
+    k: int,
+    where: str,
+    mode: str,
+    *,
+    by_document: bool = False,
+    explain: bool = False,
+) -> str:
+    """`nearsay search` for a query."""
+    line = ["nearsay", "search", collection, "-n", str(k), "--mode", mode]
+    line += ["--where", where] if where else []
+    line += ["--by-document"] if by_document else []
+    line += ["--explain"] if explain else []
+    return shlex.join([*line, "--", query] if query.startswith("-") else [*line[:3], query, *line[3:]])
+
+
+def similar_line(
+    collection: str,
+    ids: Sequence[str],
+    without: Sequence[str],
+    k: int,
+    where: str,
+    *,
+    by_document: bool = False,
+) -> str:
+    """`nearsay similar` for documents."""
+    line = ["nearsay", "similar", collection]
+    line += [part for id_ in ids for part in _option("--id", id_)]
+    line += [part for id_ in without for part in _option("--not", id_)]
+    line += ["-n", str(k)]
+    line += ["--where", where] if where else []
+    line += ["--by-document"] if by_document else []
+    return shlex.join(line)
+
+
+def _option(name: str, value: str) -> list[str]:
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+COLUMNS = ("rank", "score", "cosine", "bm25", "id", "passage", "title", "text")
+_MARK = "\ufeff"  # a byte order mark: without it Excel takes UTF-8 for something else
+_MOST_FIELDS = 100
+
+
+def csv_of(hits: Sequence[Hit]) -> bytes:
+    """A header and a line a hit, RFC 4180, UTF-8; each metadata field is a column.
+
+    A text that a spreadsheet would compute gets an apostrophe before it, in the header, too. Of more than a
+    hundred fields the commonest are columns.
+    """
+    fields = _fields(hits)
+    out = io.StringIO(newline="")
+    out.write(_MARK)
+    writer = csv.writer(out)
+    writer.writerow([defused(name) for name in (*COLUMNS, *(f"metadata.{name}" for name in fields))])
+    for hit in hits:
+        own = (
+            hit.rank,
+            hit.score,
+            hit.scores.dense,
+            hit.scores.lexical,
+            hit.id,
+            hit.passage,
+            hit.title,
+            hit.text,
+        )
+        writer.writerow(
+            [defused(cell) for cell in (*own, *(_cell(hit.metadata.get(name)) for name in fields))]
+        )
+    return out.getvalue().encode("utf-8", "surrogatepass")
+
+
+def json_lines_of(hits: Iterable[Hit]) -> bytes:
+    """A JSON object a hit, as `nearsay search --json` prints it."""
+    return b"".join(json.dumps(hit.to_json(), ensure_ascii=False).encode() + b"\n" for hit in hits)
+
+
+def _fields(hits: Sequence[Hit]) -> list[str]:
+    """The metadata's fields in the order in which they first come."""
+    counts: dict[str, int] = {}
+    for hit in hits:
+        for name in hit.metadata:
+            counts[name] = counts.get(name, 0) + 1
+    kept = sorted(counts, key=lambda name: -counts[name])[:_MOST_FIELDS]
+    return [name for name in counts if name in set(kept)]
+
+
+def _cell(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+_MOST = 10_000
+
+
+def offer_export(search: Callable[[int], Hits], name: str, k: int) -> None:
+    """Two buttons that make a file when they are pressed.
+
+    search: gives the k best; name: of the file, without its ending
+    """
+    with st.popover("Export", icon=":material/download:", help="The results as a file."):
+        count = st.number_input("Results", 1, _MOST, k, key=f"export {k}", help="The best so many.")
+        with st.container(horizontal=True):
+            offer_download(
+                "CSV",
+                partial(_csv, search, int(count)),
+                f"{name}.csv",
+                key="export_csv",
+                tip="For spreadsheets. A text that one would compute gets an apostrophe before it.",
+            )
+            offer_download(
+                "JSON lines",
+                partial(_json_lines, search, int(count)),
+                f"{name}.jsonl",
+                key="export_json_lines",
+                tip="As nearsay search --json prints them.",
+            )
+
+
+def _csv(search: Callable[[int], Hits], count: int) -> bytes:
+    return csv_of(search(count))
+
+
+def _json_lines(search: Callable[[int], Hits], count: int) -> bytes:
+    return json_lines_of(search(count))
 
 
 def show(visit: Visit) -> None:

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Final
 
-from nearsay.app.ui.distinct_labels import distinct_labels
-from nearsay.app.ui.training.training_files import TrainingFiles
+from nearsay.app.ui.escaping import distinct_labels
+from nearsay.app.ui.training.choosing import TrainingFiles
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.data.samples import folder, sample_file
-from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.judged.layout import file_layout
 
 __all__ = ["JUDGED", "KIND_NAMES", "evaluation_sets", "spec_of"]

@@ -7,10 +7,9 @@ import streamlit as st
 from nearsay.app.cli.train_pretrain import pretrain
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts, keep_upload, kept_files
+from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts, keep_upload, kept_files, show_texts
 from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual
 from nearsay.app.ui.training.starting import start_run
-from nearsay.app.ui.training.text_look import show_texts
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.encoders import Made, Shelf, made, new_folder_for
 from nearsay.training.bert.published_sizes import PUBLISHED_SIZES

@@ -4,10 +4,9 @@ import streamlit as st
 
 from nearsay.app.cli.train_pretrain import vocabulary
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts
+from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts, show_texts
 from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual
 from nearsay.app.ui.training.starting import start_run
-from nearsay.app.ui.training.text_look import show_texts
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.encoders import Shelf, new_folder_for
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.app.runs.command_line import background_arguments, checked, shell_line
-from nearsay.app.runs.run_kind import RunKind
+from nearsay.app.runs.run import RunKind
 from nearsay.data.errors import BadInputError
 
 HOME = Path("/home/ada/my library")

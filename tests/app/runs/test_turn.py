@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs import turn as turn_module
+from nearsay.app.runs import child as turn_module
+from nearsay.app.runs.child import turn
 from nearsay.app.runs.run_folder import RunFolder
-from nearsay.app.runs.turn import turn
 
 
 class Naps(list[int]):

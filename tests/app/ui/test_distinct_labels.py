@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.distinct_labels import distinct_labels
+from nearsay.app.ui.escaping import distinct_labels
 
 
 def test_labels_that_differ_stay_as_they_are():

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from nearsay.app.ui.import_clash import is_import_clash
+from nearsay.app.ui.errors import is_import_clash
 from nearsay.data.errors import NearsayError
 
 

@@ -1,7 +1,7 @@
 """Who is signed in, and how often an address may try to."""
 
-from nearsay.app.ui import sign_in
-from nearsay.app.ui.sign_in import SignedIn, Tries
+from nearsay.app.ui import door
+from nearsay.app.ui.door import SignedIn, Tries
 
 
 def tried(tries: Tries, address: str, times: int, now: float) -> int:
@@ -52,7 +52,7 @@ def test_what_was_tried_is_forgotten_in_the_end():
 
 
 def test_of_too_many_addresses_the_one_that_tried_longest_ago_is_forgotten(monkeypatch):
-    monkeypatch.setattr(sign_in, "_MOST", 3)
+    monkeypatch.setattr(door, "_MOST", 3)
     tries = Tries()
     for last in range(5):
         tried(tries, f"192.0.2.{last}", 9, float(last) / 10)
@@ -80,7 +80,7 @@ def test_a_browser_that_signed_out_is_asked_again():
 
 
 def test_of_too_many_browsers_the_oldest_is_asked_again(monkeypatch):
-    monkeypatch.setattr(sign_in, "_MOST", 3)
+    monkeypatch.setattr(door, "_MOST", 3)
     known = SignedIn()
     tokens = [known.add(float(at)) for at in range(5)]
     assert [known.knows(token, 5.0) for token in tokens] == [False, False, True, True, True]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.data.pretraining.full_sentences import pack_full_sentences
+from nearsay.data.pretraining.batches import pack_full_sentences
 from nearsay.data.pretraining.packed_rows import PackedRows
 from nearsay.data.pretraining.prepared_text import Shard
 from nearsay.data.pretraining.special_tokens import SpecialTokens

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from nearsay.data.pretraining.masking import Vocabulary, budgets, choose_tokens, replacements
+from nearsay.data.pretraining.masked_rows import Vocabulary, budgets, choose_tokens, replacements
 from nearsay.data.pretraining.special_tokens import SpecialTokens
 
 

@@ -24,8 +24,7 @@ from tokenizers import Tokenizer, models
 from nearsay.data import durable
 from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.pretraining import prepare as prepare_module
-from nearsay.data.pretraining.plain_tokenizer import tokenizer_sha256
-from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepare import prepare_text, tokenizer_sha256
 from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_text import PreparedText
 

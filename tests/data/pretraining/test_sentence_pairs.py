@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearsay.data.pretraining.batches import pack_sentence_pairs
 from nearsay.data.pretraining.example_config import ExampleConfig
 from nearsay.data.pretraining.packed_rows import PackedRows
 from nearsay.data.pretraining.prepared_text import Shard
-from nearsay.data.pretraining.sentence_pairs import pack_sentence_pairs
 
 LONG, SHORT, FOLLOWS, RANDOM = 0.9, 0.05, 0.7, 0.2  # draws, against shares of 0.1 and 0.5
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, geom
 
-from nearsay.data.pretraining.spans import Spans, choose_spans, span_length_shares
-from nearsay.data.pretraining.whole_words import find_words
+from nearsay.data.pretraining.masked_rows import Spans, choose_spans, find_words, span_length_shares
 
 PIECES = np.array([False, False, False, False, False, False, True])  # 5 begins a word, 6 goes on with one
 SHARES = span_length_shares(0.2, 10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.pretraining.whole_words import Words, choose_words, continuations, find_words
+from nearsay.data.pretraining.masked_rows import Words, choose_words, continuations, find_words
 
 PIECES = np.array([False, False, False, False, False, False, True])  # 5 begins a word, 6 goes on with one
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.data.sentence_examples import batch_spread
-from nearsay.data.sentence_examples.batch_spread import Spread
-from nearsay.data.sentence_examples.shared_texts import no_shared_texts, shared_texts
+from nearsay.data.sentence_examples import mixing
+from nearsay.data.sentence_examples.mixing import Spread, no_shared_texts, shared_texts
 
 Texts = list[tuple[str, ...]]
 
@@ -62,7 +61,7 @@ def test_rows_that_find_no_place_exchange_with_others(
     monkeypatch: pytest.MonkeyPatch, probes: int, teams: int, count: int, free: int
 ) -> None:
     """With one batch more than there must be, draws come out even, even where the walk may try little."""
-    monkeypatch.setattr(batch_spread, "_PROBES", probes)
+    monkeypatch.setattr(mixing, "_PROBES", probes)
     found = 0
     for seed in range(40):
         texts = games(teams, count, free, seed)

@@ -4,8 +4,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
-from nearsay.data.sentence_examples.examples import NLI_LABELS, SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind, SentenceExamples
 
 Rows = list[tuple[str, ...]]
 CODE = {"E": 0.0, "N": 1.0, "C": 2.0}

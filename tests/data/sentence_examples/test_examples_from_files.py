@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 
 Write = Callable[[str, str | bytes], str]

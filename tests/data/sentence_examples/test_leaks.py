@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.sentence_examples.leaks import LeakReport, find_leaks, without_leaks
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.learned_texts import LeakReport, find_leaks, without_leaks
 
 COLUMNS = ("anchor", "positive", "negative")
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix, MixedBatch, Sampling
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 

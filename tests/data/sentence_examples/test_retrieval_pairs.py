@@ -6,7 +6,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, title_pairs
 
 Write = Callable[[str, str | bytes], str]

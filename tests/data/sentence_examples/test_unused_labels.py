@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 
 

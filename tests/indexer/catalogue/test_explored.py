@@ -15,10 +15,10 @@ from nearsay.indexer.catalogue import collections, documents, generations, near_
 from nearsay.indexer.catalogue import explored as module
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.explored import leave_documents, leave_generation
 from nearsay.indexer.catalogue.generations import GenerationState
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow
-from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passage import prepare
 from nearsay.indexer.catalogue.tables import (
     cluster_members,

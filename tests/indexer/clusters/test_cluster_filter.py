@@ -7,7 +7,7 @@ import pytest
 
 from nearsay.data.chunking import Chunking
 from nearsay.indexer import Collection
-from nearsay.indexer.clusters import hierarchy
+from nearsay.indexer.clusters import partition
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.vectors.errors import BadFilterError
@@ -168,9 +168,9 @@ def test_the_live_generations_clusters_are_asked(clustered: Collection) -> None:
 
 
 def test_a_higher_level_stands_for_all_within_it(zoo: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hierarchy, "coarser_numbers", lambda _clusters: [2])
-    monkeypatch.setattr(hierarchy, "_MOST", 1)
-    monkeypatch.setattr(hierarchy, "_LEAST", 2)
+    monkeypatch.setattr(partition, "coarser_numbers", lambda _clusters: [2])
+    monkeypatch.setattr(partition, "_MOST", 1)
+    monkeypatch.setattr(partition, "_LEAST", 2)
     zoo.add_rows({"id": f"meal{i}", "text": "cat grass", "kind": "meal"} for i in range(2))
     found = zoo.explore.cluster("kmeans", clusters=4)
     assert sum(each.level == 1 for each in found.clusters) == 2

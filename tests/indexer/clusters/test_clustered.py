@@ -12,9 +12,9 @@ from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import clusterings, tables
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.clusters import hierarchy
+from nearsay.indexer.clusters import partition
 from nearsay.indexer.clusters.clustering import Clustering
-from nearsay.indexer.clusters.saved import saved_clustering
+from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.vectors.errors import BadFilterError, BusyError
 from nearsay.indexer.vectors.progress import Progress
@@ -319,9 +319,9 @@ def test_a_deleted_collection_takes_its_clusters_with_it(zoo: Collection) -> Non
 
 
 def test_higher_levels_hold_what_belongs_to_them(zoo: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hierarchy, "coarser_numbers", lambda _clusters: [2])
-    monkeypatch.setattr(hierarchy, "_MOST", 1)
-    monkeypatch.setattr(hierarchy, "_LEAST", 2)
+    monkeypatch.setattr(partition, "coarser_numbers", lambda _clusters: [2])
+    monkeypatch.setattr(partition, "_MOST", 1)
+    monkeypatch.setattr(partition, "_LEAST", 2)
     zoo.add_rows({"id": f"meal{i}", "text": "cat grass", "kind": "meal"} for i in range(2))
     found = zoo.explore.cluster("kmeans", clusters=4)
     above = [each for each in found.clusters if each.level == 1]

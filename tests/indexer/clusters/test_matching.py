@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.indexer.clusters.matching import Match, Move, Movement, match, movement
+from nearsay.indexer.clusters.clustering import Match, Move, Movement, match, movement
 
 
 def labels(text: str) -> np.ndarray:

@@ -4,12 +4,16 @@ from scipy.cluster import hierarchy
 from sklearn.metrics import adjusted_rand_score
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.clusters import cluster_graph
+from nearsay.indexer.clusters import graph_communities as graph_communities_module
 from nearsay.indexer.clusters.choice_of_k import chosen_number
-from nearsay.indexer.clusters.content_order import Distinct, distinct
-from nearsay.indexer.clusters.graph_communities import RESOLUTIONS, fuzzy_weights, graph_communities
-from nearsay.indexer.clusters.hierarchy import coarser_numbers, levels_above
-from nearsay.indexer.clusters.kmeans import kmeans
+from nearsay.indexer.clusters.graph_communities import (
+    RESOLUTIONS,
+    Distinct,
+    distinct,
+    fuzzy_weights,
+    graph_communities,
+)
+from nearsay.indexer.clusters.partition import coarser_numbers, kmeans, levels_above
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
 
@@ -164,15 +168,15 @@ def test_very_many_clusters_get_their_levels_too():
 
 
 def test_beyond_the_exact_size_the_graph_misses_a_few_neighbours_and_the_communities_none(monkeypatch):
-    monkeypatch.setattr(cluster_graph, "EXACT_UP_TO", 500)
+    monkeypatch.setattr(graph_communities_module, "EXACT_UP_TO", 500)
     vectors, whose = _bunches(12, 100, 0.4, dimension=32)
     communities = graph_communities(_given(vectors), 15)
     assert adjusted_rand_score(whose, communities.labels[_given(vectors).back]) == 1
     assert communities.recall >= 0.95
-    assert not cluster_graph.cluster_graph(_given(vectors).points, 15).exact
+    assert not graph_communities_module.cluster_graph(_given(vectors).points, 15).exact
 
 
 def test_without_faiss_the_graph_is_exact(monkeypatch):
-    monkeypatch.setattr(cluster_graph, "EXACT_UP_TO", 20)
-    monkeypatch.setattr(cluster_graph, "faiss_is_installed", lambda: False)
-    assert cluster_graph.cluster_graph(_given(_bunches(3, 20, 0.4)[0]).points, 5).exact
+    monkeypatch.setattr(graph_communities_module, "EXACT_UP_TO", 20)
+    monkeypatch.setattr(graph_communities_module, "faiss_is_installed", lambda: False)
+    assert graph_communities_module.cluster_graph(_given(_bunches(3, 20, 0.4)[0]).points, 5).exact

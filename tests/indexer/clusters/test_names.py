@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from nearsay.indexer.clusters.names import name_clusters, terms_by_cluster
+from nearsay.indexer.clusters.names import count_terms, name_clusters, terms_by_cluster, terms_of, weighed
 from nearsay.indexer.clusters.phrases import PhraseCounter
-from nearsay.indexer.clusters.terms import count_terms, terms_of, weighed
 
 HOLIDAYS = [
     "How many days of annual leave may I carry?",

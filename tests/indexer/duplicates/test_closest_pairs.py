@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from sentence_transformers.util import paraphrase_mining_embeddings
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.duplicates import closest, copied_pairs
 from nearsay.indexer.duplicates import closest_pairs as module
 from nearsay.indexer.duplicates.closest_pairs import ClosestPairs, closest_pairs
 from nearsay.indexer.neighbours import products
@@ -102,12 +101,11 @@ def test_blocks_and_early_decisions_change_nothing(monkeypatch: pytest.MonkeyPat
     wanted = all_pairs(vectors)
     monkeypatch.setattr(module, "_ROWS", 64)
     monkeypatch.setattr(module, "_OTHERS", 96)
-    monkeypatch.setattr(closest, "_MOST_OF_A_BLOCK", 500)
-    monkeypatch.setattr(closest, "_PRUNED_FROM", 300)
+    monkeypatch.setattr(module, "_MOST_OF_A_BLOCK", 500)
+    monkeypatch.setattr(module, "_PRUNED_FROM", 300)
     assert listed(closest_pairs(points_of(vectors), top=2000)) == wanted[:2000]
     over = [pair for pair in wanted if pair[2] >= np.float32(0.9)]
-    monkeypatch.setattr(closest, "MOST_PAIRS", len(over))
-    monkeypatch.setattr(copied_pairs, "MOST_PAIRS", len(over))
+    monkeypatch.setattr(module, "MOST_PAIRS", len(over))
     assert listed(closest_pairs(points_of(vectors), threshold=0.9)) == over
 
 
@@ -136,8 +134,6 @@ def test_no_product_is_larger_than_is_said_however_much_lies_in_one_place(
 
 
 def test_more_pairs_than_can_be_listed_are_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closest, "MOST_PAIRS", 100)
-    monkeypatch.setattr(copied_pairs, "MOST_PAIRS", 100)
     monkeypatch.setattr(module, "MOST_PAIRS", 100)
     with pytest.raises(BadInputError, match=r"pairs or more have a cosine of 0\.2 .*--limit 1000"):
         closest_pairs(points_of(clustered(200)), threshold=0.2)

@@ -14,10 +14,9 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue import near_duplicates as catalogue
+from nearsay.indexer.duplicates import gate as candidates
 from nearsay.indexer.duplicates import gate as module
-from nearsay.indexer.duplicates import gate_candidates as candidates
-from nearsay.indexer.duplicates.arrangement import Arrangement
-from nearsay.indexer.duplicates.gate_candidates import MOST, Multiplied
+from nearsay.indexer.duplicates.gate import MOST, Arrangement, Multiplied
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import unheard
 

@@ -1,4 +1,4 @@
-"""Groups of near-duplicates, their representatives, and the collection with one of each."""
+"""Groups of near-duplicates, their groups, and the collection with one of each."""
 
 import io
 import json
@@ -12,9 +12,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
-from nearsay.indexer.duplicates import closest, representatives
-from nearsay.indexer.duplicates.groups import DuplicateGroups
-from nearsay.indexer.duplicates.representatives import by_centrality
+from nearsay.indexer.duplicates import closest_pairs, groups
+from nearsay.indexer.duplicates.groups import DuplicateGroups, by_centrality
 from nearsay.indexer.neighbours.points import Points
 
 ROWS = [
@@ -126,7 +125,7 @@ def test_the_most_central_of_means_stands_for_its_group() -> None:
 def test_of_two_that_are_as_central_the_earlier_stands_for_both(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(representatives, "_BLOCK", block)
+    monkeypatch.setattr(groups, "_BLOCK", block)
     drawn = np.random.default_rng(0).standard_normal((300, 384))
     near = drawn + 0.1 * np.random.default_rng(1).standard_normal((300, 384))
     vectors = np.stack([drawn, near], axis=1).reshape(600, 384)
@@ -186,7 +185,7 @@ def test_of_what_is_removed_meanwhile_the_next_stands_for_its_group(papers: Coll
 def test_more_pairs_than_can_be_grouped_are_refused_with_a_remedy(
     papers: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closest, "MOST_PAIRS", 1)
+    monkeypatch.setattr(closest_pairs, "MOST_PAIRS", 1)
     with pytest.raises(BadInputError, match=r"can be put into groups\. Raise the threshold, or .* --where"):
         papers.explore.duplicates(0.5)
 

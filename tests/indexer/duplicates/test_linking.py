@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from nearsay.indexer.duplicates.linking import Link, linked
+from nearsay.indexer.duplicates.groups import Link, linked
 
 
 def pairs_of(

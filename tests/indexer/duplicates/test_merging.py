@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.indexer.duplicates.merging import Conflict, merged_metadata
+from nearsay.indexer.duplicates.pairs import Conflict, merged_metadata
 
 _VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from(["", "x"]), st.just([]))
 _ROWS = st.dictionaries(st.sampled_from("abc"), _VALUES)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nearsay.indexer.duplicates import originals
-from nearsay.indexer.duplicates.arrangement import Arrangement
-from nearsay.indexer.duplicates.originals import document_cosine, nearest_original
+from nearsay.indexer.duplicates import gate
+from nearsay.indexer.duplicates.gate import Arrangement, document_cosine, nearest_original
 from nearsay.indexer.neighbours.points import Points
 
 _E = np.eye(4, dtype=np.float32)
@@ -22,7 +21,7 @@ def test_the_cosine_of_documents_is_the_mean_of_each_passages_nearest_in_the_oth
 
 @pytest.mark.parametrize("rows", [1, 2, 2048])
 def test_each_passage_of_either_needs_one_in_the_other(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(originals, "_ROWS", rows)
+    monkeypatch.setattr(gate, "_ROWS", rows)
     assert document_cosine(_E[:3], _E[[2, 0, 1]], 1.0) == 1.0
     assert document_cosine(_E[:3], _E[:2], 0.5) is None
     assert document_cosine(_E[:2], _E[:3], 0.5) is None
@@ -44,7 +43,7 @@ def test_blocks_change_no_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole == pytest.approx(
         np.concatenate([products.max(axis=1), products.max(axis=0)]).mean(), abs=1e-6
     )
-    monkeypatch.setattr(originals, "_ROWS", 2)
+    monkeypatch.setattr(gate, "_ROWS", 2)
     assert document_cosine(one, other, -1.0) == whole
 
 

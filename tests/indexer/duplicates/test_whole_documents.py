@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearsay.indexer.duplicates.closest_pairs import DistinctPairs
-from nearsay.indexer.duplicates.whole_documents import DocumentPairs, document_pairs
+from nearsay.indexer.duplicates.groups import DocumentPairs, document_pairs
 
 
 def compared(documents: list[list[int]], pairs: dict[tuple[int, int], float]) -> DocumentPairs:

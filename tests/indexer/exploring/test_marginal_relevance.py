@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nearsay.indexer.exploring.marginal_relevance import Pick, marginal_relevance
+from nearsay.indexer.exploring.diverse import Pick, marginal_relevance
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from nearsay.indexer.exploring.trend import trend
+from nearsay.indexer.exploring.through_time import trend
 
 
 def test_the_trend_worked_by_hand() -> None:

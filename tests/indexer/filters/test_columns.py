@@ -19,7 +19,7 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
-from nearsay.indexer.filters import columns, known_columns, selection
+from nearsay.indexer.filters import known_columns, selection
 from nearsay.indexer.filters.expression import Compare, Expression, Not, Operator, Or
 from nearsay.indexer.filters.known_columns import columnar, passages_passing
 from nearsay.indexer.filters.known_selections import state_of
@@ -140,8 +140,8 @@ def test_columns_let_through_what_python_and_sql_do_as_the_collection_grows_shri
 ) -> None:
     more, (first, second) = data.draw(ROWS), asked
     with collection(database) as (connection, key), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "_KNOWN", known)
-        patch.setattr(columns, "_AT_ONCE", 3)
+        patch.setattr(known_columns, "_KNOWN", known)
+        patch.setattr(known_columns, "_AT_ONCE", 3)
         patch.setattr(known_columns, "_LISTED", 4)
         there: dict[int, dict[str, JsonValue]] = {}
 

@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.filters import known_counts as module
-from nearsay.indexer.filters.known_counts import KnownCounts, known_counts
+from nearsay.indexer.filters import known_selections as module
+from nearsay.indexer.filters.known_selections import KnownCounts, known_counts
 
 
 def test_the_count_asked_longest_ago_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,8 @@ from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer import Collection
-from nearsay.indexer.judgements import evaluation_folder
-from nearsay.indexer.judgements.evaluation_folder import passage_id
-from nearsay.indexer.judgements.export import ExportForm
+from nearsay.indexer.judgements import export
+from nearsay.indexer.judgements.export import ExportForm, passage_id
 from nearsay.indexer.judgements.part import Part
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
@@ -95,7 +94,7 @@ def test_what_was_changed_or_removed_since_measures_nothing_and_is_counted(
 def test_a_passage_that_changes_during_the_export_is_not_named_with_another_text(
     zoo: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation_folder, "_PAGE", 1)
+    monkeypatch.setattr(export, "_PAGE", 1)
     zoo.judgements.add("feline", "cat", True)
     zoo.judgements.add("feline", "owl", False)
     zoo.judgements.add("feline", "dog", False)

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
-from nearsay.indexer.judgements.training_rows import TrainingKind, TrainingRows, training_rows
+from nearsay.indexer.judgements.export import TrainingKind, TrainingRows, training_rows
 
 KINDS = {
     TrainingKind.TRIPLETS: ExampleKind.TUPLES,

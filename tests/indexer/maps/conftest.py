@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.maps.drawing import ClusterLabel, Drawing
-from nearsay.indexer.maps.field import field_of
+from nearsay.indexer.maps.drawing import ClusterLabel, Drawing, field_of
 
 NASTY = (
     "</script><script>document.title='taken'</script><img src=x onerror=alert(1)> $\\frac{}{$ & \u2028 \x00"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from nearsay.indexer.maps.alignment import aligned, levelled, mean_shift
+from nearsay.indexer.maps.layout import aligned, levelled, mean_shift
 
 SQUARE = np.array([[0, 0], [2, 0], [2, 1], [0, 1]], dtype=np.float32)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nearsay.indexer.maps.field import FieldKind, field_of, value_at
+from nearsay.indexer.maps.drawing import FieldKind, field_of, value_at
 
 
 def test_numbers_and_years_written_as_text_are_numbers() -> None:

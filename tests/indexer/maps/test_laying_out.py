@@ -7,9 +7,8 @@ import pytest
 from sklearn.manifold import trustworthiness
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.maps.laying_out import extended, laid_out
-from nearsay.indexer.maps.map_options import MapOptions
-from nearsay.indexer.maps.map_points import MapPoints
+from nearsay.indexer.maps.map import MapOptions, MapPoints
+from nearsay.indexer.maps.mapping import extended, laid_out
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
 

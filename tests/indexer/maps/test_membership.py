@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nearsay.indexer.maps.membership import memberships, united
+from nearsay.indexer.maps.mapping import memberships, united
 
 INF = np.inf
 

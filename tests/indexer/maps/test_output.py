@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.indexer.maps.draw_map import MapFormat, map_format, write_drawing
 from nearsay.indexer.maps.drawing import Drawing
-from nearsay.indexer.maps.output import MapFormat, map_format, write_drawing
 
 Draw = Callable[..., Drawing]
 
@@ -45,7 +45,7 @@ def test_the_same_drawing_gives_the_same_picture(draw: Draw, tmp_path: Path, end
 def test_a_table_has_a_row_a_passage(
     draw: Draw, tmp_path: Path, nasty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.indexer.maps.table._ROW_GROUP", 3)
+    monkeypatch.setattr("nearsay.indexer.maps.draw_map._ROW_GROUP", 3)
     write_drawing(draw(), tmp_path / "map.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "map.jsonl").read_text("utf-8").split("\n")[:-1]]
     assert rows[2] == {

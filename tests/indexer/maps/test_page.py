@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nearsay.indexer.maps.draw_map import map_page, preview_length
 from nearsay.indexer.maps.drawing import Drawing
-from nearsay.indexer.maps.page import map_page, preview_length
 
 Draw = Callable[..., Drawing]
 
@@ -108,7 +108,7 @@ def test_of_many_points_less_text_is_shown(points: int, characters: int) -> None
 
 
 def test_what_is_cut_is_said(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearsay.indexer.maps.page._PREVIEW", (9, 9))
+    monkeypatch.setattr("nearsay.indexer.maps.draw_map._PREVIEW", (9, 9))
     found = content(map_page(draw()).decode())
     assert found["text"][0] == "about ca…"
     assert found["notes"] == ["a note", "Texts are cut to 9 characters; the search looks in these."]
@@ -130,6 +130,6 @@ def test_values_without_end_share_a_colour(draw: Draw) -> None:
 
 
 def _field_of_many(count: int) -> object:
-    from nearsay.indexer.maps.field import field_of
+    from nearsay.indexer.maps.drawing import field_of
 
     return field_of("many", [f"value {at:02}" for at in range(count)])

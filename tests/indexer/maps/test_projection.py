@@ -5,9 +5,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from nearsay.indexer.maps import nearest
-from nearsay.indexer.maps.nearest import nearest_anchors
-from nearsay.indexer.maps.projection import projected, weighted_places
+from nearsay.indexer.maps import mapping
+from nearsay.indexer.maps.mapping import nearest_anchors, projected, weighted_places
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.vector_store import unit_length
 
@@ -47,14 +46,14 @@ def test_many_are_found_through_lists_of_which_nearly_nothing_is_missed(
     new, anchors = made(200, 1, 4), made(900, 2, 4)
     exact, _ = nearest_anchors(new, anchors, 5)
     exactly = Mock(side_effect=AssertionError)
-    monkeypatch.setattr(nearest, "_exactly", exactly)
+    monkeypatch.setattr(mapping, "_exactly", exactly)
     listed, _ = nearest_anchors(new, anchors, 5, most_products=1000)
     same = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact.tolist(), listed.tolist(), strict=True)])
     assert same > 0.95
 
 
 def test_without_faiss_many_are_found_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "faiss_is_installed", lambda: False)
+    monkeypatch.setattr(mapping, "faiss_is_installed", lambda: False)
     new, anchors = made(20, 1), made(30, 2)
     near, _ = nearest_anchors(new, anchors, 3, most_products=0)
     assert np.array_equal(near, nearest_anchors(new, anchors, 3)[0])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearsay.indexer.maps.sample import sampled
+from nearsay.indexer.maps.drawing import sampled
 
 
 def test_where_there_are_no_more_all_are_drawn() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from nearsay.indexer.maps.start import SIDE, begun_from, main_directions
+from nearsay.indexer.maps.layout import SIDE, begun_from, main_directions
 
 
 def test_points_begin_by_their_two_principal_components() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nearsay.indexer.neighbours import k_best
+from nearsay.indexer.neighbours import graph
 from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.neighbours.products import Products, products_at
@@ -59,7 +59,7 @@ def test_vectors_that_bfloat16_cannot_tell_apart_are_told_apart(monkeypatch: pyt
     vectors = clustered(600, spread=1e-4)
     same(neighbour_graph(points_of(vectors), 5), vectors, 5)
     for most in ("_MOST_OF_A_BLOCK", "_MOST_KEPT"):  # so that float32 looks again, and decides in between
-        monkeypatch.setattr(k_best, most, 2000)
+        monkeypatch.setattr(graph, most, 2000)
     same(neighbour_graph(points_of(vectors), 5), vectors, 5)
 
 

@@ -1,13 +1,12 @@
-"""Neighbours through lists, where a block of queries is decided in a thread while the next is multiplied."""
+"""Neighbours through graph, where a block of queries is decided in a thread while the next is multiplied."""
 
 import threading
 
 import numpy as np
 import pytest
 
-from nearsay.indexer.neighbours import lists
-from nearsay.indexer.neighbours.k_best import KBest
-from nearsay.indexer.neighbours.lists import ListedProducts
+from nearsay.indexer.neighbours import graph
+from nearsay.indexer.neighbours.graph import KBest, ListedProducts
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.indexer.vectors.vector_store import unit_length
@@ -17,7 +16,7 @@ _COUNT = 600
 
 @pytest.fixture
 def listed() -> ListedProducts:
-    """Some vectors in lists."""
+    """Some vectors in graph."""
     generator = np.random.default_rng(0)
     vectors = unit_length(generator.standard_normal((_COUNT, 16)).astype(np.float32))
     return ListedProducts.of(Points.from_array(np.arange(_COUNT), vectors), np.arange(_COUNT), 5)
@@ -26,7 +25,7 @@ def listed() -> ListedProducts:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five blocks and a rest of queries instead of one block."""
-    monkeypatch.setattr(lists, "_QUERIES", 110)
+    monkeypatch.setattr(graph, "_LISTS_QUERIES", 110)
 
 
 def _threads() -> list[str]:
@@ -39,7 +38,7 @@ def test_blocks_of_any_size_give_the_same_neighbours(
     neighbours, cosines = listed.nearest()
     assert (neighbours >= 0).all()
     for size in (_COUNT - 1, 110, 64):
-        monkeypatch.setattr(lists, "_QUERIES", size)
+        monkeypatch.setattr(graph, "_LISTS_QUERIES", size)
         found = listed.nearest()
         np.testing.assert_array_equal(found[0], neighbours)
         np.testing.assert_array_equal(found[1], cosines)

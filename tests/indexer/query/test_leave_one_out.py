@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.indexer.query.leave_one_out import leave_out_passage_words, leave_out_query_words
+from nearsay.indexer.query.explain import leave_out_passage_words, leave_out_query_words
 
 # The words encoder counts words by their letters: the query "oak" points along the axis of three letters.
 QUERY = np.eye(8)[2]

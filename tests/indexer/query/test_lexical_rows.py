@@ -15,8 +15,8 @@ from nearsay.data.document import Document
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, migrations, tables
 from nearsay.indexer.catalogue.database import Database
+from nearsay.indexer.catalogue.documents import NewDocuments
 from nearsay.indexer.catalogue.lexical_rows import is_lexical, plain_words, table_name
-from nearsay.indexer.catalogue.new_documents import NewDocuments
 from nearsay.indexer.catalogue.passage import PreparedDocument, pieces_of, prepare
 from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.indexer.query.lexical_check import LexicalFault, check_words, refill

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
+from nearsay.indexer.query.explain import best_sentences
 from nearsay.indexer.query.explanation import BestSentence
-from nearsay.indexer.query.sentences import best_sentences
 
 QUERY = np.eye(8)[2]  # words of three letters
 

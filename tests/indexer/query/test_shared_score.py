@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nearsay.indexer.query.shared_score import share_out
+from nearsay.indexer.query.explain import share_out
 from nearsay.training.sentence.contributions import TextContributions
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from nearsay.indexer.query.words import token_words
+from nearsay.indexer.query.explain import token_words
 
 
 def spans(text: str, pieces: list[str]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from nearsay.training.bert.pretrain import Pretraining
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.bert.vocabulary import VocabularyConfig, train_vocabulary
 from nearsay.training.bert.vocabulary_folder import save_vocabulary
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.optimisation import Optimisation
 
 

@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.query.cosines import unit_vector
+from nearsay.indexer.query.explain import unit_vector
 from nearsay.training.bert.attention import AttentionReader, rollout
 from nearsay.training.bert.fill import Filler
 from nearsay.training.sentence.encoder import Encoder, Precision, TextKind

@@ -16,8 +16,7 @@ from transformers import AutoTokenizer, BertModel
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.features import FeatureExtractor
-from nearsay.training.bert.layers import LayerChoice, layer_choices
-from nearsay.training.bert.pooling import Pooling
+from nearsay.training.bert.layers import LayerChoice, Pooling, layer_choices
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sentence_transformers.sentence_transformer.modules import Pooling as PeerPooling
 
-from nearsay.training.bert.pooling import Pooling, pooled
+from nearsay.training.bert.layers import Pooling, pooled
 
 STATES = torch.tensor(
     [

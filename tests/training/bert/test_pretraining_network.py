@@ -7,10 +7,9 @@ from torch.nn.functional import cross_entropy
 from transformers import BertForPreTraining
 
 from nearsay.data.pretraining.batches import Cursor, PretrainingBatch
-from nearsay.training.bert.pretraining_batch import network_batches
-from nearsay.training.bert.pretraining_network import PretrainingNetwork
+from nearsay.training.bert.pretraining_network import PretrainingNetwork, SpanBoundaryHead
+from nearsay.training.bert.pretraining_task import network_batches
 from nearsay.training.bert.sizes import BertSize
-from nearsay.training.bert.span_boundary import SpanBoundaryHead
 
 CONFIG = BertSize(2, 32, heads=2, positions=16).config(50)
 LENGTHS = [16, 9, 16, 12, 5]

@@ -13,9 +13,7 @@ from transformers import AutoTokenizer, BertModel
 
 from nearsay.data.durable import replacing
 from nearsay.data.errors import DiskFullError
-from nearsay.training.bert.array_file import write_array
-from nearsay.training.bert.features import FeatureExtractor
-from nearsay.training.bert.token_vectors import write_token_vectors
+from nearsay.training.bert.features import FeatureExtractor, write_array, write_token_vectors
 from nearsay.training.sentence.encoder import Precision
 
 MakeFolder = Callable[..., Path]
@@ -112,7 +110,7 @@ def test_blocks_of_any_size_give_the_same_vectors(
     block: int, features: FeatureExtractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = features.tokens(TEXTS)
-    monkeypatch.setattr("nearsay.training.bert.token_vectors._BLOCK_TOKENS", block)
+    monkeypatch.setattr("nearsay.training.bert.features._BLOCK_TOKENS", block)
     blocks = list(features.token_blocks(whole.tokens))
     lengths = np.diff(whole.tokens.offsets)
     assert lengths.tolist() == [5, 2, 6, 16, 3]
@@ -128,7 +126,7 @@ def test_tokens_of_many_windows_are_those_of_one(
     features: FeatureExtractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = features.tokenized(TEXTS)
-    monkeypatch.setattr("nearsay.training.bert.text_tokens._WINDOW_TEXTS", 2)
+    monkeypatch.setattr("nearsay.training.bert.features._WINDOW_TEXTS", 2)
     parts = features.tokenized(TEXTS)
     for name in ("offsets", "token_ids", "spans", "special", "cut"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

@@ -10,9 +10,9 @@ from nearsay.training.bert.vocabulary import (
     Accents,
     Vocabulary,
     VocabularyConfig,
+    WordCounter,
     train_vocabulary,
 )
-from nearsay.training.bert.vocabulary_words import WordCounter
 
 
 def trained(*texts: str, size: int = 60, ascii: bool = False, **options: object) -> Vocabulary:  # noqa: A002 - the option's name

@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 
 from nearsay.data import samples
-from nearsay.training.bert.wordpiece import grow_pieces
+from nearsay.training.bert.vocabulary import grow_pieces
 
 
 def characters_of(words: dict[str, int]) -> list[str]:

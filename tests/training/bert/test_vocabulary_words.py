@@ -10,8 +10,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert import vocabulary_words
-from nearsay.training.bert.vocabulary_words import WordCounter
+from nearsay.training.bert import vocabulary
+from nearsay.training.bert.vocabulary import WordCounter
 
 
 def counter(**options: object) -> WordCounter:
@@ -45,7 +45,7 @@ def test_words_are_the_same_when_strings_are_cut_before_all_are_read(monkeypatch
     for text in texts:
         at_once.add(text)
     expected = dict(at_once.words())
-    monkeypatch.setattr(vocabulary_words, "_MOST_SPELLINGS", 3)
+    monkeypatch.setattr(vocabulary, "_MOST_SPELLINGS", 3)
     for text in texts:
         often.add(text)
     assert often.words() == expected

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nearsay.training.encoder import attention as attention_module
-from nearsay.training.encoder.attention import (
+from nearsay.training.encoder import bert as attention_module
+from nearsay.training.encoder.bert import (
     attend_by_bounds,
     attend_by_groups,
     attention,
     takes_blocks,
     takes_bounds,
 )
+from nearsay.training.encoder.hardware import Processor
 from nearsay.training.encoder.packed_window import PackedBatch, pack
-from nearsay.training.encoder.processor import Processor
 
 HEADS, WIDTH = 2, 6
 

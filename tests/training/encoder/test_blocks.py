@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.training.encoder.blocks import fill, lay
+from nearsay.training.encoder.packed_window import fill, lay
 
 
 def longest_first(lengths: list[int]) -> np.ndarray:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, DistilBertConfig, DistilBertModel, PreTrainedModel
 
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import inference_tokens, tokens_that_fit, training_tokens
-from nearsay.training.encoder.precision import Precision
 
 GB = 10**9
 

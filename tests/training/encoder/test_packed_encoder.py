@@ -22,10 +22,9 @@ from transformers import BertConfig, BertModel
 from nearsay.training.encoder import bert as bert_module
 from nearsay.training.encoder import packed_encoder as packed_encoder_module
 from nearsay.training.encoder import workers as workers_module
+from nearsay.training.encoder.hardware import Precision, Processor
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.packed_window import PackedBatch, PackedWindow
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.encoder.processor import Processor
 from nearsay.training.sentence.forward import ForwardPass, padded
 
 MODES = ["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken", ("cls", "mean")]

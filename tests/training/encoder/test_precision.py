@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder import device as device_module
-from nearsay.training.encoder import processor as processor_module
-from nearsay.training.encoder.device import choose_device
-from nearsay.training.encoder.precision import (
+from nearsay.training.encoder import hardware as device_module
+from nearsay.training.encoder import hardware as processor_module
+from nearsay.training.encoder.hardware import (
     Precision,
+    Processor,
+    choose_device,
     computing_in,
     narrow_linear_weights,
     product_format,
     resolve_precision,
 )
-from nearsay.training.encoder.processor import Processor
 
 PLAIN = Processor(name="plain", avx2=True, avx512=True, avx512_bf16=False, amx_bf16=False)
 WITH_AMX = Processor(name="amx", avx2=True, avx512=True, avx512_bf16=False, amx_bf16=True)

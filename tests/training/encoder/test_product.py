@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from nearsay.training.encoder import product as product_module
-from nearsay.training.encoder.processor import Processor
-from nearsay.training.encoder.product import Product
+from nearsay.training.encoder import bert as product_module
+from nearsay.training.encoder.bert import Product
+from nearsay.training.encoder.hardware import Processor
 
 FORMATS = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 KINDS = pytest.mark.parametrize("blocked", [True, False])

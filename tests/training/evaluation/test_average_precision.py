@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.average_precision import average_precision, resampled_average_precision
+from nearsay.training.evaluation.rank_metrics import average_precision, resampled_average_precision
 
 RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=40).filter(
     lambda items: any(relevant for relevant, _ in items)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.correlation import pearson_correlation, spearman_correlation
+from nearsay.training.evaluation.sts import pearson_correlation, spearman_correlation
 
 NUMBERS = st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=2, max_size=40)
 

@@ -6,8 +6,7 @@ from sentence_transformers import SentenceTransformer
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.evaluation.encoder_size import encoder_size
-from nearsay.training.evaluation.encoder_speed import encoder_speeds
+from nearsay.training.evaluation.judged.comparison import encoder_size, encoder_speeds
 
 
 def test_the_parameters_are_those_that_torch_counts(tiny_folder: Path) -> None:

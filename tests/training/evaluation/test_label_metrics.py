@@ -5,10 +5,15 @@ import pytest
 from sklearn import metrics
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.accuracy import accuracy
-from nearsay.training.evaluation.confusions import Confusion, confusions
-from nearsay.training.evaluation.f1_score import Averaging, f1_score, f1_score_of
-from nearsay.training.evaluation.matthews import matthews_correlation
+from nearsay.training.evaluation.label_metrics import (
+    Averaging,
+    Confusion,
+    accuracy,
+    confusions,
+    f1_score,
+    f1_score_of,
+    matthews_correlation,
+)
 
 #        right  wrong  right  wrong  right  right
 GOLD = ["a", "a", "b", "b", "c", "b"]

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
-from nearsay.training.evaluation import exact_search
-from nearsay.training.evaluation.exact_search import nearest
-from nearsay.training.evaluation.ndcg import ndcg
-from nearsay.training.evaluation.recall import recall
-from nearsay.training.evaluation.reciprocal_rank import reciprocal_rank
+from nearsay.training.evaluation import retrieval
+from nearsay.training.evaluation.rank_metrics import ndcg, recall, reciprocal_rank
+from nearsay.training.evaluation.retrieval import nearest
 
 JUDGEMENTS = {"a": 2, "b": 1, "c": 0, "x": 1}
 
@@ -93,5 +91,5 @@ def test_nearest_gives_the_same_in_small_blocks(monkeypatch: pytest.MonkeyPatch)
     corpus = random.standard_normal((50, 8)).astype(np.float32)
     queries = random.standard_normal((7, 8)).astype(np.float32)
     whole = list(nearest(queries, corpus, depth=5))
-    monkeypatch.setattr(exact_search, "_BLOCK_SCORES", 100)
+    monkeypatch.setattr(retrieval, "_BLOCK_SCORES", 100)
     np.testing.assert_array_equal(list(nearest(queries, corpus, depth=5)), whole)

@@ -17,14 +17,15 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.bert.vocabulary import Accents, VocabularyConfig, train_vocabulary
 from nearsay.training.bert.vocabulary_folder import save_vocabulary
 from nearsay.training.evaluation import tokenizer_fit as fit_module
-from nearsay.training.evaluation.encoder_fit import encoder_fit
-from nearsay.training.evaluation.tokenized_words import TokenizedWords, tokenized_words
 from nearsay.training.evaluation.tokenizer_fit import (
     BrokenWord,
     LengthFit,
+    TokenizedWords,
     TokenizerFit,
     UnknownText,
+    encoder_fit,
     new_vocabulary_config,
+    tokenized_words,
     tokenizer_fit,
 )
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import homogeneity_completeness_v_measure
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.v_measure import v_measure, v_measure_parts
+from nearsay.training.evaluation.judged.clustering import v_measure, v_measure_parts
 
 ITEMS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=50)
 

@@ -10,9 +10,9 @@ from sentence_transformers.util import (
 )
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation import vector_similarity
-from nearsay.training.evaluation.triplet_accuracy import right_triplets, triplet_accuracy
-from nearsay.training.evaluation.vector_similarity import Similarity, pair_similarities
+from nearsay.training.evaluation import sts
+from nearsay.training.evaluation.judged.triplets import right_triplets, triplet_accuracy
+from nearsay.training.evaluation.sts import Similarity, pair_similarities
 
 THEIRS = {
     Similarity.COSINE: pairwise_cos_sim,
@@ -40,7 +40,7 @@ def test_they_are_worked_by_hand() -> None:
 def test_they_agree_with_sentence_transformers(
     similarity: Similarity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_similarity, "_BLOCK_PAIRS", 7)
+    monkeypatch.setattr(sts, "_BLOCK_PAIRS", 7)
     first, second = np.random.default_rng(0).standard_normal((2, 20, 8)).astype(np.float32)
     np.testing.assert_allclose(
         pair_similarities(first, second)[similarity], THEIRS[similarity](first, second).numpy(), atol=1e-5

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
-from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.task import Batch, StepData, StepLosses
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from nearsay.data.errors import NearsayError
-from nearsay.training.run.best_weights import BestWeights
+from nearsay.training.run.checkpoint import BestWeights
 
 
 def model_of(value: float) -> nn.Linear:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.run.hardware_peak import hardware_peak
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run.loop import hardware_peak
 
 
 def test_a_processors_peak_is_what_a_product_was_timed_at() -> None:
@@ -13,7 +13,7 @@ def test_a_processors_peak_is_what_a_product_was_timed_at() -> None:
 
 
 def test_the_best_of_several_products_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from nearsay.training.run import hardware_peak as module
+    from nearsay.training.run import loop as module
 
     times = iter([0.0, 0.0, 0.0, 0.5, 0.1, 0.1, 0.125, 0.3])  # begin; then each loop: look, start, end
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(times))

@@ -12,8 +12,8 @@ from linear_task import ENVIRONMENT, LinearTask, small_model, step_rows
 from torch import Tensor, nn
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
-from nearsay.training.encoder.precision import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.cpu_dropout import CpuDropout
 from nearsay.training.run.loop import Evaluation, train

@@ -15,7 +15,7 @@ from torch import nn
 
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import DiskFullError, NearsayError
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.checkpoint import last_checkpoint
 from nearsay.training.run.loop import Evaluation, train

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from linear_task import LinearTask
 
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation

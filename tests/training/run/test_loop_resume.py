@@ -11,7 +11,7 @@ import torch
 from linear_task import ENVIRONMENT, LinearTask, small_model
 from torch import Tensor
 
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.checkpoint import weights_of
 from nearsay.training.run.loop import Evaluation, TrainingResult, train

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nearsay.data.errors import NearsayError
-from nearsay.training.run.metric_window import MetricWindow
+from nearsay.training.run.metrics_log import MetricWindow
 from nearsay.training.run.processes import Processes
 
 ALONE = Processes()

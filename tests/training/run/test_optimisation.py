@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import get_linear_schedule_with_warmup
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.optimisation import Optimisation
 
 

@@ -3,7 +3,7 @@
 from torch import nn
 from transformers import BertConfig, BertForPreTraining
 
-from nearsay.training.run.parameter_groups import parameter_groups
+from nearsay.training.run.loop import parameter_groups
 
 
 def test_matrices_decay_and_biases_and_norms_do_not() -> None:

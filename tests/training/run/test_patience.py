@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nearsay.training.run.patience import Patience
+from nearsay.training.run.loop import Patience
 
 
 def ended_after(figures: list[float], most: int | None) -> int | None:

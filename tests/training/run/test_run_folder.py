@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from nearsay.data.durable import TEMPORARY_PREFIX
 from nearsay.data.errors import BadInputError, DiskFullError, NearsayError
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.run_folder import RunFolder
 
 LOCK = ".training.lock"

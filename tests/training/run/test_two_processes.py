@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from linear_task import LinearTask, small_model
 
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.loop import Evaluation, train
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from linear_task import ENVIRONMENT, LinearTask, small_model
 
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import loop
 from nearsay.training.run.cpu_dropout import CpuDropout
 from nearsay.training.run.loop import Evaluation, TrainingResult, train

@@ -26,19 +26,17 @@ from transformers import (
 )
 
 from nearsay.data.errors import NearsayError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.explanation import ExplainedPassage
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 from nearsay.training.sentence.objectives.config import ObjectiveConfig

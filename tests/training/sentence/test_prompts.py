@@ -11,7 +11,7 @@ import pytest
 
 from nearsay.data.errors import NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_encoder import open_encoder

@@ -1,13 +1,148 @@
 """What a head is trained on and asked about: one row of tokens."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
 
-__all__ = ["NO_TARGET", "HeadExample", "batch_tensors"]
+from nearsay.data.answered_questions import Answer
+from nearsay.data.errors import BadInputError
+from nearsay.data.pretraining.special_tokens import SpecialTokens
+
+__all__ = [
+    "NO_TARGET",
+    "ExampleTokens",
+    "HeadExample",
+    "QuestionExample",
+    "QuestionLengths",
+    "WordExample",
+    "batch_tensors",
+    "question_examples",
+    "text_examples",
+    "word_examples",
+]
+
+
+class ExampleTokens:
+    """Cuts texts into tokens without special ones, and puts rows together."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """`tokenizer`: one that neither cuts nor pads; BadInputError if it lacks [CLS], [SEP] and others."""
+        self._tokenizer = tokenizer
+        self.special = SpecialTokens.from_tokenizer(tokenizer)
+
+    def texts(self, texts: Sequence[str]) -> list[Encoding]:
+        """The encodings of texts: `ids`, and `offsets` in characters."""
+        return self._tokenizer.encode_batch(_checked(texts), add_special_tokens=False)
+
+    def words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+        """The token numbers of each word of each sentence; a word that gives no token is one [UNK]."""
+        found = []
+        encodings = self._tokenizer.encode_batch(
+            [_checked(words) for words in sentences], is_pretokenized=True, add_special_tokens=False
+        )
+        for words, encoding in zip(sentences, encodings, strict=True):
+            pieces: list[list[int]] = [[] for _ in words]
+            for number, word in zip(encoding.ids, encoding.word_ids, strict=True):
+                if word is not None:  # None: a special token, and none is added
+                    pieces[word].append(number)
+            found.append([numbers or [self.special.unknown] for numbers in pieces])
+        return found
+
+    def row(self, first: Sequence[int], second: Sequence[int] | None = None) -> tuple[NDArray[np.int32], int]:
+        """Put a row together: [CLS] first [SEP], or [CLS] first [SEP] second [SEP].
+
+        returns: its token numbers, (tokens,), and where its second segment begins (its length: nowhere)
+        """
+        special = self.special
+        numbers = [special.cls, *first, special.sep]
+        begins = len(numbers)
+        if second is not None:
+            numbers += [*second, special.sep]
+        return np.array(numbers, dtype=np.int32), begins
+
+
+def _checked(texts: Sequence[str]) -> list[str]:
+    """The same, or BadInputError: the tokenizer itself says of half a character that it is no string."""
+    if isinstance(texts, str):
+        raise TypeError("a list of strings is meant, and this is one string")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"a text is a {type(text).__name__}, not a string")
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise BadInputError(
+                "a text holds half a character (a lone surrogate). Read its file as UTF-8 again, or remove it"
+            )
+    return list(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A run of units (tokens or words), and those of them that it sees in more context than others do."""
+
+    start: int
+    end: int  # one past its last unit
+    own_start: int
+    own_end: int  # one past; own_start == own_end: another window sees every unit in more context
+
+    def owns(self, unit: int) -> bool:
+        """Whether a unit is seen here in more context than in any other window."""
+        return self.own_start <= unit < self.own_end
+
+
+def sliding_windows(sizes: Sequence[int], *, room: int, step: int) -> list[Window]:
+    """Cut a row of units into windows that overlap, so that every unit is in one.
+
+    sizes: the tokens of each unit, none larger than `room`
+    room:  most tokens of a window
+    step:  tokens from the start of one window to the start of the next; a window begins earlier, where that
+           would pass units over
+    returns: one window at least (an empty one for no units); each unit is owned by exactly one of them, the
+             one in which the smaller of the units before it and after it is largest, longer windows being
+             preferred by a hundredth of a unit for each unit, and earlier ones after that
+
+    Devlin et al. 2019, run_squad.py (doc_stride and _check_is_max_context),
+    https://github.com/google-research/bert/blob/master/run_squad.py
+    """
+    if room < 1 or step < 1 or any(not 0 <= size <= room for size in sizes):
+        raise ValueError(f"room {room} and step {step} must be positive, and no unit larger than the room")
+    offsets = [0, *accumulate(sizes)]
+    spans: list[tuple[int, int]] = []
+    start = 0
+    while True:
+        end = bisect_right(offsets, offsets[start] + room) - 1
+        spans.append((start, end))
+        if end >= len(sizes):
+            break
+        following = bisect_right(offsets, offsets[start] + step) - 1
+        start = min(max(following, start + 1), end)
+    return _owned(spans, len(sizes))
+
+
+def _owned(spans: Sequence[tuple[int, int]], units: int) -> list[Window]:
+    owner = [0] * units
+    most = [float("-inf")] * units
+    for number, (start, end) in enumerate(spans):
+        for unit in range(start, end):
+            context = min(unit - start, end - 1 - unit) + 0.01 * (end - start)
+            if context > most[unit]:
+                owner[unit], most[unit] = number, context
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for unit, number in enumerate(owner):
+        first.setdefault(number, unit)
+        last[number] = unit + 1
+    return [
+        Window(start, end, first.get(number, start), last.get(number, start))
+        for number, (start, end) in enumerate(spans)
+    ]
+
 
 NO_TARGET = -100  # what torch's cross entropy passes over
 
@@ -48,3 +183,189 @@ def batch_tensors(examples: Sequence[HeadExample], *, pad_id: int) -> dict[str, 
         "token_type_ids": torch.from_numpy(segments),
         "targets": torch.from_numpy(targets),
     }
+
+
+class TextExamples(NamedTuple):
+    """The rows of texts."""
+
+    examples: list[HeadExample]  # one a text, in order
+    truncated: int  # texts that were cut at the length limit
+
+
+def text_examples(
+    tokens: ExampleTokens,
+    texts: Sequence[str],
+    pairs: Sequence[str] | None = None,
+    *,
+    length: int,
+    targets: NDArray[np.int64] | None = None,
+) -> TextExamples:
+    """Make a row of each text: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP].
+
+    pairs:   the second text of each row
+    length:  most tokens of a row; of a pair, the longer text loses its last token until the row fits
+    targets: (texts,) numbers of the labels
+    """
+    room = length - (2 if pairs is None else 3)
+    if room < (1 if pairs is None else 2):
+        raise BadInputError(f"a length of {length} tokens leaves no room for text; take 8 or more")
+    first = [encoding.ids for encoding in tokens.texts(texts)]
+    second = None if pairs is None else [encoding.ids for encoding in tokens.texts(pairs)]
+    if second is not None and len(second) != len(first):
+        raise ValueError(f"there are {len(first)} texts and {len(second)} second texts")
+    if targets is None:
+        targets = np.full(len(first), NO_TARGET, dtype=np.int64)
+    examples = []
+    truncated = 0
+    for place, ids in enumerate(first):
+        other = None if second is None else second[place]
+        kept, other_kept = _kept(len(ids), 0 if other is None else len(other), room)
+        truncated += kept < len(ids) or (other is not None and other_kept < len(other))
+        numbers, begins = tokens.row(ids[:kept], None if other is None else other[:other_kept])
+        examples.append(HeadExample(numbers, begins, targets[place : place + 1]))
+    return TextExamples(examples, truncated)
+
+
+def _kept(first: int, second: int, room: int) -> tuple[int, int]:
+    """How many tokens of the two stay when the longer one gives up its last, over and over."""
+    if first + second <= room:
+        return first, second
+    half = room // 2
+    if first <= half:
+        return first, room - first
+    if second <= half:
+        return room - second, second
+    return room - half, half  # an odd room: the second gave up the last one
+
+
+@dataclass(frozen=True, slots=True)
+class WordExample:
+    """A window of a sentence, and which of its tokens speak for which words."""
+
+    example: HeadExample  # its targets stand at `positions`
+    sentence: int  # which sentence it is of
+    first_word: int  # the first word that it speaks for; one a position, in order
+    positions: NDArray[np.int64]  # (words,) the first token of each word that it speaks for
+
+
+def word_examples(
+    tokens: ExampleTokens,
+    sentences: Sequence[Sequence[str]],
+    *,
+    length: int,
+    targets: Sequence[NDArray[np.int64]] | None = None,
+) -> list[WordExample]:
+    """Make rows of sentences: a word's first token carries its tag, the others none.
+
+    length:  most tokens of a row; a longer sentence becomes several rows that overlap by half, and the row in
+             which a word has the most context speaks for it. Of a word with more tokens than a row has room
+             for, the first ones stay
+    targets: of each sentence, (words,) numbers of the tags
+
+    Devlin et al. 2019, section 5.3, https://arxiv.org/abs/1810.04805
+    """
+    room = length - 2
+    if room < 1:
+        raise BadInputError(f"a length of {length} tokens leaves no room for words; take 8 or more")
+    found = []
+    for number, words in enumerate(tokens.words(sentences)):
+        pieces = [ids[:room] for ids in words]
+        sizes = [len(ids) for ids in pieces]
+        for window in sliding_windows(sizes, room=room, step=max(room // 2, 1)):
+            starts = 1 + np.cumsum([0, *sizes[window.start : window.end]])[:-1]
+            own = slice(window.own_start - window.start, window.own_end - window.start)
+            positions = starts[own].astype(np.int64)
+            ids, begins = tokens.row([i for word in pieces[window.start : window.end] for i in word])
+            row_targets = np.full(len(ids), NO_TARGET, dtype=np.int64)
+            if targets is not None:
+                row_targets[positions] = targets[number][window.own_start : window.own_end]
+            found.append(
+                WordExample(HeadExample(ids, begins, row_targets), number, window.own_start, positions)
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLengths:
+    """How long a reader's rows are, in tokens; BadInputError for what leaves no room."""
+
+    row: int = 384  # question, context and special tokens
+    step: int = 128  # from one window over a context to the next: the paper's doc_stride
+    question: int = 64  # a longer question loses its end
+
+    def __post_init__(self) -> None:
+        if self.question < 1 or self.step < 1 or self.row - 3 - self.question < 1:
+            raise BadInputError(
+                f"rows of {self.row} tokens with questions of up to {self.question} leave no room for the "
+                f"context, or the step of {self.step} is not positive; 384, 64 and 128 are usual"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionExample:
+    """A window over a context, and where its tokens stand in the text."""
+
+    example: HeadExample  # targets: the answer's first and last token, (0, 0) = not in this window
+    question: int  # which question it is of
+    window: Window  # over the context's tokens
+    context_from: int  # the row's first token of the context
+    offsets: NDArray[np.int64]  # (context's tokens in the window, 2) characters of the context
+
+
+class QuestionExamples(NamedTuple):
+    """The rows of questions."""
+
+    examples: list[QuestionExample]
+    truncated: int  # questions (not contexts: those have windows) that were cut
+
+
+def question_examples(
+    tokens: ExampleTokens,
+    questions: Sequence[tuple[str, str]],
+    *,
+    lengths: QuestionLengths,
+    answers: Sequence[Answer | None] | None = None,
+) -> QuestionExamples:
+    """Make rows of (question, context): [CLS] question [SEP] window of the context [SEP].
+
+    answers: what to learn; None = the context holds no answer. An answer that is not whole inside a window is
+             no answer there, and its target is [CLS]. A token that is in the answer by one character is in it
+
+    Devlin et al. 2019, sections 4.2 and 4.3, and run_squad.py, https://arxiv.org/abs/1810.04805
+    """
+    asked = [encoding.ids for encoding in tokens.texts([question for question, _ in questions])]
+    contexts: dict[str, tuple[list[int], NDArray[np.int64]]] = {}
+    distinct = list(dict.fromkeys(context for _, context in questions))
+    for context, encoding in zip(distinct, tokens.texts(distinct), strict=True):
+        contexts[context] = encoding.ids, np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+    examples = []
+    for number, ((_, context), ids) in enumerate(zip(questions, asked, strict=True)):
+        question = ids[: lengths.question]
+        context_ids, offsets = contexts[context]
+        span = None if answers is None else _token_span(answers[number], offsets)
+        room = lengths.row - 3 - len(question)
+        for window in sliding_windows([1] * len(context_ids), room=room, step=lengths.step):
+            row, begins = tokens.row(question, context_ids[window.start : window.end])
+            target = [0, 0]
+            if span is not None and window.start <= span[0] and span[1] < window.end:
+                target = [begins + span[0] - window.start, begins + span[1] - window.start]
+            examples.append(
+                QuestionExample(
+                    HeadExample(row, begins, np.array(target, dtype=np.int64)),
+                    number,
+                    window,
+                    begins,
+                    offsets[window.start : window.end],
+                )
+            )
+    return QuestionExamples(examples, sum(len(ids) > lengths.question for ids in asked))
+
+
+def _token_span(answer: Answer | None, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
+    """The first and last token of an answer; None if it has no token."""
+    if answer is None:
+        return None
+    inside = np.flatnonzero(
+        (offsets[:, 0] < answer.start + len(answer.text)) & (offsets[:, 1] > answer.start)
+    )
+    return (int(inside[0]), int(inside[-1])) if len(inside) else None

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from transformers import BertModel
 
 from nearsay.training.bert.bert_folder import BertFolder, load_model
-from nearsay.training.bert.heads.example import HeadExample
-from nearsay.training.bert.heads.run_examples import run_examples
-from nearsay.training.bert.heads.word_examples import WordExample
-from nearsay.training.bert.layers import LayerChoice
-from nearsay.training.bert.pooling import Pooling, pooled
-from nearsay.training.encoder.precision import Precision, narrow_linear_weights
+from nearsay.training.bert.heads.example import HeadExample, WordExample
+from nearsay.training.bert.heads.network import run_examples
+from nearsay.training.bert.layers import LayerChoice, Pooling, pooled
+from nearsay.training.encoder.hardware import Precision, narrow_linear_weights
 
 __all__ = ["FrozenFeatures"]
 

@@ -11,11 +11,16 @@ from nearsay.training.bert.heads.classifier import TextClassifier
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.reader import Reader
 from nearsay.training.bert.heads.tagger import Tagger
-from nearsay.training.evaluation.accuracy import accuracy
-from nearsay.training.evaluation.confusions import Confusion, confusions
 from nearsay.training.evaluation.entity_f1 import EntityReport, entity_f1
-from nearsay.training.evaluation.f1_score import Averaging, f1_score, f1_score_of
-from nearsay.training.evaluation.matthews import matthews_correlation
+from nearsay.training.evaluation.label_metrics import (
+    Averaging,
+    Confusion,
+    accuracy,
+    confusions,
+    f1_score,
+    f1_score_of,
+    matthews_correlation,
+)
 from nearsay.training.evaluation.squad import SquadReport, evaluate_answers
 
 __all__ = ["ClassifierReport", "evaluate_classifier", "evaluate_reader", "evaluate_tagger"]

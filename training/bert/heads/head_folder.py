@@ -2,14 +2,18 @@
 
 import importlib.metadata
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from nearsay.data.document import JsonValue
-from nearsay.training.bert.heads.network import HeadKind
+from nearsay.data.errors import BadInputError
+from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
+from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.hardware import Precision, narrow_linear_weights
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.run_environment import RunEnvironment
@@ -19,7 +23,50 @@ from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 
-__all__ = ["HeadData", "HeadFolder", "HeadResult"]
+__all__ = [
+    "HeadFolder",
+    "HeadResult",
+    "copy_encoder",
+    "load_saved_network",
+    "save_network",
+]
+
+
+_NOT_COPIED = ("*.py", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.onnx", "onnx", "openvino", ".*", "run")
+
+
+def load_saved_network(
+    folder: str | Path, kind: HeadKind, *, device: str, precision: Precision
+) -> tuple[BertFolder, HeadNetwork]:
+    """Load a head of transformers for asking; its encoder's matrices are stored in the precision.
+
+    precision: a resolved one
+    Raises as `load_bert` does, and BadInputError when the folder holds no head of this kind.
+    """
+    bert = load_bert(folder)
+    wanted = kind.transformer_class
+    if wanted.__name__ not in (bert.config.architectures or ()):
+        there = ", ".join(bert.config.architectures or ()) or "no head"
+        raise BadInputError(
+            f"{folder} holds {there}, and a {kind} is a {wanted.__name__}. "
+            f"Name the folder of one, or train it: nearsay train {kind} FILE --bert {folder} --out DIR"
+        )
+    network = HeadNetwork(load_model(bert, wanted))
+    network.to(device)
+    narrow_linear_weights(network.transformer.bert, precision)
+    return bert, network.eval()
+
+
+def save_network(network: HeadNetwork, bert: BertFolder, folder: Path) -> None:
+    """Write a network into a folder as transformers does: config.json, safetensors and the tokenizer."""
+    network.transformer.save_pretrained(folder)
+    bert.pretrained_tokenizer.save_pretrained(folder)
+
+
+def copy_encoder(source: Path, folder: Path) -> None:
+    """Copy an encoder's folder, without code, pickles, other runtimes' copies and its training run."""
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns(*_NOT_COPIED), dirs_exist_ok=True)
+
 
 _LIMITS = (
     "It knows its training rows, with the errors and prejudices of those who judged them.",

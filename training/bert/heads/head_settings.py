@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.training.bert.heads.example import QuestionLengths
 from nearsay.training.bert.heads.network import HeadKind
-from nearsay.training.bert.heads.question_examples import QuestionLengths
 from nearsay.training.encoder.folder import EncoderFolder
 
 __all__ = ["HEAD_FILE", "ClassifierSettings", "HeadWay", "ReaderSettings", "TaggerSettings"]

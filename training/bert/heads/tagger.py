@@ -2,24 +2,73 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.example import ExampleTokens, WordExample, word_examples
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
+from nearsay.training.bert.heads.head_folder import load_saved_network
 from nearsay.training.bert.heads.head_settings import HeadWay, TaggerSettings
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.linear_head import LinearHead
-from nearsay.training.bert.heads.network import HeadKind
-from nearsay.training.bert.heads.saved_head import load_saved_network
-from nearsay.training.bert.heads.word_examples import word_examples
-from nearsay.training.bert.heads.word_scorers import FeatureWordScorer, NetworkWordScorer, WordScorer
+from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits
 from nearsay.training.bert.layers import LayerChoice
-from nearsay.training.encoder.device import choose_device
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision, resolve_precision
-from nearsay.training.encoder.processor import Processor
+from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
 
-__all__ = ["Tagger"]
+__all__ = [
+    "FeatureWordScorer",
+    "NetworkWordScorer",
+    "Tagger",
+]
+
+
+class WordScorer(Protocol):
+    """Scores words."""
+
+    def logits(self, examples: Sequence[WordExample]) -> list[NDArray[np.float32]]:
+        """Give, for each row, (words that it speaks for, labels)."""
+
+
+class NetworkWordScorer:
+    """A `BertForTokenClassification`."""
+
+    def __init__(self, network: HeadNetwork, *, pad_id: int, device: str, precision: Precision) -> None:
+        """`precision`: a resolved one."""
+        self.network = network
+        self._pad_id = pad_id
+        self._device = device
+        self._precision = precision
+
+    def logits(self, examples: Sequence[WordExample]) -> list[NDArray[np.float32]]:
+        """Give, for each row, (words that it speaks for, labels)."""
+        found = example_logits(
+            self.network,
+            [example.example for example in examples],
+            pad_id=self._pad_id,
+            device=self._device,
+            precision=self._precision,
+        )
+        return [logits[example.positions] for example, logits in zip(examples, found, strict=True)]
+
+
+class FeatureWordScorer:
+    """A linear layer on the features of each word's first token."""
+
+    def __init__(self, features: FrozenFeatures, head: LinearHead) -> None:
+        """`head`: as wide as the features."""
+        self._features = features
+        self._head = head
+
+    def logits(self, examples: Sequence[WordExample]) -> list[NDArray[np.float32]]:
+        """Give, for each row, (words that it speaks for, labels)."""
+        scores = self._head.logits(self._features.of_words(examples))
+        ends = np.cumsum([len(example.positions) for example in examples])
+        return np.split(scores, ends[:-1]) if len(examples) else []
+
 
 _DEFAULT_LENGTH = 512  # of folders that others saved, which do not say
 

@@ -5,19 +5,16 @@ from pathlib import Path
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
-from nearsay.training.bert.heads.classifier import TextClassifier
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.classifier import NetworkTextScorer, TextClassifier
+from nearsay.training.bert.heads.example import ExampleTokens, text_examples
 from nearsay.training.bert.heads.fine_tuning import FineTuning, fine_tune, fresh_network, head_device
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
-from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
+from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult, save_network
 from nearsay.training.bert.heads.head_settings import ClassifierSettings
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind
-from nearsay.training.bert.heads.saved_head import save_network
-from nearsay.training.bert.heads.text_examples import text_examples
-from nearsay.training.bert.heads.text_scorers import NetworkTextScorer
 from nearsay.training.run.run_environment import RunEnvironment
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["check_texts", "require_positions", "train_classifier"]

@@ -11,33 +11,30 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.classifier import TextClassifier
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.fine_tuning import head_device
-from nearsay.training.bert.heads.frozen_features import FrozenFeatures
-from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
-from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
-from nearsay.training.bert.heads.head_settings import ClassifierSettings, HeadWay
-from nearsay.training.bert.heads.labels import LabelSet
-from nearsay.training.bert.heads.linear_head import LinearHead
-from nearsay.training.bert.heads.network import HeadKind
-from nearsay.training.bert.heads.regularisation import REGULARISATIONS, chosen_head, every_tenth
-from nearsay.training.bert.heads.saved_head import copy_encoder
-from nearsay.training.bert.heads.text_scorers import (
+from nearsay.training.bert.heads.classifier import (
     FeatureTextScorer,
     ProbeTextScorer,
+    TextClassifier,
     TextScorer,
     TextVectors,
     feature_vectors,
     probe_vectors,
 )
+from nearsay.training.bert.heads.example import ExampleTokens
+from nearsay.training.bert.heads.fine_tuning import head_device
+from nearsay.training.bert.heads.frozen_features import FrozenFeatures
+from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
+from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult, copy_encoder
+from nearsay.training.bert.heads.head_settings import ClassifierSettings, HeadWay
+from nearsay.training.bert.heads.labels import LabelSet
+from nearsay.training.bert.heads.linear_head import REGULARISATIONS, LinearHead, chosen_head, every_tenth
+from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.bert.heads.train_classifier import check_texts, require_positions
-from nearsay.training.bert.layers import LayerChoice
-from nearsay.training.bert.pooling import Pooling
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.bert.layers import LayerChoice, Pooling
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.run_environment import RunEnvironment
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.source import find_encoder

@@ -14,28 +14,24 @@ from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.example import ExampleTokens, word_examples
 from nearsay.training.bert.heads.fine_tuning import fresh_network, head_device
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
-from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
+from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult, copy_encoder, save_network
 from nearsay.training.bert.heads.head_settings import HeadWay, TaggerSettings
 from nearsay.training.bert.heads.labels import LabelSet
-from nearsay.training.bert.heads.linear_head import LinearHead
+from nearsay.training.bert.heads.linear_head import REGULARISATIONS, LinearHead, chosen_head, every_tenth
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork
-from nearsay.training.bert.heads.regularisation import REGULARISATIONS, chosen_head, every_tenth
-from nearsay.training.bert.heads.saved_head import copy_encoder, save_network
-from nearsay.training.bert.heads.tagger import Tagger
+from nearsay.training.bert.heads.tagger import FeatureWordScorer, Tagger
 from nearsay.training.bert.heads.train_classifier import require_positions
 from nearsay.training.bert.heads.train_tagger import TAGGER_USAGE, entity_metrics, tag_numbers
-from nearsay.training.bert.heads.word_examples import word_examples
-from nearsay.training.bert.heads.word_scorers import FeatureWordScorer
 from nearsay.training.bert.layers import LayerChoice, LayerRule
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.entity_f1 import entity_f1
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.run_environment import RunEnvironment
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["LinearTagger", "train_linear_tagger"]

@@ -6,19 +6,17 @@ from pathlib import Path
 
 from nearsay.data.answered_questions import AnsweredQuestions
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.example import ExampleTokens, question_examples
 from nearsay.training.bert.heads.fine_tuning import FineTuning, fine_tune, fresh_network, head_device
 from nearsay.training.bert.heads.head_evaluation import evaluate_reader
-from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
+from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult, save_network
 from nearsay.training.bert.heads.head_settings import ReaderSettings
 from nearsay.training.bert.heads.network import HeadKind
-from nearsay.training.bert.heads.question_examples import question_examples
 from nearsay.training.bert.heads.reader import ReadAnswer, Reader
-from nearsay.training.bert.heads.saved_head import save_network
 from nearsay.training.bert.heads.train_classifier import require_positions
 from nearsay.training.evaluation.squad import SquadReport, best_null_threshold, evaluate_answers
 from nearsay.training.run.run_environment import RunEnvironment
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["train_reader"]

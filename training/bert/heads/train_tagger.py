@@ -7,21 +7,18 @@ from numpy.typing import NDArray
 
 from nearsay.data.tagged_sentences import TaggedSentences
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.example import ExampleTokens, word_examples
 from nearsay.training.bert.heads.fine_tuning import FineTuning, fine_tune, fresh_network, head_device
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
-from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult
+from nearsay.training.bert.heads.head_folder import HeadFolder, HeadResult, save_network
 from nearsay.training.bert.heads.head_settings import TaggerSettings
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind
-from nearsay.training.bert.heads.saved_head import save_network
-from nearsay.training.bert.heads.tagger import Tagger
+from nearsay.training.bert.heads.tagger import NetworkWordScorer, Tagger
 from nearsay.training.bert.heads.train_classifier import require_positions
-from nearsay.training.bert.heads.word_examples import word_examples
-from nearsay.training.bert.heads.word_scorers import NetworkWordScorer
 from nearsay.training.evaluation.entity_f1 import EntityReport
 from nearsay.training.run.run_environment import RunEnvironment
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["TAGGER_USAGE", "entity_metrics", "tag_numbers", "train_tagger"]

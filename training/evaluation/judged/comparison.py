@@ -1,24 +1,117 @@
 """Several encoders on several judged sets."""
 
+import json
 import logging
+import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Final
 
 import numpy as np
 
-from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.encoder_size import EncoderSize
-from nearsay.training.evaluation.encoder_speed import EncoderSpeed, encoder_speeds
+from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.evaluation.judged.bootstrap import Interval, bootstrap_difference, bootstrap_interval
-from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome
+from nearsay.training.evaluation.judged.judged_set import (
+    EvaluationKind,
+    JudgedSet,
+    Outcome,
+    evaluate_judged_set,
+)
 from nearsay.training.evaluation.judged.suite import SuiteSet
+from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["Cell", "Comparison", "ComparisonOptions", "EncoderProfile", "SetRow", "compare_encoders"]
+__all__ = [
+    "Cell",
+    "Comparison",
+    "ComparisonOptions",
+    "EncoderProfile",
+    "SetRow",
+    "compare_encoders",
+    "encoder_size",
+]
+
+
+_WHOLE_NUMBERS: Final = frozenset({"I64", "U64", "BOOL"})  # positions and masks that are saved beside weights
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSize:
+    """How large an encoder is."""
+
+    parameters: int  # numbers in its weights
+    megabytes: float  # of its weight files, 10⁶ bytes
+
+
+def encoder_size(name_or_folder: str | Path) -> EncoderSize:
+    """Count the parameters of an encoder in the headers of its safetensors files; nothing is loaded.
+
+    Raises NearsayError when there is no such encoder, or a file is damaged.
+    https://huggingface.co/docs/safetensors (format)
+    """
+    files = find_encoder(name_or_folder).folder.weight_files()
+    return EncoderSize(
+        parameters=sum(_parameters(file) for file in files),
+        megabytes=sum(file.stat().st_size for file in files) / 1e6,
+    )
+
+
+def _parameters(file: Path) -> int:
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            tensors = json.loads(stream.read(min(length, file.stat().st_size)))
+        return sum(
+            math.prod(tensor["shape"])
+            for name, tensor in tensors.items()
+            if name != "__metadata__" and tensor["dtype"] not in _WHOLE_NUMBERS
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise NearsayError(f"{file} is damaged ({error}). Copy or save the encoder again") from error
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpeed:
+    """Sentences a second of one encoder."""
+
+    median: float  # sentences a second
+    lowest: float
+    highest: float
+
+
+def encoder_speeds(
+    encoders: Sequence[TextEncoder], texts: Sequence[str], *, rounds: int = 3
+) -> list[EncoderSpeed]:
+    """Time encoders on the same texts: every encoder once a round, so that a busy machine slows all alike.
+
+    rounds: 3 or more; before the first each encoder runs over some of the texts, untimed
+    Tokenizing is in it. The figures are this machine's, and comparable within one call alone. Raises
+    BadInputError without texts and for fewer than 3 rounds.
+    """
+    if not texts or rounds < 3:
+        raise BadInputError(
+            f"{len(texts)} texts and {rounds} rounds are given; give some texts, and 3 rounds or more"
+        )
+    seconds: list[list[float]] = [[] for _ in encoders]
+    for encoder in encoders:
+        for _ in encoder.stream([texts[:8]]):
+            pass
+    for _ in range(rounds):
+        for encoder, taken in zip(encoders, seconds, strict=True):
+            started = perf_counter()
+            for _ in encoder.stream([texts]):
+                pass
+            taken.append(perf_counter() - started)
+    return [
+        EncoderSpeed(len(texts) / median(taken), len(texts) / max(taken), len(texts) / min(taken))
+        for taken in seconds
+    ]
+
 
 logger = logging.getLogger("nearsay")
 

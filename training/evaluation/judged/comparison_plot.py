@@ -7,7 +7,7 @@ from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.figure_names import figure_name
 from nearsay.training.evaluation.judged.comparison import Comparison, EncoderProfile
-from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.evaluation.layer_plot import plot_format
 
 if TYPE_CHECKING:

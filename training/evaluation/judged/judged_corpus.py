@@ -6,9 +6,13 @@ from typing import ClassVar, Final, Self
 
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.training.evaluation.encoded_texts import Progress
-from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
+from nearsay.training.evaluation.judged.judged_set import (
+    EvaluationKind,
+    Outcome,
+    drawn_note,
+    drawn_rows,
+    mean_of_drawn,
+)
 from nearsay.training.evaluation.retrieval import evaluate_queries
 from nearsay.training.sentence.text_encoder import TextEncoder
 

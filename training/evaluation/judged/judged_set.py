@@ -1,18 +1,96 @@
 """What every judged set can do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.encoded_texts import Progress
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["JudgedSet", "PairScorer", "PairwiseSet", "evaluate_judged_set", "pairwise", "scores_of_pairs"]
+__all__ = [
+    "EvaluationKind",
+    "JudgedSet",
+    "Outcome",
+    "PairScorer",
+    "drawn_note",
+    "drawn_rows",
+    "drawn_training",
+    "evaluate_judged_set",
+    "mean_of_drawn",
+    "pairwise",
+    "scores_of_pairs",
+]
+
+
+class EvaluationKind(StrEnum):
+    """What a judged set asks of an encoder."""
+
+    STS = "sts"  # scored pairs: are similarities in the order of people's scores?
+    TRIPLETS = "triplets"  # anchor, positive, negative: is the positive nearer?
+    PAIRS = "pairs"  # pairs labelled 0 or 1: do similarities part the same from the different?
+    NLI = "nli"  # premise, hypothesis, label: does a linear layer on the vectors tell the label?
+    RETRIEVAL = "retrieval"  # corpus, queries, judgements: are the relevant documents found?
+    RERANKING = "reranking"  # a query with positives and negatives: are the positives ranked first?
+    CLUSTERING = "clustering"  # labelled texts: do clusters come out as the labels?
+    CLASSIFICATION = "classification"  # labelled texts with a train file: does a linear layer tell the label?
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The figures of one encoder on one set, and what is needed to say how sure they are."""
+
+    name: str  # the set's
+    kind: EvaluationKind
+    metrics: Mapping[str, float]  # by name; correlations times 100, everything else 0 to 1
+    main: str  # the name of the figure that decides; higher is better
+    items: int  # what is drawn for an interval: pairs, triplets, queries, texts
+    truncated: int  # texts that were cut at the encoder's length limit
+    seconds: float  # encoding included
+    resampled: Callable[[NDArray[np.int64]], float]  # the main figure over items drawn with replacement,
+    # given by their numbers; NaN where it is not defined on them
+    details: Mapping[str, JsonValue] = field(default_factory=dict)  # counts and settings beside the figures
+
+    @property
+    def figure(self) -> float:
+        """The figure that decides."""
+        return self.metrics[self.main]
+
+
+def mean_of_drawn(each: NDArray[np.float64]) -> Callable[[NDArray[np.int64]], float]:
+    """Give the `resampled` of a figure that is the mean of one value an item, (items,)."""
+    return lambda drawn: float(each[drawn].mean())
+
+
+_TRAIN_A_TEST = 5  # training rows for each item of a quick look
+
+
+def drawn_rows(items: int, most: int, seed: int) -> list[int]:
+    """Give the numbers of at most `most` items, ascending, each as likely; BadInputError for most under 1."""
+    if most < 1:
+        raise BadInputError(f"{most} items are asked for; ask for 1 or more")
+    if items <= most:
+        return list(range(items))
+    return sorted(int(row) for row in np.random.default_rng(seed).choice(items, most, replace=False))
+
+
+def drawn_note(name: str, drawn: int, items: int, seed: int) -> str:
+    """Say that a set is a sample, so that nobody compares its figures with published ones."""
+    return (
+        f"{name}: {drawn:,} of {items:,} items, drawn with seed {seed}; not comparable with published figures"
+    )
+
+
+def drawn_training(rows: int, most: int, seed: int) -> tuple[list[int], str]:
+    """Give the training rows of a quick look at `most` items, five for each, and a note on how many."""
+    learned = drawn_rows(rows, max(_TRAIN_A_TEST * most, 10), seed)
+    return learned, f"{len(learned):,} of {rows:,} training rows"
+
 
 _SCORED_AT_ONCE: Final = 1024  # pairs between two calls of the listener
 

@@ -1,22 +1,22 @@
 """Reading judged sets from files and folders."""
 
 from collections.abc import Callable, Sequence, Sized
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.json_values import UnusableRowError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.data.sentence_examples.columns import UnknownColumnsError
+from nearsay.data.sentence_examples.examples import NLI_LABELS, ExampleKind
+from nearsay.data.sentence_examples.labels import LabelReader, written_label
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
-from nearsay.training.evaluation.judged.candidates import read_candidates
-from nearsay.training.evaluation.judged.classification import ClassificationSet
+from nearsay.training.evaluation.judged.classification import ClassificationSet, NliSet
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
-from nearsay.training.evaluation.judged.entailment_rows import read_entailment_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
-from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet
 from nearsay.training.evaluation.judged.labelled_pairs import read_pair_set
 from nearsay.training.evaluation.judged.layout import (
     Layout,
@@ -26,12 +26,56 @@ from nearsay.training.evaluation.judged.layout import (
     stem,
     train_file,
 )
-from nearsay.training.evaluation.judged.nli import NliSet
-from nearsay.training.evaluation.judged.reranking import RerankingSet
+from nearsay.training.evaluation.judged.reranking import RerankingSet, read_candidates
 from nearsay.training.evaluation.judged.scored_pairs import StsSet
 from nearsay.training.evaluation.judged.triplets import TripletSet
 
-__all__ = ["read_judged_set", "read_layout"]
+__all__ = [
+    "read_judged_set",
+    "read_layout",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EntailmentRows:
+    """What a file of labelled pairs says about entailment."""
+
+    rows: tuple[tuple[str, str, str], ...]  # premise, hypothesis, label: one of NLI_LABELS
+    notes: tuple[str, ...]  # the file's, what was assumed, and what was left out
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def read_entailment_rows(found: LabelledTexts) -> EntailmentRows:
+    """Read the labels of pairs as training does, so that files which spell them otherwise agree.
+
+    Rows on which the annotators did not agree ('-', or -1) are left out and counted. BadInputError names the
+    line of a label that is neither a word of NLI nor 0, 1 or 2, and says when no row is left.
+    """
+    reader = LabelReader(ExampleKind.NLI)
+    rows: list[tuple[str, str, str]] = []
+    disagreed = 0
+    for row in found.rows:
+        try:
+            number = reader.read(written_label(row.label))
+        except UnusableRowError as error:
+            raise BadInputError(
+                f"{found.source}:{row.line}: {error}. Mend or remove the row, or name another kind of set"
+            ) from error
+        if number is None:
+            disagreed += 1
+        else:
+            rows.append((row.text, row.pair or "", NLI_LABELS[int(number)]))
+    if not rows:
+        raise BadInputError(f"{found.source} holds no row with a label; give a file that is labelled")
+    notes = list(found.notes)
+    if reader.assumption is not None:
+        notes.append(f"{found.source}: {reader.assumption}")
+    if disagreed:
+        notes.append(f"{found.source}: {disagreed} rows have no label that was agreed on and are left out")
+    return EntailmentRows(tuple(rows), tuple(notes))
+
 
 _NEEDS_TRAINING: Final = frozenset({EvaluationKind.NLI, EvaluationKind.CLASSIFICATION})
 

@@ -12,8 +12,7 @@ from nearsay.data.retrieval_set import read_retrieval_set
 from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
-from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
-from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
 

@@ -2,24 +2,93 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.evaluation.average_precision import average_precision
+from nearsay.data.errors import BadInputError
+from nearsay.data.row_files import column_named, file_rows
 from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts, unit_rows
-from nearsay.training.evaluation.judged.candidates import Candidates
-from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
-from nearsay.training.evaluation.judged.judged_set import PairScorer, scores_of_pairs
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
-from nearsay.training.evaluation.ndcg import ndcg
-from nearsay.training.evaluation.reciprocal_rank import reciprocal_rank
+from nearsay.training.evaluation.judged.judged_set import (
+    EvaluationKind,
+    Outcome,
+    PairScorer,
+    drawn_note,
+    drawn_rows,
+    mean_of_drawn,
+    scores_of_pairs,
+)
+from nearsay.training.evaluation.rank_metrics import average_precision, ndcg, reciprocal_rank
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["RerankingSet", "list_figures"]
+__all__ = [
+    "ANCHORS",
+    "NEGATIVES",
+    "POSITIVES",
+    "RerankingSet",
+    "read_candidates",
+]
+
+
+ANCHORS: Final = ("query", "anchor", "question", "sentence")  # usual names of the columns, first to last
+POSITIVES: Final = ("positive", "positives", "pos", "entailed")
+NEGATIVES: Final = ("negative", "negatives", "neg", "contradicted")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """A text, those that belong to it and those that do not; at least one of each."""
+
+    anchor: str
+    positives: tuple[str, ...]
+    negatives: tuple[str, ...]
+
+
+def read_candidates(path: str | Path) -> tuple[list[Candidates], list[str]]:
+    """Read tsv, csv or jsonl (or its .gz) with the columns query or anchor, positive and negative.
+
+    In JSON lines positive and negative may be lists. Rows without a positive or without a negative rank
+    nothing: they are left out, and a note counts them. BadInputError names the file and line of a row that is
+    malformed.
+    """
+    rows: list[Candidates] = []
+    empty = 0
+    names: tuple[str, str, str] | None = None
+    for line, row in file_rows(path):
+        place = f"{path}:{line}"
+        if names is None:
+            names = (
+                column_named(row, ANCHORS, path),
+                column_named(row, POSITIVES, path),
+                column_named(row, NEGATIVES, path),
+            )
+        anchor, positives, negatives = (tuple(_texts(row.get(name), name, place)) for name in names)
+        if len(anchor) != 1:
+            raise BadInputError(f"{place}: {names[0]} is empty or no text; mend or remove the row")
+        if positives and negatives:
+            rows.append(Candidates(anchor[0], positives, negatives))
+        else:
+            empty += 1
+    if not rows:
+        raise BadInputError(
+            f"{path} holds no row with both a positive and a negative; give a file with the columns query, "
+            "positive and negative"
+        )
+    note = f"{path}: {empty} rows lack a positive or a negative and are left out"
+    return rows, [note] if empty else []
+
+
+def _texts(value: object, name: str, place: str) -> Iterator[str]:
+    for text in value if isinstance(value, list) else [value]:
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise BadInputError(f"{place}: {name} is {text!r}, not a text; mend or remove the row")
+        if text.strip():
+            yield text
 
 
 @dataclass(frozen=True, slots=True)

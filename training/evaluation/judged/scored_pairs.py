@@ -1,25 +1,55 @@
 """Scored pairs as a judged set."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.encoded_texts import Progress
-from nearsay.training.evaluation.judged.drawing import drawn_note, drawn_rows
-from nearsay.training.evaluation.judged.judged_set import PairScorer, scores_of_pairs
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome
-from nearsay.training.evaluation.judged.resampled_spearman import resampled_spearman
-from nearsay.training.evaluation.sts import sts_figures, text_pair_similarities
-from nearsay.training.evaluation.vector_similarity import Similarity
+from nearsay.training.evaluation.judged.judged_set import (
+    EvaluationKind,
+    Outcome,
+    PairScorer,
+    drawn_note,
+    drawn_rows,
+    scores_of_pairs,
+)
+from nearsay.training.evaluation.sts import Similarity, sts_figures, text_pair_similarities
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["StsSet"]
+__all__ = [
+    "StsSet",
+]
+
+
+def resampled_spearman(first: ArrayLike, second: ArrayLike) -> Callable[[NDArray[np.int64]], float]:
+    """Give a function from the numbers of drawn pairs to Spearman's rho of them, times 100.
+
+    The values are sorted once; a draw is ranked by counting, equal values sharing the average of their ranks.
+    It gives NaN where one side of a draw is the same throughout.
+    """
+    sides = []
+    for values in (first, second):
+        distinct, place = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+        sides.append((len(distinct), place))
+
+    def spearman(drawn: NDArray[np.int64]) -> float:
+        x, y = (_centred_ranks(place[drawn], size) for size, place in sides)
+        scale = float(np.sqrt((x @ x) * (y @ y)))
+        return 100 * float(x @ y) / scale if scale else float("nan")
+
+    return spearman
+
+
+def _centred_ranks(places: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Ranks less their mean, which is (items + 1) / 2 whatever the ties."""
+    counts = np.bincount(places, minlength=size)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(ranks[places] - (len(places) + 1) / 2, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

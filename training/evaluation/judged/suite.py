@@ -6,8 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.evaluation.judged.judged_set import JudgedSet
-from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet
 from nearsay.training.evaluation.judged.layout import (
     Layout,
     file_layout,

@@ -13,8 +13,7 @@ from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
-from nearsay.data.formats import Format, format_of
-from nearsay.data.read_options import ReadOptions, Split
+from nearsay.data.read_options import Format, ReadOptions, Split, format_of
 from nearsay.data.reading import read
 
 __all__ = ["UnjudgedCorpus", "UnjudgedDocument", "corpus_of_documents", "read_unjudged_corpus"]

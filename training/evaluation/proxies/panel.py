@@ -2,23 +2,279 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
-from nearsay.training.evaluation.proxies.adjacent_passages import adjacent_passages
-from nearsay.training.evaluation.proxies.bm25 import Bm25
 from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus
-from nearsay.training.evaluation.proxies.duplicates_found import duplicates_found
-from nearsay.training.evaluation.proxies.lexical_agreement import lexical_agreement, lexical_neighbours
-from nearsay.training.evaluation.proxies.perturbation import perturbed
-from nearsay.training.evaluation.proxies.proxy import Proxy, ProxyFigure
-from nearsay.training.evaluation.proxies.title_to_body import body_without_title, title_to_body
+from nearsay.training.evaluation.retrieval import nearest
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["EncoderPanel", "UnjudgedTexts", "encoder_panel"]
+__all__ = [
+    "EncoderPanel",
+    "Proxy",
+    "ProxyFigure",
+    "UnjudgedTexts",
+    "encoder_panel",
+]
+
+
+class Proxy(StrEnum):
+    """Questions that a corpus answers without a person's judgement; none is whether a search is good."""
+
+    ADJACENT = "adjacent passages"
+    TITLES = "title to body"
+    DUPLICATES = "duplicates found again"
+    LEXICAL = "agreement with BM25"
+
+    @property
+    def measure(self) -> str:
+        """What its figure is."""
+        return _MEASURES[self]
+
+    @property
+    def does_not_show(self) -> str:
+        """A sentence on what must not be read into the figure."""
+        return _LIMITS[self]
+
+
+_MEASURES: Final = {
+    Proxy.ADJACENT: "MRR of the next passage among it and passages of other documents",
+    Proxy.TITLES: "MRR@10 of a document for its title",
+    Proxy.DUPLICATES: "recall@1 of a passage for its copy with typos, lost words and other case",
+    Proxy.LEXICAL: "overlap@10 of a passage's neighbours with those of BM25",
+}
+_LIMITS: Final = {
+    Proxy.ADJACENT: "It shows that topics hold together, not that answers are found: neighbours share names "
+    "and style, which an encoder may follow without understanding.",
+    Proxy.TITLES: "Titles repeat words of their texts and are written by those who know the answer; what "
+    "people ask is worded otherwise, so a high figure promises nothing for their questions.",
+    Proxy.DUPLICATES: "It shows robustness against noise, not meaning: an encoder of spelling alone would "
+    "do well, and one that maps paraphrases together may lose a little.",
+    Proxy.LEXICAL: "It is no quality at all: near 1 the encoder adds nothing to a search by words, near 0 "
+    "it looks at something else, for better or worse.",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProxyFigure:
+    """One encoder's figure for one proxy."""
+
+    proxy: Proxy
+    each: NDArray[np.float64]  # (items,) of which the figure is the mean
+    chance: float  # what vectors drawn by chance would reach
+
+    @property
+    def figure(self) -> float:
+        """The mean over the items, 0 to 1."""
+        return float(self.each.mean())
+
+
+def figure_of(proxy: Proxy, each: list[float], chance: float) -> ProxyFigure | None:
+    """Give the figure, or None when the corpus has no item to measure it on."""
+    return ProxyFigure(proxy, np.array(each, dtype=np.float64), chance) if each else None
+
+
+def adjacent_passages(
+    vectors: NDArray[np.float32],
+    documents: NDArray[np.int64],
+    places: NDArray[np.int64] | None = None,
+    *,
+    others: int = 99,
+    seed: int = 0,
+) -> ProxyFigure | None:
+    """Rank each passage's next one among drawn passages of other documents; give the mean of 1 / rank.
+
+    vectors:   (passages, dimension) float32 of length 1, in the order of the text
+    documents: (passages,) the number of each one's document, those of one document together
+    places:    (passages,) where each one stands in its document: those that do not follow each other, as one
+               between is left out, are not ranked; None: all follow each other
+    others:    most passages that the next one is ranked among
+    A tie counts as a worse rank. None when no passage follows another, or there is only one document.
+
+    Adjacent text as a signal: Logeswaran & Lee 2018, https://arxiv.org/abs/1803.02893
+    """
+    random = np.random.default_rng(seed)
+    each: list[float] = []
+    ranked_among = []
+    follows = documents[:-1] == documents[1:]
+    if places is not None:
+        follows &= places[:-1] + 1 == places[1:]
+    for row in np.flatnonzero(follows):
+        elsewhere = np.flatnonzero(documents != documents[row])
+        if not len(elsewhere):
+            continue
+        drawn = random.choice(elsewhere, min(others, len(elsewhere)), replace=False)
+        rank = 1 + int((vectors[drawn] @ vectors[row] >= vectors[row + 1] @ vectors[row]).sum())
+        each.append(1 / rank)
+        ranked_among.append(len(drawn) + 1)
+    chance = float(np.mean([(1 / np.arange(1, size + 1)).sum() / size for size in ranked_among] or [0.0]))
+    return figure_of(Proxy.ADJACENT, each, chance)
+
+
+_WORD = r"(?u)\b\w+\b"
+
+
+class Bm25:
+    """Scores texts by the words that they share with a query; a word is a run of letters and digits.
+
+    score = sum over the query's words of idf · tf / (tf + k1 · (1 - b + b · length / mean length))
+    idf = ln(1 + (texts - texts with the word + 0.5) / (texts with the word + 0.5))
+
+    As Lucene has it since version 8. Robertson & Zaragoza 2009, https://doi.org/10.1561/1500000019; Kamphuis
+    et al. 2020 on its variants, https://doi.org/10.1007/978-3-030-45442-5_4
+    """
+
+    def __init__(self, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> None:
+        """`k1`: how soon a repeated word counts no more; `b`: how much long texts are held back, 0 to 1.
+
+        Raises BadInputError when the texts have no words.
+        """
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        self._words = CountVectorizer(token_pattern=_WORD)
+        try:
+            counts = self._words.fit_transform(texts).tocoo()
+        except ValueError as error:
+            raise BadInputError(
+                f"{len(texts)} texts hold no words to rank by. Give texts with some"
+            ) from error
+        lengths = np.bincount(counts.row, weights=counts.data, minlength=len(texts))
+        documents = np.bincount(counts.col, minlength=counts.shape[1])
+        idf = np.log1p((len(texts) - documents + 0.5) / (documents + 0.5))
+        held_back = k1 * (1 - b + b * lengths / lengths.mean())
+        counts.data = idf[counts.col] * counts.data / (counts.data + held_back[counts.row])
+        self._weights = counts.tocsr().T.tocsr()  # (words, texts)
+
+    def scores(self, queries: Sequence[str]) -> NDArray[np.float64]:
+        """Give (queries, texts) scores; a query's repeated word counts each time, an unknown one nothing."""
+        return np.asarray((self._words.transform(queries) @ self._weights).toarray(), dtype=np.float64)
+
+
+def duplicates_found(copies: NDArray[np.float32], passages: NDArray[np.float32]) -> ProxyFigure | None:
+    """Give the share of copies whose nearest passage is their own.
+
+    copies, passages: (passages, dimension) float32 of length 1; row by row they belong together
+    None for fewer than 2 passages.
+    """
+    if len(passages) < 2:
+        return None
+    each = [float(rows[0] == row) for row, rows in enumerate(nearest(copies, passages, depth=1))]
+    return figure_of(Proxy.DUPLICATES, each, 1 / len(passages))
+
+
+_LEXICAL_AGREEMENT_DEPTH: Final = 10
+
+
+def lexical_neighbours(scores: NDArray[np.float64], rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Give the ten passages with the highest scores for each query, without the query itself.
+
+    scores: (queries, passages); rows: (queries,) which passage each query is
+    Passages without a shared word are no neighbours, so there may be fewer; equal scores by row.
+    """
+    found = []
+    for of_query, row in zip(scores, rows, strict=True):
+        order = np.argsort(-of_query, kind="stable")
+        found.append(
+            np.array([i for i in order[: _LEXICAL_AGREEMENT_DEPTH + 1] if i != row and of_query[i] > 0])[
+                :_LEXICAL_AGREEMENT_DEPTH
+            ]
+        )
+    return found
+
+
+def lexical_agreement(
+    vectors: NDArray[np.float32], rows: NDArray[np.int64], lexical: list[NDArray[np.int64]]
+) -> ProxyFigure | None:
+    """Give the mean share of BM25's neighbours that are the encoder's neighbours too.
+
+    vectors: (passages, dimension) float32 of length 1; rows: (queries,) the passages that are asked for
+    lexical: their neighbours, as `lexical_neighbours` gives them; the encoder's are as many
+    None when no query has a lexical neighbour.
+    """
+    each = []
+    chances = []
+    for row, theirs, ours in zip(
+        rows, lexical, nearest(vectors[rows], vectors, depth=_LEXICAL_AGREEMENT_DEPTH + 1), strict=True
+    ):
+        if not len(theirs):
+            continue
+        own = [i for i in ours if i != row][: len(theirs)]
+        each.append(len(set(own) & set(theirs.tolist())) / len(theirs))
+        chances.append(len(theirs) / max(len(vectors) - 1, 1))
+    return figure_of(Proxy.LEXICAL, each, float(np.mean(chances or [0.0])))
+
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+_KINDS: Final = 3  # of a typo: two letters swapped, one lost, one replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """How much of a text is changed, as probabilities; BadInputError for what is none."""
+
+    typos: float = 0.1  # of a word of 3 letters or more
+    drops: float = 0.1  # of a word being left out; the last one that is left stays
+    case: float = 0.5  # of the whole text losing its capitals; else it keeps them
+
+    def __post_init__(self) -> None:
+        for share in (self.typos, self.drops, self.case):
+            if not 0 <= share <= 1:
+                raise BadInputError(f"a probability is {share}; give one from 0 to 1")
+
+
+def perturbed(text: str, random: np.random.Generator, how: Perturbation | None = None) -> str:
+    """Give the text with typos, lost words and perhaps no capitals; white space becomes single spaces."""
+    how = how or Perturbation()
+    words = text.split()
+    kept = [word for word in words if random.random() >= how.drops] or words[-1:]
+    changed = [
+        _mistyped(word, random) if len(word) >= 3 and random.random() < how.typos else word for word in kept
+    ]
+    written = " ".join(changed)
+    return written.lower() if random.random() < how.case else written
+
+
+def _mistyped(word: str, random: np.random.Generator) -> str:
+    place = int(random.integers(len(word) - 1))
+    kind = int(random.integers(_KINDS))
+    if kind == 0:
+        return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+    new = "" if kind == 1 else _LETTERS[int(random.integers(len(_LETTERS)))]
+    return word[:place] + new + word[place + 1 :]
+
+
+_TITLE_TO_BODY_DEPTH = 10
+
+
+def title_to_body(
+    titles: NDArray[np.float32], bodies: NDArray[np.float32], owners: NDArray[np.int64]
+) -> ProxyFigure | None:
+    """Give the mean of 1 / rank of each title's own body among all bodies, 0 beyond rank 10.
+
+    titles: (titles, dimension), bodies: (documents, dimension), both float32 of length 1
+    owners: (titles,) the row of each title's own body
+    None without titles, or with fewer than 2 bodies.
+    """
+    if not len(titles) or len(bodies) < 2:
+        return None
+    each = []
+    for owner, rows in zip(owners, nearest(titles, bodies, depth=_TITLE_TO_BODY_DEPTH), strict=True):
+        places = np.flatnonzero(rows == owner)
+        each.append(1 / (1 + int(places[0])) if len(places) else 0.0)
+    found = min(_TITLE_TO_BODY_DEPTH, len(bodies))
+    return figure_of(Proxy.TITLES, each, float((1 / np.arange(1, found + 1)).sum() / len(bodies)))
+
+
+def body_without_title(title: str, body: str) -> str:
+    """Give the body without the title that it may begin with, by which it would find itself."""
+    start = body.lstrip("# \t\r\n")
+    return start[len(title) :].lstrip() if start.lower().startswith(title.lower()) else body
+
 
 _QUERIES: Final = 1000  # passages whose neighbours are compared with BM25's
 

@@ -17,8 +17,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
-from nearsay.training.encoder.device import choose_device
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision, choose_device
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
@@ -26,7 +25,7 @@ from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_ju
 from nearsay.training.evaluation.judged.replay import Remembering, general_sets, held
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.adaptation.pseudo_queries import (
     PseudoQuery,
     UnlabelledCorpus,
@@ -35,8 +34,8 @@ from nearsay.training.sentence.adaptation.pseudo_queries import (
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import changed
-from nearsay.training.sentence.fine_tuning.result import Change, SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
+from nearsay.training.sentence.fine_tuning.settings import Change, SentenceResult
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.refusal import refuse_unsafe

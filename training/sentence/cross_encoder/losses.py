@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.objectives.table import plain_name
 
 if TYPE_CHECKING:

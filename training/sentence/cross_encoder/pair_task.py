@@ -11,16 +11,14 @@ from tokenizers import Encoding
 from torch import Tensor, nn
 
 from nearsay.data.document import JsonValue
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.encoder.memory import TokenBudget
-from nearsay.training.encoder.precision import Precision
 from nearsay.training.run.processes import Processes
 from nearsay.training.run.task import Batch, StepData, StepLosses
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss, losses_of_rows
-from nearsay.training.sentence.fine_tuning.length_groups import group_cost, length_groups
-from nearsay.training.sentence.fine_tuning.sentence_task import flops_per_token
+from nearsay.training.sentence.fine_tuning.sentence_task import flops_per_token, group_cost, length_groups
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.negatives.cross_encoder import PairTokens
 

@@ -13,8 +13,7 @@ from sentence_transformers.base.modules import Transformer
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.data.sentence_examples.conversion import as_tuples
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import combined_sha256, require_complete, weight_hashes
@@ -23,7 +22,7 @@ from nearsay.training.run.loop import train
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss, usual_loss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
@@ -37,7 +36,6 @@ from nearsay.training.sentence.fine_tuning.measuring import (
 )
 from nearsay.training.sentence.fine_tuning.preparation import scored_by
 from nearsay.training.sentence.fine_tuning.recipe import Recipe
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult, read_judged, read_set, train_seeds
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     LIMIT,
@@ -47,7 +45,7 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
     learned_by,
     told_judged,
 )
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import (
     optimisation_of,

@@ -11,18 +11,20 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.columns import is_negative_name
 from nearsay.data.sentence_examples.conversion import as_pairs, as_texts, as_tuples
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.run.processes import Processes
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, column_kinds, guided_columns
-from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.step_texts import (
+    GuideVectors,
+    StepTexts,
+    TextTokens,
+    column_kinds,
+    guided_columns,
+)
 from nearsay.training.sentence.negatives.cross_encoder import load_judge
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.objective import SentenceObjective

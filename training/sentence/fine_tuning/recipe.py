@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.evaluation.judged.kind import EvaluationKind
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling

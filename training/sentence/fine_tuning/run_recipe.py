@@ -20,12 +20,11 @@ from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import told_judged, told_sets
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
 

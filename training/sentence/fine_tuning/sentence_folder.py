@@ -20,8 +20,7 @@ from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
 from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe

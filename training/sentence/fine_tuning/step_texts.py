@@ -1,22 +1,115 @@
 """The texts, labels and guiding vectors of one training step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
-from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.training.sentence.forward import padded
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 from nearsay.training.sentence.objectives.word_deletion import deleted_words
-from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.tokens import TextTokenizer
 
-__all__ = ["StepColumns", "StepTexts", "column_kinds", "guided_columns"]
+__all__ = [
+    "GuideVectors",
+    "StepTexts",
+    "TextTokens",
+    "column_kinds",
+    "guided_columns",
+]
+
+
+_GUIDE_VECTORS_WINDOW_TEXTS = 4096
+
+
+class GuideVectors:
+    """Each different text's vector by a guide or teacher, computed once, before the training.
+
+    All are in memory: a million texts at 384 numbers take 1.5 GB.
+    """
+
+    def __init__(
+        self,
+        guide: TextEncoder,
+        texts: Iterable[tuple[str, TextKind]],
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Encode the texts, each as a query or passage; `progress` is told texts done and in all."""
+        self._places: dict[tuple[str, TextKind], int] = {}
+        for text in texts:
+            self._places.setdefault(text, len(self._places))
+        self._vectors = np.empty((len(self._places), guide.dimension), dtype=np.float32)
+        self.dimension = guide.dimension
+        done = 0
+        for kind in TextKind:
+            wanted = [text for text, asked in self._places if asked is kind]
+            windows = [
+                wanted[start : start + _GUIDE_VECTORS_WINDOW_TEXTS]
+                for start in range(0, len(wanted), _GUIDE_VECTORS_WINDOW_TEXTS)
+            ]
+            for window, encoded in zip(windows, guide.stream(windows, kind=kind), strict=True):
+                self._vectors[[self._places[text, kind] for text in window]] = encoded.vectors
+                done += len(window)
+                if progress is not None:
+                    progress(done, len(self._places))
+
+    def of(self, texts: Sequence[tuple[str, TextKind]]) -> NDArray[np.float32]:
+        """Give the vectors of texts, (texts, dimension); KeyError for one that was not encoded."""
+        return self._vectors[[self._places[text] for text in texts]]
+
+
+_TEXT_TOKENS_WINDOW_TEXTS = 16_384
+
+
+class TextTokens:
+    """Each different text's token numbers, once, in one array.
+
+    A million texts of 20 tokens take 80 MB.
+    """
+
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._place: dict[tuple[str, str], int] = {}
+        self._tokens = np.empty(0, dtype=np.int32)
+        self._ends = np.zeros(1, dtype=np.int64)
+        self.truncated = 0  # different texts that were cut at the length limit
+
+    @property
+    def count(self) -> int:
+        """Different texts."""
+        return len(self._place)
+
+    def add(self, texts: Iterable[str], prompt: str = "") -> None:
+        """Tokenize the texts that are not there yet, the prompt put before each."""
+        new = [text for text in dict.fromkeys(texts) if (prompt, text) not in self._place]
+        parts, lengths = [self._tokens], []
+        for start in range(0, len(new), _TEXT_TOKENS_WINDOW_TEXTS):
+            window = self._tokenizer.window(new[start : start + _TEXT_TOKENS_WINDOW_TEXTS], prompt)
+            self.truncated += window.truncated
+            lengths += [len(ids) for ids in window.token_ids]
+            parts.append(np.fromiter((id_ for ids in window.token_ids for id_ in ids), dtype=np.int32))
+        for text in new:
+            self._place[prompt, text] = len(self._place)
+        self._tokens = np.concatenate(parts)
+        self._ends = np.concatenate([self._ends, self._ends[-1] + np.cumsum(lengths, dtype=np.int64)])
+
+    def ids(self, text: str, prompt: str = "") -> NDArray[np.int32]:
+        """Give a text's token numbers; KeyError for one that was not added."""
+        place = self._place[prompt, text]
+        return self._tokens[self._ends[place] : self._ends[place + 1]]
+
+    def many(self, texts: Sequence[str], prompt: str = "") -> list[NDArray[np.int32]]:
+        """Give several texts' token numbers, without keeping them if they are new."""
+        return [np.array(ids, dtype=np.int32) for ids in self._fresh(texts, prompt)]
+
+    def _fresh(self, texts: Sequence[str], prompt: str) -> list[list[int]]:
+        window = self._tokenizer.window(list(texts), prompt)
+        return [window.token_ids[place] for place in window.positions]
 
 
 @dataclass(frozen=True, slots=True)

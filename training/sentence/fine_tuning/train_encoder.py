@@ -7,15 +7,16 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from sentence_transformers import SentenceTransformer
+from torch import nn
+from transformers import PreTrainedModel
 
 from nearsay.data.document import JsonValue
-from nearsay.data.errors import BadInputError
+from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.data.quantity import counted
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.sentence_examples.leaks import find_leaks, without_leaks
-from nearsay.data.sentence_examples.learned_texts import LearnedTexts
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.learned_texts import LearnedTexts, find_leaks, without_leaks
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.loop import train
@@ -24,21 +25,23 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.lora import add_adapters, merge_adapters
 from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     finish_encoder,
     learned_from,
     told_judged,
     told_sets,
 )
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, usual_epochs
+from nearsay.training.sentence.fine_tuning.settings import (
+    SentenceResult,
+    SentenceTraining,
+    TrainingSet,
+    usual_epochs,
+)
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.objectives.simcse import require_dropout
 from nearsay.training.sentence.objectives.table import ObjectiveKind
@@ -59,6 +62,62 @@ __all__ = [
     "with_epochs",
     "without_all_leaks",
 ]
+
+
+_NO_STATES = ".*pooler.*"  # a BERT's pooler, which gives no sentence's vector
+
+
+def add_adapters(encoder: SentenceTransformer, options: SentenceTraining, *, name: str) -> "LoraModel | None":
+    """Freeze the encoder's transformer and put adapters beside its linear layers, in place, if any are asked.
+
+    options: their rank, scale and layers; the seed that the first matrices are drawn from
+    name:    of the encoder, for messages
+    returns: what `merge_adapters` takes; None when no rank was given
+
+    The output of a layer is `x W + (alpha / rank) x A B`, and B begins with zeros: the encoder gives the same
+    vectors until it has learned something. Projections after the pooling are trained as they are.
+    Raises MissingExtraError without peft, BadInputError for an encoder or a target without linear layers.
+
+    Hu et al. 2021, https://arxiv.org/abs/2106.09685
+    """
+    if options.lora_rank is None:
+        return None
+    transformer = getattr(encoder[0], "auto_model", None)
+    if not isinstance(transformer, PreTrainedModel):
+        raise BadInputError(
+            f"LoRA trains beside a transformer's linear layers, and {name} has none. Leave --lora-rank out"
+        )
+    try:
+        from peft import LoraConfig, LoraModel
+    except ImportError as error:
+        raise MissingExtraError("Training with LoRA", "lora") from error
+    config = LoraConfig(
+        r=options.lora_rank,
+        lora_alpha=options.scale,
+        target_modules=options.lora_targets.split(",") if options.lora_targets else "all-linear",
+        exclude_modules=_NO_STATES,
+        bias="none",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        try:
+            return LoraModel(transformer, config, "default")
+        except ValueError as error:
+            linear = {
+                place.rpartition(".")[2]
+                for place, module in transformer.named_modules()
+                if isinstance(module, nn.Linear)
+            }
+            raise BadInputError(
+                f"{name} has no linear layers {options.lora_targets}. It has: {', '.join(sorted(linear))}"
+            ) from error
+
+
+def merge_adapters(adapters: "LoraModel") -> None:
+    """Add the adapters' products to the weights, in place: the encoder is as it was, with other weights."""
+    adapters.merge_and_unload()
+    adapters.model.requires_grad_(requires_grad=True)
+
 
 _MOST_EVALUATIONS = 10  # of the dev set, where the number of epochs was chosen by the rows
 _SHOWN = 40  # characters of a text of a row that is shown

@@ -1,17 +1,91 @@
 """From the ranking of an anchor to the texts that may be its negatives."""
 
+import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import cycle, islice
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.sentence.negatives.mining_config import MiningConfig
+from nearsay.data.durable import replacing
+from nearsay.data.errors import BadInputError
+from nearsay.data.sentence_examples.normalised_text import normalised_text
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
 
-__all__ = ["Candidates", "Filter", "candidates"]
+__all__ = [
+    "Anchor",
+    "AnchorSet",
+    "Candidates",
+    "Filter",
+    "MinedNegatives",
+    "MiningReport",
+    "candidates",
+    "mined_format",
+    "mined_rows",
+    "write_mined",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A text, and its positives in the order of the pairs."""
+
+    text: str
+    key: str
+    positives: tuple[str, ...]  # each once, at least one
+
+
+@dataclass(frozen=True, slots=True)
+class AnchorSet:
+    """The anchors in the order of the pairs, and which texts the pairs put together."""
+
+    anchors: tuple[Anchor, ...]
+    partners: Mapping[str, Set[str]]  # a text's key to the keys of all texts that it is paired with
+    repeated: int  # pairs that were there before
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "AnchorSet":
+        """Group pairs (anchor, positive) by anchor; BadInputError when there are none.
+
+        A pair of a text with itself says nothing about the text's neighbours and counts as repeated.
+        """
+        texts: dict[str, str] = {}
+        positives: dict[str, dict[str, str]] = {}
+        partners: dict[str, set[str]] = {}
+        repeated = 0
+        for anchor, positive in pairs:
+            key, other = normalised_text(anchor), normalised_text(positive)
+            mine = positives.setdefault(key, {})
+            if other in mine or other == key:
+                repeated += 1
+                continue
+            texts.setdefault(key, anchor)
+            mine[other] = positive
+            partners.setdefault(key, set()).add(other)
+            partners.setdefault(other, set()).add(key)
+        anchors = tuple(Anchor(text, key, tuple(positives[key].values())) for key, text in texts.items())
+        if not anchors:
+            raise BadInputError("there are no pairs of two different texts. Give (anchor, positive) pairs")
+        return cls(anchors, partners, repeated)
+
+    def positives(self) -> Iterable[str]:
+        """The positives, anchor by anchor."""
+        return (positive for anchor in self.anchors for positive in anchor.positives)
+
+    def belongs(self, anchor: Anchor, key: str) -> bool:
+        """Whether a text is no negative for an anchor, by what the pairs say.
+
+        It is the anchor itself, is paired with it (as its positive or the other way round), or shares a
+        partner with it: two questions with one answer, or a duplicate's duplicate.
+        """
+        mine = self.partners[anchor.key]
+        return key == anchor.key or key in mine or not mine.isdisjoint(self.partners.get(key, ()))
 
 
 class Filter(StrEnum):
@@ -97,3 +171,122 @@ def _bounds(
     if config.relative_margin is not None:
         # Not (1 - margin) times the score: of a positive below 0 that would be above it.
         yield Filter.RELATIVE_MARGIN, left.scores <= positive - abs(positive) * config.relative_margin
+
+
+@dataclass(frozen=True, slots=True)
+class MiningReport:
+    """How the negatives came about; scores are cosine similarities by the mining encoder."""
+
+    encoder: str
+    corpus: str
+    judges: tuple[str, ...]
+    pairs: int  # different ones
+    repeated_pairs: int  # left out: there before, or of a text with itself
+    anchors: int
+    corpus_texts: int  # different ones
+    repeated_texts: int  # of the corpus, left out
+    truncated: int  # anchors, positives and corpus texts cut at the encoder's length limit
+    rows: int  # one for each pair whose anchor has its negatives
+    anchors_with_all: int  # as many negatives as were asked for
+    anchors_with_some: int
+    anchors_with_none: int
+    negatives: int  # over all anchors that are in the rows, each anchor counted once
+    positive_score: float  # mean over the pairs
+    negative_score: float | None  # mean over the negatives; None: there are none
+    negative_rank: float | None  # mean rank; 1 = the nearest text not known to belong to the anchor
+    candidates: int  # texts between the first and the last rank, over all anchors
+    taken: Mapping[str, int]  # by `Filter`: the texts that it took away, over all anchors
+    judged: int  # candidates that the judges were asked about
+    encoding_seconds: float
+    search_seconds: float  # with the filters
+    judging_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MinedNegatives:
+    """Rows of anchor, positive, negative_1, …, all equally wide, in the order of the anchors."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    report: MiningReport
+
+
+def mined_rows(
+    grouped: AnchorSet, corpus: MiningCorpus, chosen: Sequence[Candidates], config: MiningConfig
+) -> tuple[tuple[str, ...], ...]:
+    """Give a row for each pair whose anchor has enough negatives (for each of its negatives, as triplets).
+
+    chosen: the negatives of each anchor; a row that lacks some repeats those that it has in turn
+    """
+    return tuple(_rows(grouped, corpus, chosen, config))
+
+
+def _rows(
+    grouped: AnchorSet, corpus: MiningCorpus, chosen: Sequence[Candidates], config: MiningConfig
+) -> Iterator[tuple[str, ...]]:
+    for anchor, found in zip(grouped.anchors, chosen, strict=True):
+        if len(found) < config.least:
+            continue
+        negatives = [corpus.texts[row] for row in found.rows.tolist()]
+        for positive in anchor.positives:
+            if config.triplets:
+                yield from ((anchor.text, positive, negative) for negative in negatives)
+            else:
+                yield (anchor.text, positive, *islice(cycle(negatives), config.per_anchor))
+
+
+_BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+
+class MinedFormat(StrEnum):
+    """JSONL keeps every text as it is; TSV has no room for tabs and line breaks and gives a space."""
+
+    TSV = "tsv"
+    JSONL = "jsonl"
+
+
+def mined_format(out: Path) -> MinedFormat:
+    """Give the format that a file's name asks for; BadInputError when it is neither .tsv nor .jsonl."""
+    try:
+        return MinedFormat(out.suffix.lower().removeprefix("."))
+    except ValueError:
+        raise BadInputError(
+            f"{out} ends neither with .tsv nor with .jsonl. Name the file to write so that it does"
+        ) from None
+
+
+def write_mined(mined: MinedNegatives, out: Path) -> int:
+    """Write the rows to a file that is there whole or not at all; how many texts lost tabs or line breaks.
+
+    BadInputError when there are no rows; a file that was there stays as it was.
+    """
+    kind = mined_format(out)
+    if not mined.rows:
+        raise BadInputError(_nothing(mined))
+    lines = _table(mined) if kind is MinedFormat.TSV else _objects(mined)
+    with replacing(out) as stream:
+        for line in lines:
+            stream.write(line.encode() + b"\n")
+    texts = (text for row in mined.rows for text in row)
+    return sum(_BREAKS.search(text) is not None for text in texts) if kind is MinedFormat.TSV else 0
+
+
+def _table(mined: MinedNegatives) -> Iterator[str]:
+    for row in (mined.columns, *mined.rows):
+        yield "\t".join(_BREAKS.sub(" ", text).strip() for text in row)
+
+
+def _objects(mined: MinedNegatives) -> Iterator[str]:
+    for row in mined.rows:
+        yield json.dumps(dict(zip(mined.columns, row, strict=True)), ensure_ascii=False)
+
+
+def _nothing(mined: MinedNegatives) -> str:
+    report = mined.report
+    most = max(report.taken.items(), key=lambda item: item[1])
+    why = f"; {most[1]:,} candidates were {Filter(most[0]).reason}" if most[1] else ""
+    return (
+        f"none of {report.anchors:,} anchors has its negatives among the {report.corpus_texts:,} texts of "
+        f"{report.corpus}{why}, and nothing is written. Ask for fewer negatives, smaller margins or more "
+        "ranks, keep incomplete anchors, or name a larger corpus"
+    )

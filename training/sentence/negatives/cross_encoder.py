@@ -13,9 +13,8 @@ from sentence_transformers.base.modules import Transformer
 from tokenizers import Encoding, Tokenizer
 
 from nearsay.data.errors import NearsayError, first_line
-from nearsay.training.encoder.device import choose_device
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision, choose_device
 from nearsay.training.encoder.weights import require_complete
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.negatives.judges import EncoderJudge, Judge

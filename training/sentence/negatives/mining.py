@@ -1,25 +1,256 @@
 """Hard negatives for pairs: texts near the anchor that do not belong to it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
-from typing import Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nearsay.training.sentence.negatives.anchors import AnchorSet
-from nearsay.training.sentence.negatives.candidates import Candidates, Filter
+from nearsay.data.errors import BadInputError, MissingExtraError
+from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
+from nearsay.training.sentence.batching import distinct
+from nearsay.training.sentence.negatives.candidates import (
+    Anchor,
+    AnchorSet,
+    Candidates,
+    Filter,
+    MinedNegatives,
+    MiningReport,
+    candidates,
+    mined_rows,
+)
 from nearsay.training.sentence.negatives.judges import Judge
-from nearsay.training.sentence.negatives.mined import MinedNegatives, MiningReport, mined_rows
-from nearsay.training.sentence.negatives.mining_config import MiningConfig
-from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
-from nearsay.training.sentence.negatives.nearest_texts import require_faiss
-from nearsay.training.sentence.negatives.pair_vectors import pair_vectors
-from nearsay.training.sentence.negatives.ranking import AnchorRanking
-from nearsay.training.sentence.negatives.selection import Selection
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus, NegativeSampling
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = ["MiningProgress", "MiningStage", "mine_negatives"]
+__all__ = [
+    "MiningStage",
+    "mine_negatives",
+    "require_faiss",
+]
+
+
+def nearest_texts(
+    anchors: NDArray[np.float32], corpus: NDArray[np.float32], depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Give, for each anchor, the rows of the nearest corpus vectors and their cosine similarity, best first.
+
+    anchors: (anchors, dimension) unit vectors; corpus: (texts, dimension) unit vectors, C-contiguous
+    returns: rows and scores, both (anchors, min(depth, texts)); equal scores come in the order of their rows
+
+    The search is exact; FAISS scores block by block and never holds all products. MissingExtraError without
+    FAISS.
+    """
+    faiss = require_faiss()
+    scores, rows = faiss.knn(
+        np.ascontiguousarray(anchors), corpus, min(depth, len(corpus)), metric=faiss.METRIC_INNER_PRODUCT
+    )
+    order = np.lexsort((rows, -scores), axis=1)
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def require_faiss() -> Any:  # noqa: ANN401 - FAISS has no types
+    """Give the FAISS module; MissingExtraError when it is not installed."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("Mining hard negatives", "cpu") from error
+    return faiss
+
+
+@dataclass(frozen=True, slots=True)
+class PairVectors:
+    """Unit vectors by one encoder."""
+
+    anchors: NDArray[np.float32]  # (anchors, dimension), as queries
+    corpus: NDArray[np.float32]  # (texts, dimension), as passages
+    positive_scores: tuple[NDArray[np.float32], ...]  # an array for each anchor, a cosine for each positive
+    truncated: int  # texts cut at the encoder's length limit
+
+
+def pair_vectors(
+    grouped: AnchorSet, corpus: MiningCorpus, encoder: TextEncoder, progress: Callable[[int, int], None]
+) -> PairVectors:
+    """Encode what has no vector yet, each text once for each kind; `progress` is told texts done and in all.
+
+    BadInputError when the corpus brings vectors of another dimension.
+    """
+    if corpus.vectors is not None and corpus.vectors.shape[1] != encoder.dimension:
+        raise BadInputError(
+            f"the vectors of {corpus.name} have {corpus.vectors.shape[1]} dimensions and those of "
+            f"{encoder.name} {encoder.dimension}. Mine with the encoder that made the vectors"
+        )
+    rows = {text: row for row, text in enumerate(corpus.texts)}
+    others, _ = distinct([positive for positive in grouped.positives() if positive not in rows])
+    anchors = [anchor.text for anchor in grouped.anchors]
+    bare = list(corpus.texts) if corpus.vectors is None else []
+    total = len(anchors) + len(bare) + len(others)
+    queries, cut_queries = encoded_texts(
+        encoder, anchors, kind=TextKind.QUERY, listener=lambda done: progress(done, total)
+    )
+    passages, cut_passages = encoded_texts(
+        encoder, [*bare, *others], listener=lambda done: progress(len(anchors) + done, total)
+    )
+    unit_rows(queries)
+    unit_rows(passages)
+    of_corpus = passages[: len(bare)] if corpus.vectors is None else corpus.vectors
+    of_others = dict(zip(others, passages[len(bare) :], strict=True))
+    positive_scores = tuple(
+        np.array(
+            [
+                np.dot(query, of_corpus[rows[positive]] if positive in rows else of_others[positive])
+                for positive in anchor.positives
+            ],
+            dtype=np.float32,
+        )
+        for anchor, query in zip(grouped.anchors, queries, strict=True)
+    )
+    return PairVectors(queries, of_corpus, positive_scores, cut_queries + cut_passages)
+
+
+_KNOWN_EXPECTED: Final = 16  # texts fetched beyond the last rank, for those that turn out to be known
+_DEEPER: Final = 4  # how much deeper an anchor is searched whose known texts are more
+
+
+class AnchorRanking:
+    """Searches and filters anchors a block at a time, and counts what its filters take."""
+
+    def __init__(
+        self, grouped: AnchorSet, corpus: MiningCorpus, vectors: PairVectors, config: MiningConfig
+    ) -> None:
+        """Nothing is searched yet."""
+        self._grouped = grouped
+        self._corpus = corpus
+        self._vectors = vectors
+        self._config = config
+        self.taken: Counter[Filter] = Counter()
+        self.looked_at = 0  # texts between the first and the last rank
+
+    def candidates(self, block: range) -> list[Candidates]:
+        """Give what ranks, score bounds and margins leave of each anchor's neighbours."""
+        found: dict[int, Candidates] = {}
+        waiting = list(block)
+        depth = self._config.last_rank + _KNOWN_EXPECTED
+        while waiting:
+            rows, scores = nearest_texts(self._vectors.anchors[waiting], self._vectors.corpus, depth)
+            short = []
+            for number, its_rows, its_scores in zip(waiting, rows, scores, strict=True):
+                known = self._known(self._grouped.anchors[number], its_rows)
+                if np.count_nonzero(~known) < self._config.last_rank and depth < len(self._corpus.texts):
+                    short.append(number)
+                else:
+                    found[number] = self._filtered(number, its_rows, its_scores, known)
+            waiting, depth = short, depth * _DEEPER
+        return [found[number] for number in block]
+
+    def _known(self, anchor: Anchor, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        keys, untitled = self._corpus.keys, self._corpus.untitled_keys
+        belongs = self._grouped.belongs
+        known = [belongs(anchor, keys[row]) or belongs(anchor, untitled[row]) for row in rows.tolist()]
+        return np.array(known, dtype=np.bool_)
+
+    def _filtered(
+        self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], known: NDArray[np.bool_]
+    ) -> Candidates:
+        lowest = float(self._vectors.positive_scores[number].min())
+        left, taken = candidates(rows, scores, known, lowest, self._config)
+        self.taken += taken
+        self.looked_at += len(left) + sum(taken.values()) - taken[Filter.KNOWN] - taken[Filter.RANK]
+        return left
+
+
+_Question: TypeAlias = tuple[int, int]  # number of the anchor in its block, position among its candidates
+
+
+class Selection:
+    """Takes negatives for anchors a block at a time.
+
+    Candidates are asked for in an order that no judge changes, so judging stops as soon as an anchor has its
+    negatives, and what is taken is what judging all of them would give.
+    """
+
+    def __init__(
+        self, grouped: AnchorSet, corpus: MiningCorpus, config: MiningConfig, judges: Sequence[Judge]
+    ) -> None:
+        """Nothing is taken yet."""
+        self._grouped = grouped
+        self._corpus = corpus
+        self._config = config
+        self._judges = judges
+        self.chosen: list[Candidates] = []  # the negatives of each anchor so far, nearest first
+        self.taken: Counter[Filter] = Counter()
+        self.judged = 0  # candidates that the judges were asked about
+        self.seconds = 0.0  # spent by the judges
+
+    def add(self, block: range, found: Sequence[Candidates]) -> None:
+        """Take the negatives of a block of anchors; `found`: each one's candidates."""
+        orders = [self._order(number, len(its)) for number, its in zip(block, found, strict=True)]
+        accepted: list[list[int]] = [[] for _ in block]
+        asked = [0] * len(block)
+        limits = self._limits(block)
+        while True:
+            questions: list[_Question] = []
+            for place, order in enumerate(orders):
+                upto = asked[place] + self._config.per_anchor - len(accepted[place])
+                questions += [(place, position) for position in order[asked[place] : upto]]
+                asked[place] = min(upto, len(order))
+            if not questions:
+                break
+            for place, position in self._passing(block, found, questions, limits):
+                accepted[place].append(position)
+        self.chosen += [
+            its.at(np.array(sorted(positions), dtype=np.int64))
+            for its, positions in zip(found, accepted, strict=True)
+        ]
+
+    def _order(self, number: int, count: int) -> list[int]:
+        if self._config.sampling is NegativeSampling.TOP:
+            return list(range(count))
+        # A generator for each anchor: what one draws does not hang on what the others found.
+        drawn: list[int] = np.random.default_rng((self._config.seed, number)).permutation(count).tolist()
+        return drawn
+
+    def _limits(self, block: range) -> list[NDArray[np.float32]]:
+        """For each judge, the score above which it drops an anchor's candidate, (anchors of the block,)."""
+        anchors = self._grouped.anchors[block.start : block.stop]
+        pairs = [(anchor.text, positive) for anchor in anchors for positive in anchor.positives]
+        starts = np.cumsum([0] + [len(anchor.positives) for anchor in anchors[:-1]])
+        return [
+            np.minimum.reduceat(self._scores(judge, pairs), starts) - np.float32(self._config.judge_margin)
+            for judge in self._judges
+        ]
+
+    def _passing(
+        self,
+        block: range,
+        found: Sequence[Candidates],
+        questions: list[_Question],
+        limits: Sequence[NDArray[np.float32]],
+    ) -> list[_Question]:
+        self.judged += len(questions) if self._judges else 0
+        for judge, limit in zip(self._judges, limits, strict=True):
+            pairs = [
+                (
+                    self._grouped.anchors[block[place]].text,
+                    self._corpus.texts[int(found[place].rows[position])],
+                )
+                for place, position in questions
+            ]
+            dropped = self._scores(judge, pairs) > limit[[place for place, _ in questions]]
+            self.taken[Filter.JUDGE] += int(dropped.sum())
+            questions = [question for question, drop in zip(questions, dropped, strict=True) if not drop]
+        return questions
+
+    def _scores(self, judge: Judge, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        started = perf_counter()
+        scores = judge.scores(pairs)
+        self.seconds += perf_counter() - started
+        return scores
+
 
 _BLOCK_ANCHORS: Final = 512  # anchors searched, filtered and judged together
 _USUAL: Final = MiningConfig()

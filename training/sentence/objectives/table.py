@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, Self
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 
 __all__ = [
     "Distance",

@@ -3,8 +3,8 @@
 import pytest
 
 from nearsay.app.runs.command_line import checked
-from nearsay.app.ui.collections.add_choices import AddChoices, chunking_text
-from nearsay.app.ui.collections.add_result import add_result
+from nearsay.app.ui.collections.adding import AddChoices, chunking_text
+from nearsay.app.ui.collections.at_work import add_result
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import Split
 from nearsay.indexer import AddReport

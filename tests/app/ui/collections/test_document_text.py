@@ -2,7 +2,7 @@
 
 import pytest
 
-from nearsay.app.ui.collections.document_text import edited_document, example_filter, metadata_text
+from nearsay.app.ui.collections.documents_part import edited_document, example_filter, metadata_text
 from nearsay.data.document import Document
 from nearsay.data.errors import BadInputError
 

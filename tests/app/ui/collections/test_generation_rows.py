@@ -2,15 +2,14 @@
 
 from dataclasses import replace
 
-from nearsay.app.ui.collections.generation_rows import (
+from nearsay.app.ui.collections.generations_part import pareto_chart, pareto_points, tune_arguments
+from nearsay.app.ui.collections.overview_part import finding_rows, verdict
+from nearsay.app.ui.collections.rollout_forms import (
     candidate_rows,
     check_sentence,
     generation_row,
     promotion_changes,
 )
-from nearsay.app.ui.collections.health_part import finding_rows, verdict
-from nearsay.app.ui.collections.pareto_chart import pareto_chart, pareto_points
-from nearsay.app.ui.collections.tune_arguments import tune_arguments
 from nearsay.data.report import Finding
 from nearsay.indexer.catalogue.generations import (
     EncoderRow,

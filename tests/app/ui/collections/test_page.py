@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.collections import at_work
-from nearsay.app.ui.collections.uploads import Upload, Uploads
+from nearsay.app.ui.collections.content_check import Upload, Uploads
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.tables import documents
@@ -118,7 +118,7 @@ def test_a_document_that_is_gone_is_told(page: Page) -> None:
 
 def _asking() -> None:
     """AppTest draws a dialog only while the button is pressed: here it is drawn each time."""
-    from nearsay.app.ui.collections.deleting import ask_to_delete
+    from nearsay.app.ui.collections.documents_part import ask_to_delete
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit

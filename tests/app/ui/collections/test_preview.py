@@ -8,8 +8,7 @@ import pytest
 from nearsay.app.ui.collections import preview
 from nearsay.app.ui.collections.preview import look_at
 from nearsay.data.errors import BadInputError
-from nearsay.data.formats import Format
-from nearsay.data.read_options import ReadOptions
+from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.reading_process import read_apart
 
 

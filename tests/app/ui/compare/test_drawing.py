@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from nearsay.app.ui.compare.drawing import drawing, lines_svg, moved
-from nearsay.app.ui.compare.passages import both_ranks
+from nearsay.app.ui.compare.page import both_ranks, drawing, lines_svg, moved
 from nearsay.app.ui.compare.side import Ranking
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.query.fusion import Fusion

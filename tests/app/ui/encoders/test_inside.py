@@ -22,7 +22,7 @@ from nearsay.app.ui.attention_component.show_attention import (
     packed_attention,
     text_key,
 )
-from nearsay.app.ui.encoders.inside_html import layers_html, lines_html, summaries_html
+from nearsay.app.ui.encoders.inside import layers_html, lines_html, summaries_html
 from nearsay.indexer import Library
 from nearsay.indexer.inside.token_search import Summary, TokenMatch, TokenMatches
 from nearsay.training.bert.attention import AttentionReader, TextAttention

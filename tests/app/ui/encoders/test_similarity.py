@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.app.ui.encoders.similarity import cosines, explained
+from nearsay.app.ui.encoders.trying import cosines, explained
 
 
 def test_cosines_are_those_worked_out_by_hand():

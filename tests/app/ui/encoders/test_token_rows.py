@@ -1,6 +1,6 @@
 """The tokens of a text as a page shows them."""
 
-from nearsay.app.ui.encoders.token_rows import token_rows, tokens_html, tokens_said
+from nearsay.app.ui.encoders.trying import token_rows, tokens_html, tokens_said
 from nearsay.training.sentence.tokens import TokenPiece
 
 PIECES = (

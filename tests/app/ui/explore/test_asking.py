@@ -9,7 +9,7 @@ from nearsay.indexer import Library
 
 def _removing(folder: str, read_only: bool) -> None:
     from nearsay.app.ui.errors import telling_errors
-    from nearsay.app.ui.explore.removing import ask_to_remove
+    from nearsay.app.ui.explore.looking import ask_to_remove
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit
@@ -21,7 +21,7 @@ def _removing(folder: str, read_only: bool) -> None:
 
 def _merging(folder: str, read_only: bool) -> None:
     from nearsay.app.ui.errors import telling_errors
-    from nearsay.app.ui.explore.merge_dialog import ask_to_merge
+    from nearsay.app.ui.explore.duplicates_view import ask_to_merge
     from nearsay.app.ui.opened import opened
     from nearsay.app.ui.settings import Settings
     from nearsay.app.ui.visit import Visit

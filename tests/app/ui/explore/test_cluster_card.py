@@ -2,8 +2,7 @@
 
 import csv
 
-from nearsay.app.ui.explore.cluster_card import member_rows
-from nearsay.app.ui.explore.clusters_view import members_file
+from nearsay.app.ui.explore.clusters_view import member_rows, members_file
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Library
 

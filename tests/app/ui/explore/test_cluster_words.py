@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from nearsay.app.cli.explore_clusters import clusters as command
-from nearsay.app.ui.explore.cluster_form import cluster_arguments
-from nearsay.app.ui.explore.cluster_words import (
+from nearsay.app.ui.explore.clusters_view import (
     METHODS,
     beneath,
+    cluster_arguments,
     listed,
     members_of,
     moved_words,
@@ -15,9 +15,7 @@ from nearsay.app.ui.explore.cluster_words import (
     share_words,
 )
 from nearsay.indexer.catalogue.clusterings import Members
-from nearsay.indexer.clusters.clustering import Cluster, Clustering
-from nearsay.indexer.clusters.matching import Move, Movement
-from nearsay.indexer.clusters.options import ClusterMethod
+from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod, Move, Movement
 
 
 def cluster(number, size, name="", *, level=0, parent=None, cohesion=0.5, silhouette=0.1):
@@ -114,7 +112,7 @@ def test_choices_become_a_command_that_the_command_line_takes():
 
 def test_the_command_takes_the_arguments_of_every_method():
     from nearsay.app.cli.explore_clusters import clusters
-    from nearsay.indexer.clusters.options import ClusterMethod
+    from nearsay.indexer.clusters.clustering import ClusterMethod
 
     for method in ClusterMethod:
         arguments = cluster_arguments("papers", method, {})

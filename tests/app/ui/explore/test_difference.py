@@ -1,6 +1,6 @@
 """Two texts side by side."""
 
-from nearsay.app.ui.explore.difference import Part, difference, side_html
+from nearsay.app.ui.explore.duplicates_view import Part, difference, side_html
 
 
 def test_what_only_one_text_says_is_told_apart():

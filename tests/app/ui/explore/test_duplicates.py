@@ -3,19 +3,21 @@
 import pytest
 from words_encoder import WordsEncoder
 
-from nearsay.app.ui.explore.duplicate_group import group_key, labels_of
-from nearsay.app.ui.explore.duplicates_found import (
+from nearsay.app.ui.explore.duplicates_view import (
     Groups,
+    group_key,
     groups_at_once,
     groups_from_output,
+    labels_of,
     left_over,
+    merge,
+    merged_html,
+    pair_rows,
     still_there,
     superfluous,
 )
-from nearsay.app.ui.explore.merge_dialog import merge, merged_html
-from nearsay.app.ui.explore.pairs_view import pair_rows
 from nearsay.indexer import Library
-from nearsay.indexer.duplicates.merging import merged_metadata
+from nearsay.indexer.duplicates.pairs import merged_metadata
 
 ROWS = [
     {"id": "a", "text": "i am", "year": 2019},

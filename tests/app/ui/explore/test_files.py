@@ -1,8 +1,6 @@
 """What is taken away from the page, and how passages are shown on it."""
 
-from nearsay.app.ui.explore.passage_html import passage_html
-from nearsay.app.ui.explore.removing import names_html
-from nearsay.app.ui.explore.rows_file import csv_bytes, json_lines_bytes
+from nearsay.app.ui.explore.looking import csv_bytes, json_lines_bytes, names_html, passage_html
 
 
 def test_csv_computes_nothing_and_holds_lists_as_json():

@@ -12,18 +12,11 @@ from streamlit import runtime
 
 from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.ui import opened
-from nearsay.app.ui.explore import (
-    cluster_form,
-    clusters_view,
-    duplicates_view,
-    map_view,
-    mapped,
-    pairs_view,
-)
+from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view, mapped
+from nearsay.app.ui.explore.looking import remembered_map
 from nearsay.app.ui.explore.page import VIEWS
-from nearsay.app.ui.explore.state import remembered_map
 from nearsay.app.ui.map_component.packed_map import packed_map
-from nearsay.app.ui.map_component.selection import Selection
+from nearsay.app.ui.map_component.show_map import Selection
 from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts nothing in its place
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection, Library
@@ -164,7 +157,7 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(page, explored):
 
 def test_clusters_and_map_are_made_by_runs(page, explored, monkeypatch):
     runs = Recorder()
-    monkeypatch.setattr(cluster_form, "runs_of", runs)
+    monkeypatch.setattr(clusters_view, "runs_of", runs)
     monkeypatch.setattr(map_view, "runs_of", runs)
     app = page("explore", settings=explored, view="clusters", state=NOTES)
     app.selectbox(key="cl_method").set_value("kmeans").run()
@@ -268,7 +261,7 @@ def test_the_field_for_a_new_name_holds_the_name_of_the_collection_that_is_shown
 
 
 def test_what_was_found_in_a_deleted_collection_is_not_shown_of_its_namesake(page, explored, monkeypatch):
-    monkeypatch.setattr(pairs_view, "_QUICK", 0)
+    monkeypatch.setattr(duplicates_view, "_QUICK", 0)
     app = page("explore", settings=explored, view="duplicates", dup_what="pairs", state=NOTES)
     press(app, "Look now")
     with Library.open(explored.library, device="cpu") as library:

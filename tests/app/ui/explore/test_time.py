@@ -2,8 +2,14 @@
 
 import pytest
 
-from nearsay.app.ui.explore.date_fields import date_fields
-from nearsay.app.ui.explore.time_line import called, chart_rows, line_chart, time_line, trend_rows
+from nearsay.app.ui.explore.time_view import (
+    called,
+    chart_rows,
+    date_fields,
+    line_chart,
+    time_line,
+    trend_rows,
+)
 
 STEADY = {"first_share": 0.5, "last_share": 0.5, "grows": False, "shrinks": False}
 ROWS = [

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.ui.compare.blind import interleaved
-from nearsay.app.ui.explore.passage_html import passage_html
+from nearsay.app.ui.compare.page import interleaved
+from nearsay.app.ui.explore.looking import passage_html
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Hit, Library
-from nearsay.indexer.adaptation import queries_of_documents
+from nearsay.indexer.encoder_candidate import queries_of_documents
 from nearsay.indexer.judgements.minimal_test import Verdict
 
 Page = Callable[..., AppTest]

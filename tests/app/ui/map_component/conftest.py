@@ -7,8 +7,7 @@ import pytest
 
 from nearsay.app.ui.map_component.packed_map import PackedMap, packed_map
 from nearsay.indexer.catalogue.passages import PassageRow
-from nearsay.indexer.maps.drawing import ClusterLabel, Drawing
-from nearsay.indexer.maps.field import field_of
+from nearsay.indexer.maps.drawing import ClusterLabel, Drawing, field_of
 
 _NAMES = ("rain and rivers", "bread and ovens", "<b>trains</b>")
 _MIDDLES = np.array([[0, 0], [10, 0], [5, 8]], dtype=np.float32)

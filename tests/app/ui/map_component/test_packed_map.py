@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from nearsay.app.ui.map_component.packed_map import PackedMap, packed_map
-from nearsay.indexer.maps.drawing import Drawing
-from nearsay.indexer.maps.field import field_of
+from nearsay.indexer.maps.drawing import Drawing, field_of
 
 KINDS = {"f4": "<f4", "f8": "<f8", "i4": "<i4"}
 

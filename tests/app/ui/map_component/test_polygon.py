@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.path import Path
 
-from nearsay.app.ui.map_component.polygon import inside
+from nearsay.app.ui.map_component.show_map import inside
 
 SQUARE = ((0.0, 0.0), (4.0, 0.0), (4.0, 4.0), (0.0, 4.0))
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nearsay.app.ui.map_component.packed_map import PackedMap
-from nearsay.app.ui.map_component.selection import selection_of
+from nearsay.app.ui.map_component.show_map import selection_of
 
 AROUND_THE_SECOND_HEAP = [[8.5, -1.5], [11.5, -1.5], [11.5, 1.5], [8.5, 1.5]]
 

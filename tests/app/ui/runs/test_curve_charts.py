@@ -2,8 +2,7 @@
 
 import pytest
 
-from nearsay.app.ui.runs.curve_charts import _chart
-from nearsay.app.ui.runs.curves import curves
+from nearsay.app.ui.runs.one_run import _chart, curves
 
 
 @pytest.mark.parametrize("count", [3, 500])

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from nearsay.app.runs import RunKind, RunState
-from nearsay.app.ui.runs.run_product import metrics_of, out_folder
+from nearsay.app.ui.runs.one_run import metrics_of, out_folder
 
 
 def test_the_folder_is_seen_from_where_the_run_was_started(record, settings):

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.ui.training import data_look
-from nearsay.app.ui.training.data_look import KINDS, fitting_objectives, look_at_examples
+from nearsay.app.ui.training import sentence_form
+from nearsay.app.ui.training.sentence_form import KINDS, fitting_objectives, look_at_examples
 from nearsay.data.errors import BadInputError
 from nearsay.data.samples import sample_file
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.objectives.table import ObjectiveKind, usual_objective_kind
 
 
@@ -43,7 +43,7 @@ def test_labels_stand_before_the_texts_as_words(tmp_path):
 
 
 def test_of_a_large_file_the_first_rows_alone_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_look, "_READ_WHOLE", 10)
+    monkeypatch.setattr(sentence_form, "_READ_WHOLE", 10)
     look = look_at_examples(sample_file("triplets"))
     assert (look.kind, look.count, len(look.rows)) == (None, None, 6)
     texts = tmp_path / "texts.txt"

@@ -10,7 +10,7 @@ import pytest
 
 from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.ui.training import choosing
-from nearsay.app.ui.training.training_files import TrainingFiles
+from nearsay.app.ui.training.choosing import TrainingFiles
 from nearsay.data.samples import sample_file
 from nearsay.indexer import Library
 

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.example import ExampleTokens
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nearsay.training.bert.heads.answer_spans import AnswerSpan, best_spans, null_score
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.question_examples import QuestionExample, QuestionLengths, question_examples
+from nearsay.training.bert.heads.example import (
+    ExampleTokens,
+    QuestionExample,
+    QuestionLengths,
+    question_examples,
+)
+from nearsay.training.bert.heads.reader import AnswerSpan, best_spans, null_score
 
 LOW = -9.0
 

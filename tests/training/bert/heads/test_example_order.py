@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nearsay.training.bert.heads.example_order import ExampleOrder
+from nearsay.training.bert.heads.head_task import ExampleOrder
 
 LENGTHS = [int(length) for length in np.random.default_rng(0).integers(5, 60, size=205)]
 

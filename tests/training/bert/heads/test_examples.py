@@ -6,11 +6,16 @@ from tokenizers import Tokenizer
 
 from nearsay.data.answered_questions import Answer
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert.heads.example import NO_TARGET, HeadExample, batch_tensors
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
-from nearsay.training.bert.heads.question_examples import QuestionLengths, question_examples
-from nearsay.training.bert.heads.text_examples import text_examples
-from nearsay.training.bert.heads.word_examples import word_examples
+from nearsay.training.bert.heads.example import (
+    NO_TARGET,
+    ExampleTokens,
+    HeadExample,
+    QuestionLengths,
+    batch_tensors,
+    question_examples,
+    text_examples,
+    word_examples,
+)
 
 
 def spelled(tokenizer: Tokenizer, example: HeadExample) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.freezing import FreezeRule, Freezing, freeze
+from nearsay.training.bert.heads.fine_tuning import FreezeRule, Freezing, freeze
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
 

@@ -11,12 +11,11 @@ from torch import nn
 
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.example import NO_TARGET, HeadExample
-from nearsay.training.bert.heads.freezing import Freezing, freeze
-from nearsay.training.bert.heads.head_start import start_linear
+from nearsay.training.bert.heads.fine_tuning import Freezing, freeze, start_linear
 from nearsay.training.bert.heads.head_task import HeadTask
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 
 LABELS = LabelSet(("a", "b", "c"))
 
@@ -140,7 +139,7 @@ def load_network_layer(folder: Path) -> nn.Module:
 def test_a_linear_start_sees_a_part_of_many_targets(
     learner_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.training.bert.heads.head_start._MOST_TARGETS", 12)
+    monkeypatch.setattr("nearsay.training.bert.heads.fine_tuning._MOST_TARGETS", 12)
     examples = [row(NO_TARGET, n % 2, n % 2, NO_TARGET) for n in range(40)]
     for n, example in enumerate(examples):
         example.token_ids[1:3] = 57 + n % 2
@@ -168,7 +167,7 @@ def test_a_linear_start_that_is_worse_than_guessing_in_training_is_not_taken(
     with monkeypatch.context() as patch:
         # All differences drown: what the head sees in training is dropped nearly whole.
         patch.setattr(network.transformer.dropout, "p", 0.9)
-        patch.setattr("nearsay.training.bert.heads.head_start._C_TIMES_TARGETS", 1e12)
+        patch.setattr("nearsay.training.bert.heads.fine_tuning._C_TIMES_TARGETS", 1e12)
         assert start_linear(network, examples, **options) is False
         assert torch.equal(network.head.weight, before)
     assert start_linear(network, examples, **options) is True

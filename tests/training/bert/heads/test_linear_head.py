@@ -10,8 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.bert.heads.linear_head import LinearHead, fit_linear_head
-from nearsay.training.bert.heads.regularisation import chosen_head, every_tenth
+from nearsay.training.bert.heads.linear_head import LinearHead, chosen_head, every_tenth, fit_linear_head
 
 
 def rows(labels: int, count: int = 90) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

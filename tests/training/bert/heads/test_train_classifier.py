@@ -14,18 +14,17 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.classifier import TextClassifier
-from nearsay.training.bert.heads.fine_tuning import FineTuning
+from nearsay.training.bert.heads.fine_tuning import FineTuning, HeadStart
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 from nearsay.training.bert.heads.head_settings import ClassifierSettings
-from nearsay.training.bert.heads.head_start import HeadStart
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, load_network
 from nearsay.training.bert.heads.train_classifier import train_classifier
 from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 
 SINGLE = [
     ("feline", "the cat sat"),

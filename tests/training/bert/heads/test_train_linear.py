@@ -14,19 +14,15 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import LabelledTexts, read_labelled_texts
 from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
-from nearsay.training.bert.heads.classifier import TextClassifier
-from nearsay.training.bert.heads.example_tokens import ExampleTokens
+from nearsay.training.bert.heads.classifier import TextClassifier, probe_vectors
+from nearsay.training.bert.heads.example import ExampleTokens, text_examples, word_examples
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier, evaluate_tagger
 from nearsay.training.bert.heads.tagger import Tagger
-from nearsay.training.bert.heads.text_examples import text_examples
-from nearsay.training.bert.heads.text_scorers import probe_vectors
 from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
 from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
-from nearsay.training.bert.heads.word_examples import word_examples
-from nearsay.training.bert.layers import LayerChoice
-from nearsay.training.bert.pooling import Pooling
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.bert.layers import LayerChoice, Pooling
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.sentence.encoder import Encoder
 

@@ -16,7 +16,7 @@ from nearsay.training.bert.heads.head_settings import ReaderSettings
 from nearsay.training.bert.heads.reader import Reader
 from nearsay.training.bert.heads.train_reader import train_reader
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
 
 # "a" asks for the animal, "m" for the mat with what stands before it.

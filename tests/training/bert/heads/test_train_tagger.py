@@ -10,14 +10,13 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer, pipelin
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
-from nearsay.training.bert.heads.fine_tuning import FineTuning
+from nearsay.training.bert.heads.fine_tuning import FineTuning, HeadStart
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
-from nearsay.training.bert.heads.head_start import HeadStart
 from nearsay.training.bert.heads.tagger import Tagger
 from nearsay.training.bert.heads.train_tagger import train_tagger
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 
 # "cat" begins an animal and "dog" after it goes on with it; "mats" is a thing, in two tokens.
 SENTENCES = [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.training.bert.heads.windows import Window, sliding_windows
+from nearsay.training.bert.heads.example import Window, sliding_windows
 
 
 def test_a_row_that_fits_is_one_window() -> None:

@@ -15,8 +15,8 @@ from nearsay.training.evaluation.judged.bootstrap import (
     bootstrap_interval,
     interval_of_mean,
 )
-from nearsay.training.evaluation.judged.outcome import mean_of_drawn
-from nearsay.training.evaluation.judged.resampled_spearman import resampled_spearman
+from nearsay.training.evaluation.judged.judged_set import mean_of_drawn
+from nearsay.training.evaluation.judged.scored_pairs import resampled_spearman
 
 SCORED = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), min_size=2, max_size=40)
 

@@ -6,9 +6,13 @@ import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.encoder_size import EncoderSize
 from nearsay.training.evaluation.figure_names import figure_name
-from nearsay.training.evaluation.judged.comparison import Comparison, ComparisonOptions, compare_encoders
+from nearsay.training.evaluation.judged.comparison import (
+    Comparison,
+    ComparisonOptions,
+    EncoderSize,
+    compare_encoders,
+)
 from nearsay.training.evaluation.judged.comparison_plot import comparison_figure, write_comparison_plot
 from nearsay.training.evaluation.judged.comparison_table import (
     comparison_json,

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
-from nearsay.training.evaluation.judged.candidates import Candidates
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.labelled_pairs import PairSet
-from nearsay.training.evaluation.judged.reranking import RerankingSet
+from nearsay.training.evaluation.judged.reranking import Candidates, RerankingSet
 from nearsay.training.evaluation.judged.scored_pairs import StsSet
 from nearsay.training.evaluation.judged.triplets import TripletSet
 

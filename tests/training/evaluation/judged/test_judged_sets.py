@@ -20,9 +20,8 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.data.sentence_examples.leaks import find_leaks
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.data.sentence_examples.learned_texts import find_leaks
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged import (
     EvaluationKind,
@@ -30,14 +29,16 @@ from nearsay.training.evaluation.judged import (
     bootstrap_interval,
     evaluate_judged_set,
 )
-from nearsay.training.evaluation.judged.candidates import Candidates
-from nearsay.training.evaluation.judged.classification import ClassificationSet
+from nearsay.training.evaluation.judged.classification import (
+    ClassificationSet,
+    NliSet,
+    linear_predictions,
+    pair_features,
+)
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.labelled_pairs import PairSet
-from nearsay.training.evaluation.judged.linear_layer import linear_predictions
-from nearsay.training.evaluation.judged.nli import NliSet, pair_features
-from nearsay.training.evaluation.judged.reranking import RerankingSet, list_figures
+from nearsay.training.evaluation.judged.reranking import Candidates, RerankingSet, list_figures
 from nearsay.training.evaluation.judged.scored_pairs import StsSet
 from nearsay.training.evaluation.judged.triplets import TripletSet
 from nearsay.training.sentence.encoder import Encoder

@@ -5,9 +5,8 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged import EvaluationKind, read_judged_set
-from nearsay.training.evaluation.judged.layout import train_file
-from nearsay.training.evaluation.judged.nli import NliSet
-from nearsay.training.evaluation.judged.recognition import kind_of_rows
+from nearsay.training.evaluation.judged.classification import NliSet
+from nearsay.training.evaluation.judged.layout import kind_of_rows, train_file
 from nearsay.training.evaluation.judged.reranking import RerankingSet
 from nearsay.training.evaluation.judged.scored_pairs import StsSet
 from nearsay.training.evaluation.judged.suite import find_suite

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.proxies.bm25 import Bm25
+from nearsay.training.evaluation.proxies.panel import Bm25
 
 TEXTS = ["the cat sat on the mat", "a dog", "the dog and the cat", "rain, rain, rain again in Spain"]
 QUERIES = ["cat", "the dog", "RAIN rain", "elephants", ""]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.proxies.perturbation import Perturbation, perturbed
+from nearsay.training.evaluation.proxies.panel import Perturbation, perturbed
 
 TEXT = "The old Lighthouse keeper walked down to the harbour every Sunday morning"
 

@@ -3,13 +3,18 @@ import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.data.document import Document
-from nearsay.training.evaluation.proxies.adjacent_passages import adjacent_passages
 from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus, UnjudgedDocument, corpus_of_documents
-from nearsay.training.evaluation.proxies.duplicates_found import duplicates_found
-from nearsay.training.evaluation.proxies.lexical_agreement import lexical_agreement, lexical_neighbours
-from nearsay.training.evaluation.proxies.panel import UnjudgedTexts, encoder_panel
-from nearsay.training.evaluation.proxies.proxy import Proxy
-from nearsay.training.evaluation.proxies.title_to_body import body_without_title, title_to_body
+from nearsay.training.evaluation.proxies.panel import (
+    Proxy,
+    UnjudgedTexts,
+    adjacent_passages,
+    body_without_title,
+    duplicates_found,
+    encoder_panel,
+    lexical_agreement,
+    lexical_neighbours,
+    title_to_body,
+)
 
 
 def units(*degrees: float) -> np.ndarray:

@@ -9,10 +9,9 @@ import pytest
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.vectors.vector_store import unit_length
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.bootstrap import Interval
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome, mean_of_drawn
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, Outcome, mean_of_drawn
 from nearsay.training.sentence.adaptation import adapt
 from nearsay.training.sentence.adaptation.adapt import (
     Adaptation,
@@ -22,7 +21,7 @@ from nearsay.training.sentence.adaptation.adapt import (
 )
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.result import Change
+from nearsay.training.sentence.fine_tuning.settings import Change
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SHORT = Adaptation(held_out=8, precision=Precision.FLOAT32)

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression.averaging import average_encoders
 from nearsay.training.sentence.encoder import Encoder
 

@@ -9,13 +9,11 @@ from safetensors.torch import load_file, save_file
 
 from nearsay.data.durable import file_sha256
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.encoder.precision import Precision
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.compression import distillation
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 
 EXAMPLES = SentenceExamples("few", ExampleKind.TEXTS, ("text",), (("the cat",), ("the dog",)), None)
 

@@ -8,7 +8,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.sentence.compression.layers import kept_layers, spread
+from nearsay.training.sentence.compression.distillation import kept_layers, spread
 from nearsay.training.sentence.encoder import Encoder, Precision
 
 MakeFolder = Callable[..., Path]

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.sentence_examples import learned_texts
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.sentence.compression.averaging import average_encoders
-from nearsay.training.sentence.compression.distillation import distil
-from nearsay.training.sentence.compression.layers import kept_layers
+from nearsay.training.sentence.compression.distillation import distil, kept_layers
 from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder
 from nearsay.training.sentence.compression.static_encoder import make_static_encoder
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining

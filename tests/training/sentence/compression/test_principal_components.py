@@ -3,7 +3,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.principal_components import principal_components
+from nearsay.training.sentence.compression.reduction import principal_components
 
 
 def test_points_on_a_line_lose_nothing_in_one_dimension() -> None:

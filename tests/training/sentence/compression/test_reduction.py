@@ -8,8 +8,11 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.principal_components import principal_components
-from nearsay.training.sentence.compression.reduction import reduce_encoder, truncate_encoder
+from nearsay.training.sentence.compression.reduction import (
+    principal_components,
+    reduce_encoder,
+    truncate_encoder,
+)
 from nearsay.training.sentence.encoder import Encoder, Precision
 
 MakeFolder = Callable[..., Path]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nearsay.training.sentence.compression.static_table import (
+from nearsay.training.sentence.compression.static_encoder import (
     fitted_table,
     observed_probabilities,
     sif_weights,

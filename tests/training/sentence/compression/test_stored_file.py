@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.stored_file import ranges_file, read_ranges, write_vectors
+from nearsay.training.sentence.compression.quantisation import ranges_file, read_ranges, write_vectors
 
 VECTORS = np.array([[0, -510], [255, 0]], dtype=np.float32)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import BadInputError
+from nearsay.training.sentence.compression.comparison import BinaryVectors, FloatVectors, Int8Vectors
 from nearsay.training.sentence.compression.quantisation import Int8Ranges
-from nearsay.training.sentence.compression.stored_vectors import BinaryVectors, FloatVectors, Int8Vectors
 
 QUERY = np.array([0.9, 0.1, 0.4], dtype=np.float32)
 DOCUMENTS = np.array([[1, 1, 1], [1, -1, 1], [-1, 1, 1], [0.1, 0.1, 2]], dtype=np.float32)

@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer
 
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 
 ANIMALS = ("cat", "dog")
 PLACES = ("the mat", "a b", "x y", "z", "b c", "query a", "passage b", "the x")

@@ -13,21 +13,19 @@ from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder import memory
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.processes import Processes
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.cross_encoder.losses import CrossLoss
 from nearsay.training.sentence.cross_encoder.pair_task import PairNetwork, PairRows, PairTask
 from nearsay.training.sentence.cross_encoder.train_cross_encoder import CrossEncoderSet, train_cross_encoder
-from nearsay.training.sentence.fine_tuning.result import SentenceResult
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge, PairTokens, load_judge
 
 UNSEEN = [(f"the {animal} mat", f"x y {other}") for animal in ("cat", "dog") for other in ("cat", "dog")]

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 
 ANIMALS = ("cat", "dog")
 PLACES = ("the mat", "a mat", "x y", "z", "b c", "query a", "passage b", "the x")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.training.sentence.fine_tuning.length_groups import length_groups
+from nearsay.training.sentence.fine_tuning.sentence_task import length_groups
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=9)
 

@@ -12,19 +12,20 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning import train_encoder
-from nearsay.training.sentence.fine_tuning.lora import add_adapters, merge_adapters
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
-from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
+from nearsay.training.sentence.fine_tuning.train_encoder import (
+    add_adapters,
+    merge_adapters,
+    train_sentence_encoder,
+)
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 

@@ -12,17 +12,15 @@ from sentence_transformers.sentence_transformer.losses import (
     MultipleNegativesRankingLoss,
 )
 
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.cpu_dropout import cpu_dropout
 from nearsay.training.sentence.fine_tuning import sentence_task
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
-from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
+from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, TextTokens
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
-from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind

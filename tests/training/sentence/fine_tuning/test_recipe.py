@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.mixing import Sampling
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run import run_folder
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read_recipe
 from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
 from nearsay.training.sentence.fine_tuning.settings import SentenceTraining

@@ -3,9 +3,8 @@
 import pytest
 
 from nearsay.training.evaluation.judged.bootstrap import Interval
-from nearsay.training.evaluation.judged.kind import EvaluationKind
-from nearsay.training.evaluation.judged.outcome import Outcome
-from nearsay.training.sentence.fine_tuning.result import Change
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind, Outcome
+from nearsay.training.sentence.fine_tuning.settings import Change
 
 
 def outcome(figure: float) -> Outcome:

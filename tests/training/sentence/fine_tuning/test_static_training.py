@@ -10,24 +10,21 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.watch import Watch
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.compression.static_encoder import make_static_encoder
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.network import SentenceNetwork
 from nearsay.training.sentence.fine_tuning.sentence_task import SentenceTask
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-from nearsay.training.sentence.fine_tuning.step_texts import StepTexts
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
+from nearsay.training.sentence.fine_tuning.step_texts import StepTexts, TextTokens
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling, build_encoder
-from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
 from nearsay.training.sentence.objectives.table import ObjectiveKind

@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.precision import Precision
+from nearsay.training.encoder.hardware import Precision
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, SentencePooling, build_encoder
 from nearsay.training.sentence.prompts import SAVED_NAMES, prompts_of_model

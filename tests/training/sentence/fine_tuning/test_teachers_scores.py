@@ -10,14 +10,12 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.examples import SentenceExamples
-from nearsay.data.sentence_examples.kind import ExampleKind
-from nearsay.training.encoder.precision import Precision
-from nearsay.training.run.watch import Watch
+from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
+from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
-from nearsay.training.sentence.fine_tuning.training_set import TrainingSet
 from nearsay.training.sentence.negatives.cross_encoder import load_judge
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.table import ObjectiveKind

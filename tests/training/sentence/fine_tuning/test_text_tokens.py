@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.guide_vectors import GuideVectors
-from nearsay.training.sentence.fine_tuning.text_tokens import TextTokens
+from nearsay.training.sentence.fine_tuning.step_texts import GuideVectors, TextTokens
 from nearsay.training.sentence.text_encoder import TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.negatives.anchors import AnchorSet
+from nearsay.training.sentence.negatives.candidates import AnchorSet
 
 
 def test_pairs_of_one_anchor_are_one_anchor_with_several_positives() -> None:

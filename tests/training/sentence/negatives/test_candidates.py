@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.training.sentence.negatives.candidates import Candidates, Filter, candidates
-from nearsay.training.sentence.negatives.mining_config import MiningConfig
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig
 
 SCORES = np.array([0.95, 0.9, 0.8, 0.6, 0.5, 0.2], dtype=np.float32)
 ROWS = np.array([30, 31, 32, 33, 34, 35], dtype=np.int64)

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from nearsay.data.errors import BadInputError, DiskFullError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-from nearsay.training.sentence.negatives.mined import MinedNegatives
-from nearsay.training.sentence.negatives.mined_file import MinedFormat, mined_format, write_mined
+from nearsay.training.sentence.negatives.candidates import (
+    MinedFormat,
+    MinedNegatives,
+    mined_format,
+    write_mined,
+)
 from nearsay.training.sentence.negatives.mining import mine_negatives
-from nearsay.training.sentence.negatives.mining_config import MiningConfig
-from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus
 
 
 @pytest.fixture

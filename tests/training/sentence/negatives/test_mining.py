@@ -16,10 +16,14 @@ from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.loading import load_model
-from nearsay.training.sentence.negatives.mined import MinedNegatives
+from nearsay.training.sentence.negatives.candidates import MinedNegatives
 from nearsay.training.sentence.negatives.mining import MiningStage, mine_negatives
-from nearsay.training.sentence.negatives.mining_config import Incomplete, MiningConfig, NegativeSampling
-from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus
+from nearsay.training.sentence.negatives.mining_corpus import (
+    Incomplete,
+    MiningConfig,
+    MiningCorpus,
+    NegativeSampling,
+)
 
 # Cosine similarities to "walk": stroll .8, march .96, run .6, sit 0, fall -1; to "rest": nap .8, sit .8.
 TABLE = {

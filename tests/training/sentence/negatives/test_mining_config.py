@@ -5,7 +5,7 @@ import math
 import pytest
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.negatives.mining_config import Incomplete, MiningConfig, NegativeSampling
+from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, NegativeSampling
 
 
 def test_the_default_margin_is_that_of_nv_retriever() -> None:

@@ -11,8 +11,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.sentence_examples.retrieval_pairs import title_pairs
 from nearsay.training.sentence.negatives.mining import mine_negatives
-from nearsay.training.sentence.negatives.mining_config import MiningConfig
-from nearsay.training.sentence.negatives.mining_corpus import MiningCorpus, read_mining_corpus
+from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus, read_mining_corpus
 
 
 def test_texts_that_are_the_same_are_there_once_with_the_first_ones_vector() -> None:

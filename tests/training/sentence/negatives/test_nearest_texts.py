@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nearsay.data.errors import MissingExtraError
-from nearsay.training.evaluation.exact_search import nearest
-from nearsay.training.sentence.negatives.nearest_texts import nearest_texts
+from nearsay.training.evaluation.retrieval import nearest
+from nearsay.training.sentence.negatives.mining import nearest_texts
 
 
 def unit(rows: int, seed: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.data.sentence_examples.kind import ExampleKind
+from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.objectives.config import Concatenation, ObjectiveConfig, default_objective
 from nearsay.training.sentence.objectives.table import Distance, ObjectiveKind, kind_to_learn_from
 

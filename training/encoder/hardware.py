@@ -1,0 +1,194 @@
+"""The number format that an encoder computes in; its vectors are float32 in every case."""
+
+import logging
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+
+from nearsay.data.errors import BadInputError
+
+__all__ = [
+    "Precision",
+    "Processor",
+    "choose_device",
+    "computing_in",
+    "narrow_linear_weights",
+    "product_format",
+    "resolve_precision",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """The instruction sets that decide how fast an encoder runs on the CPU."""
+
+    name: str
+    avx2: bool
+    avx512: bool
+    avx512_bf16: bool
+    amx_bf16: bool
+
+    @property
+    def multiplies_bfloat16(self) -> bool:
+        """Whether bfloat16 products run on units of their own; emulated ones are a hundred times slower."""
+        return self.amx_bf16 or self.avx512_bf16
+
+    @property
+    def instruction_sets(self) -> tuple[str, ...]:
+        """The names of what it has, for people."""
+        present = {
+            "AVX2": self.avx2,
+            "AVX512": self.avx512,
+            "AVX512-BF16": self.avx512_bf16,
+            "AMX-BF16": self.amx_bf16,
+        }
+        return tuple(name for name, there in present.items() if there)
+
+    @classmethod
+    def detect(cls) -> "Processor":
+        """Ask torch; where its version cannot say (2.10 to 2.12), ask the probes it had before."""
+        capabilities = getattr(torch.cpu, "get_capabilities", None)
+        return _from_capabilities(capabilities()) if capabilities is not None else _from_probes()
+
+
+def _from_capabilities(capabilities: dict[str, Any]) -> Processor:
+    return Processor(
+        name=str(capabilities.get("cpu_name") or platform.machine()),
+        avx2=bool(capabilities.get("avx2")),
+        avx512=bool(capabilities.get("avx512_f")),
+        avx512_bf16=bool(capabilities.get("avx512_bf16")),
+        amx_bf16=bool(capabilities.get("amx_bf16")),
+    )
+
+
+def _from_probes() -> Processor:
+    level = torch.backends.cpu.get_cpu_capability()  # "DEFAULT", "AVX2", "AVX512", or another family's name
+    return Processor(
+        name=platform.processor() or platform.machine(),
+        avx2=level in {"AVX2", "AVX512"},
+        avx512=level == "AVX512",
+        avx512_bf16=_probe("_is_avx512_bf16_supported"),
+        # Every processor with AMX tiles so far multiplies bfloat16 in them.
+        amx_bf16=_probe("_is_amx_tile_supported"),
+    )
+
+
+def _probe(name: str) -> bool:
+    probe = getattr(torch.cpu, name, None)
+    return bool(probe()) if probe is not None else False
+
+
+logger = logging.getLogger("nearsay")
+
+
+class Precision(StrEnum):
+    """AUTO is bfloat16 where the device has units for it and float32, the exact one, elsewhere."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+_NARROW = {Precision.BFLOAT16: torch.bfloat16, Precision.FLOAT16: torch.float16}
+
+
+def resolve_precision(requested: Precision, device: str, processor: Processor) -> Precision:
+    """Turn AUTO into what the device is fast at, and check what was asked for by name.
+
+    device: "cpu", "cuda", "cuda:1", "mps"
+    Raises BadInputError for float16 on a CPU, which cannot multiply it.
+    """
+    kind = torch.device(device).type
+    fast_bfloat16 = {
+        "cpu": processor.multiplies_bfloat16,
+        "cuda": kind == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False),
+    }.get(kind, False)
+    if requested is Precision.AUTO:
+        return Precision.BFLOAT16 if fast_bfloat16 else Precision.FLOAT32
+    if requested is Precision.FLOAT16 and kind == "cpu":
+        raise BadInputError("float16 needs a GPU. Take precision float32, bfloat16 or auto on the CPU")
+    if requested is Precision.BFLOAT16 and not fast_bfloat16:
+        logger.warning("%s has no bfloat16 units: this will be many times slower than float32", device)
+    return requested
+
+
+def product_format(precision: Precision) -> torch.dtype:
+    """Give the number format of a resolved precision's matrix products."""
+    return _NARROW.get(precision, torch.float32)
+
+
+def narrow_linear_weights(model: torch.nn.Module, precision: Precision) -> None:
+    """Store the linear layers' weights in the narrow format, in place; float32 changes nothing.
+
+    The layer norms, the residual sums and the pooling stay float32. Converting once matters because autocast
+    keeps no converted copy of weights that need no gradient: it would convert them again for every batch.
+    """
+    if precision in _NARROW:
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear):
+                module.to(_NARROW[precision])
+
+
+@contextmanager
+def computing_in(precision: Precision, device: str) -> Iterator[None]:
+    """Run what is inside without gradients, its matrix products in the precision's format."""
+    narrow = _NARROW.get(precision)
+    with (
+        torch.inference_mode(),
+        torch.autocast(torch.device(device).type, dtype=narrow, enabled=narrow is not None),
+    ):
+        yield
+
+
+def choose_device(requested: str | None = None) -> str:
+    """Give the device to use: the one asked for, else a working CUDA GPU, Apple's GPU, or the CPU.
+
+    Raises BadInputError for a device that is not there.
+    """
+    if requested is None or requested == "auto":
+        if _cuda_works():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    _require(requested)
+    return requested
+
+
+def _require(requested: str) -> None:
+    remedy = f"Available: {', '.join(_available())}. Name one of these, or none to have it chosen"
+    try:
+        device = torch.device(requested)
+    except RuntimeError as error:
+        raise BadInputError(f"there is no device {requested!r}. {remedy}") from error
+    there = {
+        "cpu": True,
+        "mps": torch.backends.mps.is_available(),
+        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
+    }
+    if not there.get(device.type, False):
+        raise BadInputError(f"the device {requested!r} is not there or torch was built without it. {remedy}")
+
+
+def _available() -> list[str]:
+    cuda = (
+        [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    )
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return ["cpu", *cuda, *mps]
+
+
+def _cuda_works() -> bool:
+    """Whether a kernel really runs: a GPU that is too old or broken still counts as available."""
+    if not torch.cuda.is_available():
+        return False
+    try:
+        torch.ones(1, device="cuda").add_(1).item()
+    except RuntimeError as error:
+        logger.warning("a GPU is there but does not work, so the CPU is used: %s", str(error).splitlines()[0])
+        return False
+    return True
