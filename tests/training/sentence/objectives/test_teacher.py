@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
-from nearsay.training.sentence.objectives.matryoshka import TeacherObjective
+from nearsay.training.sentence.objectives.teacher import TeacherObjective
 from nearsay.training.sentence.objectives.table import Distance
 
 Vectors = Callable[..., list[Tensor]]
