@@ -1,4 +1,4 @@
-"""Which texts an encoder learned from, kept beside it, so that nothing of them is taken for a measurement."""
+"""Which texts trained an encoder, and which of a set it is measured on were among them."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A collection's clusters, as they are shown, exported and asked for."""
+"""Clusters: how they are to be found, how they are shown, and which old ones new ones are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Points parted into clusters, whichever the method; nothing is read or saved here."""
+"""Points parted into clusters, and the levels above them; nothing is read or saved here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Dates as they stand in metadata, and the periods they fall into.
+"""Dates as they stand in metadata, the periods they fall into, and when documents are from.
 
 A date is as fine as it is written: "2019" is a year and in no month. What cannot be read is never guessed at.
 

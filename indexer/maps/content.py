@@ -1,4 +1,4 @@
-"""What a map that is drawn in a browser says, as plain values and arrays."""
+"""What a map that is drawn says: colours, legend, and plain values and arrays for a browser."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

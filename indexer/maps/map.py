@@ -1,4 +1,4 @@
-"""A collection's map as it stands, and what has to be said of it."""
+"""A collection's map: its points, how it is laid out, how it is kept, and what has to be said of it."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""The likeliest words for a masked place."""
+"""What pretraining's tasks answer: the likeliest words for a mask, and whether a sentence follows."""
 
 from dataclasses import dataclass
 from typing import cast

@@ -1,4 +1,4 @@
-"""The number format that an encoder computes in; its vectors are float32 in every case."""
+"""What a machine computes with: its device, its processor's units, the precision they are good for."""
 
 import logging
 import platform

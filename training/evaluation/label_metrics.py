@@ -1,4 +1,4 @@
-"""Accuracy."""
+"""Figures of predicted labels: accuracy, F1, Matthews' coefficient, and which labels are confused."""
 
 from collections import Counter
 from collections.abc import Sequence

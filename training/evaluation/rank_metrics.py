@@ -1,4 +1,4 @@
-"""Average precision: how far up in a ranking the relevant ones are."""
+"""Figures of one query's ranking: average precision, nDCG, recall, reciprocal rank."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log2

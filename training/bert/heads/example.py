@@ -1,4 +1,4 @@
-"""What a head is trained on and asked about: one row of tokens."""
+"""Texts, sentences of words and questions as rows of tokens, which a head is trained on."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

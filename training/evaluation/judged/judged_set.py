@@ -1,4 +1,4 @@
-"""What every judged set can do."""
+"""The kinds of judged sets, what each can do, and what an encoder reached on one."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Where a judged set is on disk: which file is which split, and what may be learned from."""
+"""Where a judged set is on disk: which file is which split, and what kind of judgements it holds."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 from nearsay.training.sentence.objectives.making import make_objective
-from nearsay.training.sentence.objectives.teacher import TeacherObjective
 from nearsay.training.sentence.objectives.table import Distance
+from nearsay.training.sentence.objectives.teacher import TeacherObjective
 
 Vectors = Callable[..., list[Tensor]]
 
