@@ -162,7 +162,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[visible(_printing_shown(cell)) for cell in row] for row in rows]
+    cells = [[visible(_shown(cell)) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for i, header in enumerate(headers):
         numeric = bool(cells) and all(_NUMBER.fullmatch(row[i]) for row in cells)
@@ -185,7 +185,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def _printing_shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     return value if isinstance(value, str) else _json(value)
@@ -324,7 +324,7 @@ def explanation_lines(
     in_colour: mark words by background colour; without it the shares are told in words alone
     Control characters of the text are shown as spaces. A long passage is shown from its best sentence on.
     """
-    start, end = _explanation_lines_shown(text, explanation)
+    start, end = _sentence_around(text, explanation)
     lines = _wrapped(visible(text), start, end, _marks(explanation) if in_colour else {}, width)
     said = [_sum(explanation)]
     if explanation.matched:
@@ -383,7 +383,7 @@ def _background(share: float, most: float) -> int | None:
     return _BACKGROUNDS[min(level, len(_BACKGROUNDS) - 1)]
 
 
-def _explanation_lines_shown(text: str, explanation: "Explanation") -> tuple[int, int]:
+def _sentence_around(text: str, explanation: "Explanation") -> tuple[int, int]:
     """The stretch of a long text that is shown; it begins with the best sentence if that comes late."""
     best = explanation.sentence
     start = best.start if best is not None and best.end > _SHOWN else 0

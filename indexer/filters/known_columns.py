@@ -73,9 +73,7 @@ _DIGITS = re.compile("[0-9]{1,18}")  # such a text counts as a number
 _DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _EXACT = 2**53  # whole numbers up to it are exact as floats
 
-_COLUMNS_KNOWN = (
-    50_000  # values whose code is looked up; what comes beyond them gets a code each time it is read
-)
+_KNOWN_ELEMENTS = 50_000  # values whose code is looked up; others get a code each time they are read
 _AT_ONCE = 250_000  # different values read before they are put in order
 
 Codes = NDArray[np.int32]
@@ -280,7 +278,7 @@ def widened(
             else:
                 here[raw], size = size, size + 1
                 fresh.append((value, here[raw]))
-        known.update(islice(here.items(), max(0, _COLUMNS_KNOWN - len(known))))
+        known.update(islice(here.items(), max(0, _KNOWN_ELEMENTS - len(known))))
         held = (here[raw] if raw in here else known[raw] for raw in values)
         codes[numbers] = np.fromiter(held, dtype=np.int32, count=numbers.size)
         if len(fresh) >= max(_AT_ONCE, size // 2):
@@ -458,13 +456,13 @@ class _KnownColumns:
             self._kept = kept | {found.state.collection_id: found}
 
 
-_KNOWN_COLUMNS_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, _KnownColumns]" = weakref.WeakKeyDictionary()
+_COLUMNS_OF: "weakref.WeakKeyDictionary[sa.Engine, _KnownColumns]" = weakref.WeakKeyDictionary()
 _KNOWN_LOCK = threading.Lock()
 
 
 def _of(connection: sa.Connection) -> _KnownColumns:
     with _KNOWN_LOCK:
-        return _KNOWN_COLUMNS_KNOWN.setdefault(connection.engine, _KnownColumns())
+        return _COLUMNS_OF.setdefault(connection.engine, _KnownColumns())
 
 
 def _brought_up(connection: sa.Connection, state: CollectionState, before: _Columns) -> _Columns:

@@ -50,14 +50,14 @@ class KnownCounts:
                 self._kept.popitem(last=False)
 
 
-_KNOWN_COUNTS_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownCounts]" = weakref.WeakKeyDictionary()
+_COUNTS_OF: "weakref.WeakKeyDictionary[sa.Engine, KnownCounts]" = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
 def known_counts(connection: sa.Connection) -> KnownCounts:
     """What is known of the catalogue that the connection is to."""
     with _LOCK:
-        return _KNOWN_COUNTS_KNOWN.setdefault(connection.engine, KnownCounts())
+        return _COUNTS_OF.setdefault(connection.engine, KnownCounts())
 
 
 _BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
@@ -128,14 +128,14 @@ class KnownSelections:
         self._bytes -= 0 if kept is None else kept.nbytes
 
 
-_KNOWN_SELECTIONS_KNOWN: "weakref.WeakKeyDictionary[sa.Engine, KnownSelections]" = weakref.WeakKeyDictionary()
+_SELECTIONS_OF: "weakref.WeakKeyDictionary[sa.Engine, KnownSelections]" = weakref.WeakKeyDictionary()
 _KNOWN_LOCK = threading.Lock()
 
 
 def known_selections(connection: sa.Connection) -> KnownSelections:
     """What is known of the catalogue that the connection is to."""
     with _KNOWN_LOCK:
-        return _KNOWN_SELECTIONS_KNOWN.setdefault(connection.engine, KnownSelections())
+        return _SELECTIONS_OF.setdefault(connection.engine, KnownSelections())
 
 
 def state_of(connection: sa.Connection, collection_id: int) -> CollectionState:

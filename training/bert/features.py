@@ -52,7 +52,7 @@ def write_array(stream: IO[bytes], shape: tuple[int, int], blocks: Iterable[NDAr
         raise ValueError(f"{rows} rows were given for an array of {shape[0]}")
 
 
-_TEXT_TOKENS_WINDOW_TEXTS = 1024  # texts whose tokens are held in the tokenizer's own, larger, form
+_TOKENIZED_TEXTS = 1024  # texts whose tokens are held in the tokenizer's own, larger, form
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class TokenCutter:
         lengths: list[int] = []
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]] = []
         cut: list[bool] = []
-        for start in range(0, len(texts), _TEXT_TOKENS_WINDOW_TEXTS):
-            encodings = self._encoded(list(texts[start : start + _TEXT_TOKENS_WINDOW_TEXTS]))
+        for start in range(0, len(texts), _TOKENIZED_TEXTS):
+            encodings = self._encoded(list(texts[start : start + _TOKENIZED_TEXTS]))
             lengths += [len(encoding.ids) for encoding in encodings]
             cut += [bool(encoding.overflowing) for encoding in encodings]
             parts += [_arrays(encoding) for encoding in encodings]
@@ -217,7 +217,7 @@ def write_token_vectors(
 
 logger = logging.getLogger("nearsay")
 
-_FEATURES_WINDOW_TEXTS = 4096  # texts that are sorted by length together
+_WINDOW_TEXTS = 4096  # texts that are sorted by length together
 
 
 class FeatureExtractor:
@@ -367,5 +367,5 @@ def feature_fingerprint(bert: BertFolder, layers: LayerChoice, pooling: Pooling)
 def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     if isinstance(texts, str):
         raise TypeError("texts is one string; give a list of texts")
-    for start in range(0, len(texts), _FEATURES_WINDOW_TEXTS):
-        yield texts[start : start + _FEATURES_WINDOW_TEXTS]
+    for start in range(0, len(texts), _WINDOW_TEXTS):
+        yield texts[start : start + _WINDOW_TEXTS]

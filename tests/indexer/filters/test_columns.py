@@ -71,7 +71,7 @@ def database(request: pytest.FixtureRequest) -> Database:
 @contextlib.contextmanager
 def collection(database: Database) -> Iterator[tuple[sa.Connection, int]]:
     """A collection of its own, in a transaction that leaves nothing behind."""
-    known_columns._KNOWN.clear()  # the next collection has the same number
+    known_columns._COLUMNS_OF.clear()  # the next collection has the same number
     with contextlib.suppress(ZeroDivisionError), database.writing() as connection:
         yield connection, collections.create(connection, "c", "none", "").id
         raise ZeroDivisionError
@@ -140,7 +140,7 @@ def test_columns_let_through_what_python_and_sql_do_as_the_collection_grows_shri
 ) -> None:
     more, (first, second) = data.draw(ROWS), asked
     with collection(database) as (connection, key), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_columns, "_KNOWN", known)
+        patch.setattr(known_columns, "_KNOWN_ELEMENTS", known)
         patch.setattr(known_columns, "_AT_ONCE", 3)
         patch.setattr(known_columns, "_LISTED", 4)
         there: dict[int, dict[str, JsonValue]] = {}

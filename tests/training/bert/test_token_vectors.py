@@ -126,7 +126,7 @@ def test_tokens_of_many_windows_are_those_of_one(
     features: FeatureExtractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = features.tokenized(TEXTS)
-    monkeypatch.setattr("nearsay.training.bert.features._WINDOW_TEXTS", 2)
+    monkeypatch.setattr("nearsay.training.bert.features._TOKENIZED_TEXTS", 2)
     parts = features.tokenized(TEXTS)
     for name in ("offsets", "token_ids", "spans", "special", "cut"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-_GUIDE_VECTORS_WINDOW_TEXTS = 4096
+_GUIDED_TEXTS = 4096
 
 
 class GuideVectors:
@@ -49,8 +49,7 @@ class GuideVectors:
         for kind in TextKind:
             wanted = [text for text, asked in self._places if asked is kind]
             windows = [
-                wanted[start : start + _GUIDE_VECTORS_WINDOW_TEXTS]
-                for start in range(0, len(wanted), _GUIDE_VECTORS_WINDOW_TEXTS)
+                wanted[start : start + _GUIDED_TEXTS] for start in range(0, len(wanted), _GUIDED_TEXTS)
             ]
             for window, encoded in zip(windows, guide.stream(windows, kind=kind), strict=True):
                 self._vectors[[self._places[text, kind] for text in window]] = encoded.vectors
@@ -63,7 +62,7 @@ class GuideVectors:
         return self._vectors[[self._places[text] for text in texts]]
 
 
-_TEXT_TOKENS_WINDOW_TEXTS = 16_384
+_TOKENIZED_TEXTS = 16_384
 
 
 class TextTokens:
@@ -88,8 +87,8 @@ class TextTokens:
         """Tokenize the texts that are not there yet, the prompt put before each."""
         new = [text for text in dict.fromkeys(texts) if (prompt, text) not in self._place]
         parts, lengths = [self._tokens], []
-        for start in range(0, len(new), _TEXT_TOKENS_WINDOW_TEXTS):
-            window = self._tokenizer.window(new[start : start + _TEXT_TOKENS_WINDOW_TEXTS], prompt)
+        for start in range(0, len(new), _TOKENIZED_TEXTS):
+            window = self._tokenizer.window(new[start : start + _TOKENIZED_TEXTS], prompt)
             self.truncated += window.truncated
             lengths += [len(ids) for ids in window.token_ids]
             parts.append(np.fromiter((id_ for ids in window.token_ids for id_ in ids), dtype=np.int32))
