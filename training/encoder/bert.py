@@ -7,12 +7,19 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional
 
 from nearsay.training.encoder.hardware import Processor
 from nearsay.training.encoder.packed_window import Blocks, PackedBatch
-from nearsay.training.encoder.plain_encoder import LinearWeights, NormWeights, PlainTransformer
+from nearsay.training.encoder.plain_encoder import (
+    LinearWeights,
+    NormWeights,
+    PlainTransformer,
+    relative_bias,
+)
 
 if TYPE_CHECKING:
     from transformers import BertModel
@@ -29,13 +36,21 @@ _LEAST_GPU = 8, 0  # compute capability that the kernel for texts of any lengths
 _HEAD_WIDTHS = 8  # it takes multiples of this
 
 
-def attention(batch: PackedBatch, heads: int, *, by_bounds: bool = False) -> Attention:
+def attention(
+    batch: PackedBatch,
+    heads: int,
+    *,
+    by_bounds: bool = False,
+    bias: Callable[[int], torch.Tensor] | None = None,
+) -> Attention:
     """Give the function that lets each text's tokens attend to one another.
 
     It takes (rows, 3 * width) queries, keys and values side by side and gives (rows, width); rows after the
     batch's tokens stay without meaning.
 
     by_bounds: what `takes_bounds` says
+    bias:      what is added to the scores of texts of so many tokens, (heads, tokens, tokens); such a batch
+               has no blocks, and `by_bounds` is False
 
     Vaswani et al. 2017, section 3.2, https://arxiv.org/abs/1706.03762
     """
@@ -43,7 +58,7 @@ def attention(batch: PackedBatch, heads: int, *, by_bounds: bool = False) -> Att
         return partial(attend_by_blocks, heads=heads, blocks=batch.blocks)
     if by_bounds and len(batch.groups) > 1:
         return partial(attend_by_bounds, heads=heads, batch=batch)
-    return partial(attend_by_groups, heads=heads, batch=batch)
+    return partial(attend_by_groups, heads=heads, batch=batch, bias=bias)
 
 
 def takes_bounds(device: str, dtype: torch.dtype, head_width: int) -> bool:
@@ -67,14 +82,17 @@ def takes_blocks(device: str, dtype: torch.dtype) -> bool:
     return on_cpu and dtype == torch.bfloat16 and Processor.detect().amx_bf16
 
 
-def attend_by_groups(mixed: torch.Tensor, heads: int, batch: PackedBatch) -> torch.Tensor:
+def attend_by_groups(
+    mixed: torch.Tensor, heads: int, batch: PackedBatch, bias: Callable[[int], torch.Tensor] | None = None
+) -> torch.Tensor:
     """As `attention` says, on any device: the texts of one length at a time."""
     width = mixed.shape[1] // 3
     result = mixed.new_zeros(len(mixed), width)
     for group in batch.groups:
         shape = (group.texts, group.tokens, 3, heads, width // heads)
         query, key, value = mixed[group.rows].view(shape).permute(2, 0, 3, 1, 4)
-        attended = functional.scaled_dot_product_attention(query, key, value)
+        added = None if bias is None else bias(group.tokens).to(mixed.dtype)
+        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=added)
         result[group.rows].view(group.texts, group.tokens, heads, -1).copy_(attended.transpose(1, 2))
     return result
 
@@ -182,7 +200,7 @@ class _LayerParts:
 
 
 class PackedBert:
-    """A BERT encoder that runs over texts without padding.
+    """An encoder of BERT's family that runs over texts without padding.
 
     Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805. The sums between the layers and their
     normalising are float32 in every precision: narrow sums would cost the vectors' least cosine.
@@ -190,11 +208,18 @@ class PackedBert:
 
     def __init__(self, model: "BertModel | PlainTransformer", *, dtype: torch.dtype, device: str) -> None:
         """`dtype`: the products' format; the layers' weights are copied from what `runs` must accept."""
+        self._padding: int | None = None  # a token that takes no position; the first comes after its number
+        self._project: Product | None = None
+        self._distances: NDArray[np.float32] | None = None
+        self._biases: dict[int, torch.Tensor] = {}
         if isinstance(model, PlainTransformer):
+            self._padding, self._distances = model.padding, model.distances
+            if model.project is not None:
+                self._project = Product([_linear(model.project)], dtype=torch.float32, device=device)
             self._words = torch.from_numpy(model.words).to(device)
             self._places = torch.from_numpy(model.positions).to(device)
             self._normalise = _norm(model.norm, device)
-            width, heads, layers = model.words.shape[1], model.heads, _read_layers(model, device)
+            width, heads, layers = model.width, model.heads, _read_layers(model, device)
         else:
             embeddings: Any = model.embeddings
             self._words = embeddings.word_embeddings.weight.detach()
@@ -206,15 +231,16 @@ class PackedBert:
             width, heads = model.config.hidden_size, model.config.num_attention_heads
             layers = map(_parts_of, cast("Iterable[BertLayer]", model.encoder.layer))
         self._heads = heads
-        self._by_bounds = takes_bounds(device, dtype, width // heads)
-        self.by_blocks = takes_blocks(device, dtype)  # whether batches should come in blocks
+        biased = self._distances is not None
+        self._by_bounds = takes_bounds(device, dtype, width // heads) and not biased
+        self.by_blocks = takes_blocks(device, dtype) and not biased  # whether batches should come in blocks
         self._layers = [_Layer(layer, dtype=dtype, device=device) for layer in layers]
 
     @staticmethod
     def runs(model: object) -> bool:
-        """Whether it is a BERT encoder as its files or transformers have it, its layers unchanged."""
+        """Whether its files were read, or it is a BERT as transformers has it, its layers unchanged."""
         if isinstance(model, PlainTransformer):
-            return model.architecture == "bert" and model.project is None
+            return True
         if not isinstance(model, torch.nn.Module):
             return False
         from transformers import BertModel
@@ -233,7 +259,7 @@ class PackedBert:
 
     def __call__(self, batch: PackedBatch) -> torch.Tensor:
         """Give the last layer's states, (tokens, width) float32."""
-        token_ids, places = batch.token_ids, batch.places
+        token_ids, places = batch.token_ids, self._positions(batch)
         if batch.blocks is not None:
             token_ids, places = token_ids[batch.blocks.rows], places[batch.blocks.rows]
         elif (more := -len(token_ids) % _ROWS) and len(token_ids) >= _MANY_ROWS and not token_ids.is_cuda:
@@ -241,10 +267,29 @@ class PackedBert:
         states = functional.embedding(token_ids, self._words)
         states += functional.embedding(places, self._places)
         states = self._normalise(states)
-        attend = attention(batch, self._heads, by_bounds=self._by_bounds)
+        if self._project is not None:
+            states = self._project(states)
+        bias = None if self._distances is None else self._bias
+        attend = attention(batch, self._heads, by_bounds=self._by_bounds, bias=bias)
         for layer in self._layers:
             states = layer(states, attend)
         return states[: len(batch.token_ids)] if batch.blocks is None else states[batch.blocks.places]
+
+    def _positions(self, batch: PackedBatch) -> torch.Tensor:
+        if self._padding is None:
+            return batch.places
+        places = torch.empty_like(batch.places)
+        for group in batch.groups:
+            real = batch.token_ids[group.rows].view(group.texts, group.tokens) != self._padding
+            places[group.rows] = (real.cumsum(1) * real + self._padding).flatten().to(places.dtype)
+        return places
+
+    def _bias(self, tokens: int) -> torch.Tensor:
+        """MPNet's addition to the scores, kept for every length that was met."""
+        if tokens not in self._biases and self._distances is not None:
+            added = torch.from_numpy(relative_bias(self._distances, tokens))
+            self._biases[tokens] = added.to(self._words.device)
+        return self._biases[tokens]
 
 
 class _Layer:

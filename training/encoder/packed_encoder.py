@@ -122,7 +122,7 @@ class PackedEncoder:
                 raise ValueError("the encoder has no transformer, which PackedEncoder.runs asks for")
             self._bert = PackedBert(model.transformer, dtype=dtype, device=device)
             self._pooling = PoolingOfModes(
-                model.modes, width=model.words.shape[1], include_prompt=model.include_prompt
+                model.modes, width=model.transformer.width, include_prompt=model.include_prompt
             )
             self._further = [_on_vectors(step, device) for step in model.steps]
             self._truncate = model.truncate

@@ -5,6 +5,7 @@ does is refused with a reason, and the caller lets sentence-transformers load it
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = [
     "PlainTransformer",
     "UnsupportedEncoderError",
     "read_plain_encoder",
+    "relative_bias",
 ]
 
 Array: TypeAlias = NDArray[np.float32]
@@ -180,6 +182,7 @@ class PlainTransformer:
         self.project = (
             self._linear("embeddings_project") if "embeddings_project.weight" in self._weights else None
         )
+        self.width = self.words.shape[1] if self.project is None else len(self.project.weight)
         # (buckets, heads), what MPNet adds to the scores of attention
         self.distances = self._weights["encoder.relative_attention_bias.weight"] if kind == "mpnet" else None
         self.most_tokens = len(positions) - (0 if self.padding is None else self.padding + 1)
@@ -213,6 +216,27 @@ class PlainTransformer:
 
     def _norm(self, name: str) -> NormWeights:
         return NormWeights(self._weights[f"{name}.weight"], self._weights[f"{name}.bias"], self._epsilon)
+
+
+def relative_bias(distances: Array, tokens: int) -> Array:
+    """Give what MPNet adds to the scores of `tokens` tokens: (heads, tokens, tokens), by their distance.
+
+    distances: (buckets, heads)
+
+    Raffel et al. 2020, section 2.1, https://arxiv.org/abs/1910.10683: half of the buckets for either
+    direction, half of these for one distance each, the others on a logarithmic scale up to 128.
+    """
+    half = len(distances) // 2
+    exact = half // 2
+    places = np.arange(tokens)
+    ahead = places[None, :] - places[:, None]
+    distance = np.abs(ahead)
+    scale = (half - exact) / math.log(128 / exact)
+    # float32, as torch computes it: a distance on a border must fall into the same bucket.
+    logarithm = np.log(np.maximum(distance, 1).astype(np.float32) / np.float32(exact))
+    far = exact + (logarithm * np.float32(scale)).astype(np.int64)
+    bucket = np.where(distance < exact, distance, np.minimum(far, half - 1)) + half * (ahead > 0)
+    return np.ascontiguousarray(distances[bucket].transpose(2, 0, 1))
 
 
 @dataclass(frozen=True, slots=True)

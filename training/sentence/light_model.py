@@ -22,6 +22,7 @@ from nearsay.training.encoder.plain_encoder import (
     PlainEncoder,
     PlainTransformer,
     UnsupportedEncoderError,
+    relative_bias,
 )
 
 __all__ = ["LightModel", "gelu"]
@@ -104,7 +105,9 @@ class _Transformer:
         states = self._normalise(states)
         if self._project is not None:
             states = self._project(states)
-        biases = [self._relative_bias(end - start) for start, end in bounds]
+        biases = [
+            None if self._bias is None else relative_bias(self._bias, end - start) for start, end in bounds
+        ]
         for layer in self._layers:
             states = layer(states, bounds, biases, self._heads)
         return [states[start:end] for start, end in bounds]
@@ -115,26 +118,6 @@ class _Transformer:
         real = np.asarray(ids) != self._padding
         places: NDArray[np.int64] = np.cumsum(real) * real + self._padding
         return places
-
-    def _relative_bias(self, tokens: int) -> Array | None:
-        """What MPNet adds to the scores of `tokens` tokens: (heads, tokens, tokens), by their distance.
-
-        Raffel et al. 2020, section 2.1, https://arxiv.org/abs/1910.10683: half of the buckets for either
-        direction, half of these for one distance each, the others on a logarithmic scale up to 128.
-        """
-        if self._bias is None:
-            return None
-        half = len(self._bias) // 2
-        exact = half // 2
-        places = np.arange(tokens)
-        ahead = places[None, :] - places[:, None]
-        distance = np.abs(ahead)
-        scale = (half - exact) / math.log(128 / exact)
-        # float32, as torch computes it: a distance on a border must fall into the same bucket.
-        logarithm = np.log(np.maximum(distance, 1).astype(np.float32) / np.float32(exact))
-        far = exact + (logarithm * np.float32(scale)).astype(np.int64)
-        bucket = np.where(distance < exact, distance, np.minimum(far, half - 1)) + half * (ahead > 0)
-        return np.ascontiguousarray(self._bias[bucket].transpose(2, 0, 1))
 
 
 class _Linear:

@@ -34,6 +34,7 @@ from transformers import (
 
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.encoder.weights import weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME
@@ -109,7 +110,15 @@ def folder_of(make_folder: Callable[..., Path]) -> Callable[..., Path]:
 def both(folder: Path) -> tuple[LightEncoder, Encoder]:
     light = open_encoder(folder, device="cpu", precision="float32")
     assert isinstance(light, LightEncoder)
-    return light, Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+    return light, by_modules(folder)
+
+
+def by_modules(folder: Path, precision: Precision = Precision.FLOAT32) -> Encoder:
+    """The encoder as sentence-transformers loads it, of which only a BERT runs packed."""
+    source = find_encoder(folder)
+    weights = weight_hashes(source.folder)
+    model = load_model(source.folder, "cpu")
+    return Encoder(model, source, device="cpu", precision=precision, weights=weights)
 
 
 def assert_same(light: LightEncoder, full: Encoder) -> None:
@@ -162,8 +171,11 @@ def test_mpnet_buckets_far_distances_as_transformers_does(folder_of, tmp_path: P
     ids = np.random.default_rng(0).integers(5, 60, 390).tolist()
     with torch.no_grad():
         expected = model(torch.tensor([ids])).last_hidden_state[0].numpy()
-    (states,) = LightModel(read_plain_encoder(EncoderFolder(folder))).token_states([ids])
+    plain = read_plain_encoder(EncoderFolder(folder))
+    (states,) = LightModel(plain).token_states([ids])
     assert np.abs(states - expected).max() < 1e-4  # of values of several units
+    (states,) = PackedEncoder(plain, device="cpu", dtype=torch.float32).token_vectors([ids])
+    assert np.abs(states - expected).max() < 1e-4
 
 
 @pytest.mark.parametrize("pooling", ["cls", "max", "mean", "mean_sqrt_len_tokens", ["cls", "mean"]])
@@ -289,15 +301,9 @@ def test_a_table_of_model2vec_that_is_looked_up_otherwise_is_left_to_torch(
 def test_the_packed_runtime_reads_the_files_as_sentence_transformers_does(
     name: str, options: dict[str, object], precision: Precision, folder_of
 ) -> None:
-    source = find_encoder(folder_of(name, **options))
-    read = Encoder.load(source.source, device="cpu", precision=precision)
-    given = Encoder(
-        load_model(source.folder, "cpu"),
-        source,
-        device="cpu",
-        precision=precision,
-        weights=weight_hashes(source.folder),
-    )
+    folder = folder_of(name, **options)
+    read = Encoder.load(folder, device="cpu", precision=precision)
+    given = by_modules(folder, precision)
     assert not hasattr(read._forward, "_model")  # no module of sentence-transformers' runs
     assert (read.fingerprint, read.max_tokens, read.normalised) == (
         given.fingerprint,
@@ -314,17 +320,28 @@ def test_the_packed_runtime_reads_the_files_as_sentence_transformers_does(
             assert np.abs(first.vectors - second.vectors).max() < 1e-6
 
 
+@pytest.mark.parametrize(
+    "name", ["camembert", "distilbert", "electra", "electra-as-wide", "mpnet", "roberta", "xlm-roberta"]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_family_runs_packed_as_by_its_own_modules(name: str, folder_of) -> None:
+    folder = folder_of(name, max_seq_length=60)
+    texts = [*TEXTS, "a [PAD] in a text", *(" ".join(["the cat"] * n) for n in range(1, 30))]
+    expected = by_modules(folder).encode(texts)
+    read = Encoder.load(folder, device="cpu", precision=Precision.FLOAT32)
+    assert not hasattr(read._forward, "_model")  # no module of sentence-transformers' runs
+    assert np.abs(read.encode(texts) - expected).max() < 1e-5
+    narrow = Encoder.load(folder, device="cpu", precision=Precision.BFLOAT16).encode(texts)
+    assert (narrow * expected).sum(axis=1).min() > 0.999
+
+
 def test_a_layer_after_the_pooling_is_read_as_sentence_transformers_does(make_folder, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = SentenceTransformer(str(make_folder()), device="cpu")
     model = SentenceTransformer(modules=[*list(model)[:2], Dense(32, 16), Normalize()], device="cpu")
     model.save_pretrained(str(tmp_path / "dense"))
-    source = find_encoder(tmp_path / "dense")
-    read = Encoder.load(source.source, device="cpu", precision=Precision.FLOAT32)
-    weights = weight_hashes(source.folder)
-    given = Encoder(
-        load_model(source.folder, "cpu"), source, device="cpu", precision=Precision.FLOAT32, weights=weights
-    )
+    read = Encoder.load(tmp_path / "dense", device="cpu", precision=Precision.FLOAT32)
+    given = by_modules(tmp_path / "dense")
     assert not hasattr(read._forward, "_model")
     assert np.abs(read.encode(TEXTS) - given.encode(TEXTS)).max() < 1e-6
     light, _ = both(tmp_path / "dense")
