@@ -355,11 +355,16 @@ def test_a_layer_after_the_pooling_is_read_as_sentence_transformers_does(make_fo
     assert light._loaded is None
 
 
-def test_passages_import_torch_but_neither_transformers_nor_sentence_transformers() -> None:
+@pytest.mark.parametrize("name", ["bundled", "mpnet"])
+def test_passages_import_torch_but_neither_transformers_nor_sentence_transformers(
+    name: str, folder_of
+) -> None:
+    where, width = ("all-MiniLM-L6-v2", 384) if name == "bundled" else (str(folder_of(name)), 32)
     script = (
         "import sys\n"
         "from nearsay.training.sentence.light_encoder import open_encoder\n"
-        "assert open_encoder(device='cpu').encode(['hungry animals', 'a feeder']).shape == (2, 384)\n"
+        f"found = open_encoder({where!r}, device='cpu').encode(['hungry animals', 'a feeder'])\n"
+        f"assert found.shape == (2, {width})\n"
         "assert 'torch' in sys.modules\n"
         "heavy = {'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'huggingface_hub'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
