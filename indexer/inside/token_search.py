@@ -141,7 +141,8 @@ def search_tokens(
         raise BadInputError(f"{k} matches cannot be asked for. Ask for 1 to {_MOST}")
     if vector.shape != (sample.states.shape[1],):
         raise BadInputError(
-            f"the vector is of shape {vector.shape}, and the sample's have {sample.states.shape[1]} dimensions"
+            f"the vector is of shape {vector.shape}, and the sample's have {sample.states.shape[1]} "
+            "dimensions"
         )
     scores = _cosines(sample, vector.astype(np.float32), by, chosen)
     own = sample.tokens[:, 2] > sample.tokens[:, 1]
