@@ -40,7 +40,7 @@ from nearsay.indexer.plans.plan import (
     RecallContract,
 )
 from nearsay.indexer.plans.tuning import Tuned, tune
-from nearsay.indexer.snapshots.quarantine import open_all
+from nearsay.indexer.snapshots.quarantine import open_all, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
 from nearsay.indexer.vectors.mapped_pages import trim
@@ -158,6 +158,12 @@ def left_for_later(
             f"{contract} was not measured, {plan.contract} goes on. Measure it: "
             + _measuring(collection.name, plan, contract)
         )
+    if state.indexes and not state.indexed:
+        notes.append(
+            "the index is in quarantine: each search compares with all passages. "
+            + remedy(collection.name, generation)
+        )
+        return tuple(notes)
     through = max((row.last_passage for row in state.indexes), default=0)
     gone = (removed_passages.c.collection_id == collection.id) & (removed_passages.c.passage > through)
     with store.database.reading() as connection:

@@ -71,12 +71,18 @@ def test_an_index_damaged_before_anyone_searched_is_mended_by_a_rebuild(indexed:
     assert all(finding.sound for finding in examine(indexed.library))
 
 
-def test_adding_replaces_an_index_in_quarantine(indexed: Collection, open_table: OpenCollection) -> None:
+def test_adding_names_an_index_in_quarantine_and_replaces_it_when_asked_to_index(
+    indexed: Collection, open_table: OpenCollection
+) -> None:
     (row,) = segments(indexed, SegmentKind.INDEX)
     flip_last_byte(path_of(indexed, row))
     other = open_table()
     assert len(other.search("1").notes) == 1
-    other.add_rows(rows(COUNT, COUNT + 1))
+    (note,) = other.add_rows(rows(COUNT, COUNT + 1)).notes[1:]
+    assert "quarantine" in note
+    assert note.endswith("nearsay index rebuild table")
+    assert [row.state for row in segments(other, SegmentKind.INDEX)] == [SegmentState.QUARANTINED]
+    assert other.add_rows(rows(COUNT + 1, COUNT + 2), index="now").notes[1:] == ()
     assert [row.state for row in segments(other, SegmentKind.INDEX)] == [SegmentState.CURRENT]
     hits = other.search("1")
     assert (hits.notes, hits[0].lineage.plan) == ((), "ivf")
