@@ -33,14 +33,14 @@ def reference() -> str:
     rest = [
         getattr(nearsay.indexer, name)
         for name in nearsay.indexer.__all__
-        if name not in (*_CLASSES, "SearchOptions")
+        if name not in (*_CLASSES, "SearchOptions", "Where")
     ]
     errors = [one for one in rest if issubclass(one, Exception)]
     lines = [
         "# The Python API",
         "",
         "Everything below is imported from `nearsay.indexer`. This page is made from the docstrings by",
-        "`tests/api_reference.py`.",
+        "`tests/api_reference.py`. `Where`, a filter, is `str | Mapping[str, object]`.",
         "",
     ]
     for one in first + [one for one in rest if one not in errors]:

@@ -25,7 +25,7 @@ from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.filters.where import expression_of
 
-__all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageRow"]
+__all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
 
 MOST_A_PAGE: Final = 500
 _BEGINNING: Final = 240  # characters of the text in a row
@@ -56,7 +56,7 @@ class DocumentPage:
 
 
 @dataclass(frozen=True, slots=True)
-class PassageRow:
+class PassageSpan:
     """A piece of a document that has one vector, or waits for it."""
 
     number: int
@@ -188,7 +188,7 @@ class Browser:
             found = [DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))]
         return sorted(found, key=lambda row: row.number)[:limit]
 
-    def passages(self, id_: str) -> list[PassageRow]:
+    def passages(self, id_: str) -> list[PassageSpan]:
         """A document's passages in order; none of one that is not there."""
         # Their numbers come from an index: asked for the rows, SQLite would read all of the collection.
         inside = passages.alias("inside")
@@ -203,7 +203,7 @@ class Browser:
                 .where(passages.c.collection_id == collection_id, passages.c.number.in_(numbers))
                 .order_by(passages.c.ordinal)
             )
-            return [PassageRow(*row) for row in connection.execute(statement)]
+            return [PassageSpan(*row) for row in connection.execute(statement)]
 
     def waiting(self, generation: GenerationRow) -> int:
         """How many passages have no vector in a generation yet."""

@@ -1,9 +1,13 @@
 """What an application's own code does with a collection."""
 
+import ast
 import asyncio
+import inspect
 import json
+import re
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -470,6 +474,30 @@ def test_every_public_name_is_there() -> None:
         assert getattr(nearsay.indexer, name).__doc__
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = nearsay.indexer.Nothing
+
+
+def test_every_class_that_public_methods_take_or_return_is_public() -> None:
+    known = {*nearsay.indexer.__all__, "Explorable"}  # what any collection is
+    for one in (Library, Collection, nearsay.indexer.Explorer, nearsay.indexer.Judgements):
+        module = inspect.getmodule(one)
+        tree = ast.parse(inspect.getsource(module))
+        places = {
+            alias.name: node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        (body,) = (node.body for node in tree.body if getattr(node, "name", "") == one.__name__)
+        for method in body:
+            if not isinstance(method, ast.FunctionDef) or method.name.startswith("_"):
+                continue
+            given = [each.annotation for each in (*method.args.args, *method.args.kwonlyargs)]
+            for name in re.findall(
+                r"\w+", " ".join(ast.unparse(each) for each in (*given, method.returns) if each)
+            ):
+                place = places.get(name, module.__name__)
+                if place.startswith("nearsay.") and isinstance(vars(import_module(place)).get(name), type):
+                    assert name in known, f"{one.__name__}.{method.name}"
 
 
 def test_every_method_of_a_collection_can_be_awaited() -> None:

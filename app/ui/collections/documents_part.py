@@ -23,7 +23,7 @@ from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageRow
+from nearsay.indexer.query.browsing import DocumentPage, DocumentRow, PassageSpan
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 __all__ = [
@@ -207,7 +207,7 @@ _METADATA: Final = "Fields to filter by, as a JSON object."
 
 
 @st.fragment
-def _text(collection: Collection, found: StoredDocument, beside: list[PassageRow]) -> None:
+def _text(collection: Collection, found: StoredDocument, beside: list[PassageSpan]) -> None:
     """The text, page by page; a passage that is chosen below is marked in it."""
     with telling_errors():
         text = st.container(border=True)
@@ -225,13 +225,13 @@ def _text(collection: Collection, found: StoredDocument, beside: list[PassageRow
             show_text(f"{collection.name}|{found.id}", found.text, start, end)
 
 
-def _passages(collection: Collection, found: StoredDocument) -> list[PassageRow]:
+def _passages(collection: Collection, found: StoredDocument) -> list[PassageSpan]:
     return collection.browser.passages(found.id) if found.passages > 1 else []
 
 
 def _chosen_passage(
-    collection: Collection, found: StoredDocument, rows: list[PassageRow]
-) -> PassageRow | None:
+    collection: Collection, found: StoredDocument, rows: list[PassageSpan]
+) -> PassageSpan | None:
     with st.expander(f"Its {counted(found.passages, 'passage')}", icon=":material/segment:"):
         st.caption(
             "Each has one vector of its own; a search finds the passage, not the document. Tick one to see "
