@@ -13,7 +13,7 @@ from nearsay.indexer.catalogue.tables import cluster_members, documents, field_v
 from nearsay.indexer.filters.clusters import CLUSTER
 from nearsay.indexer.filters.declared import Declared, covered, metadata_path, unindexed
 from nearsay.indexer.filters.expression import Expression, Path
-from nearsay.indexer.filters.known_selections import known_counts, state_of
+from nearsay.indexer.filters.known import counts, known_of, state_of
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.sql import condition
 
@@ -68,7 +68,7 @@ def facets(
     """
     if not 1 <= limit <= _MOST:
         raise BadInputError(f"limit is {limit}. Ask for 1 to {_MOST} values")
-    known = known_counts(connection)
+    known = known_of(connection, counts)
     state = state_of(connection, collection_id)
     key = (state, field, repr(expression), limit)
     found: Facets | None = known.get(key)

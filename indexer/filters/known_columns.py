@@ -9,7 +9,6 @@ import contextlib
 import json
 import re
 import threading
-import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,6 @@ from nearsay.indexer.catalogue.json_values import metadata_json
 from nearsay.indexer.catalogue.number_lists import number_list, number_lists
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
-    collections,
     documents,
     passages,
     removed_passages,
@@ -54,7 +52,7 @@ from nearsay.indexer.filters.expression import (
     gathered,
     kind_of,
 )
-from nearsay.indexer.filters.known_selections import CollectionState, state_of
+from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
 
 __all__ = [
     "columnar",
@@ -314,7 +312,7 @@ def passages_passing(
     """
     asked = (leaf.field for leaf in _leaves(expression) if not isinstance(leaf, InClusters))
     wanted = {path for each in asked if (path := metadata_path(each)) is not None}
-    columns = _of(connection).at(connection, state, wanted, wait=wait)
+    columns = known_of(connection, _KnownColumns).at(connection, state, wanted, wait=wait)
     return None if columns is None else columns.passing(connection, expression)
 
 
@@ -382,7 +380,7 @@ class _Columns:
 class _KnownColumns:
     """The columns of the collections that were filtered; safe to share between threads."""
 
-    _kept: dict[int, _Columns] = field(default_factory=dict)
+    _kept: Known = field(default_factory=lambda: Known(1000, _BYTES))  # by collection
     _read_by: dict[int, threading.Lock] = field(default_factory=dict)  # held while a collection is read
     _readers: dict[int, threading.Thread] = field(default_factory=dict)  # that nobody waits for
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -395,7 +393,7 @@ class _KnownColumns:
         Without `wait` None, too, while some of the columns are not read: a thread is at it.
         """
         key = state.collection_id
-        last = self._kept.get(key)
+        last: _Columns | None = self._kept.get(key)
         if last is not None and last.state == state and paths <= last.by_path.keys():
             return last
         held = last.by_path.keys() if last and last.state.compactions == state.compactions else set()
@@ -418,7 +416,9 @@ class _KnownColumns:
                 windows = _since(connection, key, path, column, found.last_document, _NONE)
                 column = widened(column, windows, found.last_document)
                 found = replace(found, by_path=found.by_path | {path: column})
-            self._keep(found, paths, set(connection.execute(sa.select(collections.c.id)).scalars()))
+            if found.nbytes > _BYTES:  # what was just asked stays
+                found = replace(found, by_path={path: found.by_path[path] for path in paths})
+            self._kept.put(key, found, found.nbytes)
             return found
         finally:
             reading.release()
@@ -437,32 +437,6 @@ class _KnownColumns:
         suppressed = contextlib.suppress(sa.exc.SQLAlchemyError, NearsayError)
         with suppressed, engine.connect() as connection, connection.begin():
             self.at(connection, state_of(connection, key), paths, wait=True)
-
-    def _keep(self, found: _Columns, paths: set[Path], there: set[int]) -> None:
-        """What was just asked stays; the rest as long as there is room."""
-        room = _BYTES - found.nbytes
-        if room < 0:
-            found = replace(found, by_path={path: found.by_path[path] for path in paths})
-            room = max(0, _BYTES - found.nbytes)
-        with self._lock:
-            gone = self._kept.keys() - there
-            kept = {key: each for key, each in self._kept.items() if key not in gone}
-            for key in gone:
-                self._read_by.pop(key, None)
-                self._readers.pop(key, None)
-            kept.pop(found.state.collection_id, None)
-            while kept and sum(each.nbytes for each in kept.values()) > room:
-                kept.pop(next(iter(kept)))
-            self._kept = kept | {found.state.collection_id: found}
-
-
-_COLUMNS_OF: "weakref.WeakKeyDictionary[sa.Engine, _KnownColumns]" = weakref.WeakKeyDictionary()
-_KNOWN_LOCK = threading.Lock()
-
-
-def _of(connection: sa.Connection) -> _KnownColumns:
-    with _KNOWN_LOCK:
-        return _COLUMNS_OF.setdefault(connection.engine, _KnownColumns())
 
 
 def _brought_up(connection: sa.Connection, state: CollectionState, before: _Columns) -> _Columns:

@@ -18,8 +18,8 @@ from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.declared import Declared, covered
 from nearsay.indexer.filters.expression import Expression
+from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
 from nearsay.indexer.filters.known_columns import columnar, passages_passing
-from nearsay.indexer.filters.known_selections import Key, by_number, known_selections, state_of
 from nearsay.indexer.filters.narrowing import Narrowed, narrowest
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.sql import condition
@@ -30,7 +30,11 @@ __all__ = ["LISTED", "Selection", "declared_of", "list_all", "passing", "select"
 
 LISTED = 20_000  # passages: so few are listed and scored one by one
 _READ_AT_ONCE = 50_000  # passages: so few documents are read while a search waits, for half a second at most
+_BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
+_FILTERS = 1000
 _ASKED_AT_ONCE = 5_000  # passages: SQLite takes 32,766 parameters, PostgreSQL 65,535
+
+Key = tuple[CollectionState, str]  # and the filter; its text tells true from 1, unlike the expression itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +69,22 @@ def select(
         return Selection(None, without, None)
     collection_id = snapshot.collection.id
     expression = expression_of(connection, collection_id, where)
-    key = Key(state_of(connection, collection_id), repr(expression))
+    key = state_of(connection, collection_id), repr(expression)
     declared = declared_of(connection, collection_id)
-    known = known_selections(connection)
-    is_known, found = known.get(key)
+    is_known, found = _remembered(connection, key)
     if found is None and columnar(expression):
         wait = snapshot.searchable <= _READ_AT_ONCE
-        found = passages_passing(connection, expression, key.state, wait=wait)
+        found = passages_passing(connection, expression, key[0], wait=wait)
         if found is not None:
             found = np.flatnonzero(found) if np.count_nonzero(found) <= LISTED else found
-            known.put(key, found)
+            _remember(connection, key, found)
     if found is None and not is_known:
         found = _few(connection, snapshot, expression, declared)
-        known.put(key, found)
+        _remember(connection, key, found)
     if found is None:
         checked = condition(expression, dialect, declared, passage=passages.c.number)
         return Selection(checked, without, None, expression, declared, key)
-    if by_number(found):
+    if found.dtype == np.bool_:
         return Selection(None, without, None, expression, declared, key, _left(found, without))
     return Selection(
         None, without, _set_aside(found.astype(np.int64, copy=False), without), expression, declared, key
@@ -121,15 +124,37 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
         return selection.numbers
     if selection.chosen is not None:
         return np.flatnonzero(selection.chosen)
-    known = known_selections(connection)
-    _, numbers = known.get(selection.key)
+    _, numbers = _remembered(connection, selection.key)
     if numbers is None:
         collection_id, declared = snapshot.collection.id, selection.declared
         narrowed = narrowest(connection, collection_id, selection.expression, declared, snapshot.searchable)
         statement = _passages_among(connection, snapshot, selection.expression, declared, narrowed)
         numbers = _numbers(connection, statement)
-        known.put(selection.key, numbers)
+        _remember(connection, selection.key, numbers)
     return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
+
+
+def known_selections() -> Known:
+    """What the latest filters let through: few as rising numbers, many as a bit for each passage."""
+    return Known(_FILTERS, _BYTES)
+
+
+def _remembered(connection: sa.Connection, key: Key) -> tuple[bool, Passages | None]:
+    """Whether it is known, and what is known: numbers, which pass, or None for too many to list."""
+    found = known_of(connection, known_selections).get(key)
+    if found is None:
+        return False, None
+    kept, size = found
+    bits = kept is not None and kept.dtype == np.uint8
+    return True, np.unpackbits(kept, count=size).view(np.bool_) if bits else kept
+
+
+def _remember(connection: sa.Connection, key: Key, found: Passages | None) -> None:
+    """Keep what was worked out, unless it would drive out half of the others; it must not be changed."""
+    kept = np.packbits(found) if found is not None and found.dtype == np.bool_ else found
+    nbytes = 0 if kept is None else kept.nbytes
+    if 2 * nbytes <= _BYTES:
+        known_of(connection, known_selections).put(key, (kept, 0 if found is None else found.size), nbytes)
 
 
 def declared_of(connection: sa.Connection, collection_id: int) -> dict[tuple[str, ...], int]:

@@ -18,7 +18,7 @@ from nearsay.indexer.catalogue import ranges
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.known_selections import known_counts, state_of
+from nearsay.indexer.filters.known import counts, known_of, state_of
 from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.selection import declared_of
@@ -139,7 +139,7 @@ class Browser:
         with self._reading() as (connection, collection_id):
             filter_text = "" if where is None else repr(expression_of(connection, collection_id, where))
             key = ("documents that pass", state_of(connection, collection_id), filter_text)
-            known = known_counts(connection)
+            known = known_of(connection, counts)
             found = known.get(key)
             if found is None:
                 passing = sa.select(documents.c.number).where(_passing(connection, collection_id, where))

@@ -18,7 +18,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.filters import selection
-from nearsay.indexer.filters.known_selections import known_selections
+from nearsay.indexer.filters.known import known_of
 from nearsay.indexer.filters.selection import select
 from nearsay.indexer.plans.candidate_index import united
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of
@@ -203,7 +203,7 @@ def test_recall_is_kept_where_columns_tell_what_passes_or_candidates_are_checked
     where = {"topic": chosen, "lot": {"<": lot}}
     database, queries = topics.library.store.database, TABLE.queries[topic, :6]
     with database.reading() as connection, pytest.MonkeyPatch.context() as patch:
-        known_selections(connection)._kept.clear()
+        known_of(connection, selection.known_selections)._kept.clear()
         if not columns:
             patch.setattr(selection, "columnar", lambda _: False)  # as where a filter asks of texts
         selected = select(connection, opened[way], where, frozenset(), database.dialect)

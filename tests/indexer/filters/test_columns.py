@@ -19,10 +19,10 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
-from nearsay.indexer.filters import known_columns, selection
+from nearsay.indexer.filters import known, known_columns, selection
 from nearsay.indexer.filters.expression import Compare, Expression, Not, Operator, Or
+from nearsay.indexer.filters.known import known_of, state_of
 from nearsay.indexer.filters.known_columns import columnar, passages_passing
-from nearsay.indexer.filters.known_selections import state_of
 from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import condition
 
@@ -71,7 +71,7 @@ def database(request: pytest.FixtureRequest) -> Database:
 @contextlib.contextmanager
 def collection(database: Database) -> Iterator[tuple[sa.Connection, int]]:
     """A collection of its own, in a transaction that leaves nothing behind."""
-    known_columns._COLUMNS_OF.clear()  # the next collection has the same number
+    known._KNOWN.clear()  # the next collection has the same number
     with contextlib.suppress(ZeroDivisionError), database.writing() as connection:
         yield connection, collections.create(connection, "c", "none", "").id
         raise ZeroDivisionError
@@ -273,11 +273,9 @@ def test_columns_that_were_asked_longest_ago_give_way(
     monkeypatch.setattr(known_columns, "_BYTES", 1)
     with collection(sqlite) as (connection, key):
         enter(connection, key, [{"n": 1, "m": 2}, {"n": 2, "m": 2}], 1)
-        kept = known_columns._of(connection)._kept
-        assert kept == {}
         for where, path in (("n = 1", ("n",)), ("m = 2", ("m",)), ("n = 1", ("n",))):
             assert by_columns(connection, key, parse(where)) == by_sql(connection, key, parse(where))
-            assert [*known_columns._of(connection)._kept[key].by_path] == [path]
+            assert [*known_of(connection, known_columns._KnownColumns)._kept.get(key).by_path] == [path]
 
 
 def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
@@ -291,7 +289,7 @@ def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
         key = numbers.snapshot().collection.id
         database = library.store.database
         with database.reading() as connection:
-            known = known_columns._of(connection)
+            columns = known_of(connection, known_columns._KnownColumns)
 
         def found(where: str) -> tuple[set[str], bool]:
             hits = {hit.id for hit in numbers.search("a word", 100, where=where, mode="dense")}
@@ -301,12 +299,12 @@ def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
                 )
             return hits, chosen.chosen is not None
 
-        with known._lock:
-            reading = known._read_by.setdefault(key, threading.Lock())
+        with columns._lock:
+            reading = columns._read_by.setdefault(key, threading.Lock())
         with reading:  # the thread that reads goes on after it
             assert found("year > 17") == ({"d18", "d19"}, False)
-        known._readers[key].join(60)
-        assert known._kept[key].by_path.keys() == {("year",)}
+        columns._readers[key].join(60)
+        assert columns._kept.get(key).by_path.keys() == {("year",)}
         assert found("year > 17") == ({"d18", "d19"}, True)
         numbers.update(["d3"], metadata={"year": 30})
         assert found("year > 17") == (
@@ -315,5 +313,5 @@ def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
         )  # brought up at once
         numbers.compact()
         assert found("year > 17")[0] == {"d3", "d18", "d19"}
-        known._readers[key].join(60)
+        columns._readers[key].join(60)
         assert found("year > 17") == ({"d3", "d18", "d19"}, True)
