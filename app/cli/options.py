@@ -38,7 +38,6 @@ __all__ = [
     "encoder_named",
     "encoders_kept",
     "encoding_options",
-    "inexact_resume_option",
     "json_option",
     "library_at_hand",
     "library_options",
@@ -53,6 +52,7 @@ __all__ = [
     "seed_option",
     "shards_options",
     "text_options",
+    "training_run_options",
     "trains_encoder",
     "where_option",
 ]
@@ -256,8 +256,14 @@ def _run_options(command: Command) -> Command:
     return device_option(command)
 
 
-def inexact_resume_option(command: Command) -> Command:
-    """`--inexact-resume`: of every command that trains in steps."""
+def training_run_options(command: Command) -> Command:
+    """`--log-to` and `--inexact-resume`: of every command that trains in steps."""
+    command = click.option(
+        "--log-to",
+        multiple=True,
+        type=click.Choice(["tensorboard", "wandb", "mlflow"]),
+        help="Client that also gets the metrics, with its own environment variables. Can be repeated.",
+    )(command)
     return click.option(
         "--inexact-resume",
         is_flag=True,

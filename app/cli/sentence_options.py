@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 from click.core import ParameterSource
 
-from nearsay.app.cli.options import ENCODER, encoder_named, inexact_resume_option
+from nearsay.app.cli.options import ENCODER, encoder_named, training_run_options
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.training.sentence.cross_encoder.losses import NEGATIVES, CrossLoss
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
@@ -257,7 +257,7 @@ _TRAINING = (
         help="Names of the linear layers that get adapters.",
         show_default="all",
     ),
-    inexact_resume_option,
+    training_run_options,
 )
 _CROSS = (
     click.option(

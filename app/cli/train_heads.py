@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nearsay.app.cli.options import ENCODER, device_options, inexact_resume_option, json_option
+from nearsay.app.cli.options import ENCODER, device_options, json_option, training_run_options
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def head_options(*, length: int) -> Callable[[Command], Command]:
             "--length", default=length, show_default=True, help="Maximum number of tokens in a sequence."
         ),
         click.option("--seed", default=0, show_default=True, help="Seed of the random number generator."),
-        inexact_resume_option,
+        training_run_options,
         json_option,
         device_options,
     )
@@ -114,20 +114,20 @@ def fine_tuning(options: Mapping[str, Any]) -> "FineTuning":
 
 
 @contextmanager
-def watched() -> "Iterator[Watch]":
+def watched(log_to: tuple[str, ...]) -> "Iterator[Watch]":
     """Progress and notes on standard error, and Ctrl-C that ends after a step."""
     from nearsay.app.cli.progress import TrainingLine, stoppable
     from nearsay.training.run.training_progress import Watch
 
     with TrainingLine() as line, stoppable() as stop:
-        yield Watch(listener=line, report=lambda note: print_notes([note]), stop=stop)
+        yield Watch(listener=line, report=lambda note: print_notes([note]), stop=stop, log_to=log_to)
 
 
-def noted() -> "Watch":
+def noted(log_to: tuple[str, ...]) -> "Watch":
     """Notes on standard error, for what is not trained in steps."""
     from nearsay.training.run.training_progress import Watch
 
-    return Watch(report=lambda note: print_notes([note]))
+    return Watch(report=lambda note: print_notes([note]), log_to=log_to)
 
 
 def print_head(result: "HeadResult", out: Path, *, as_json: bool) -> None:
@@ -264,7 +264,7 @@ def reader(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noq
         question=options["question_length"],
         answer=options["answer_length"],
     )
-    with watched() as watch:
+    with watched(options["log_to"]) as watch:
         result = train_reader(
             read["train"],
             out,
@@ -292,7 +292,7 @@ def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, 
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]
     if not options["probe"] and options["features"] is None:
-        with watched() as watch:
+        with watched(options["log_to"]) as watch:
             return train_classifier(
                 train,
                 out,
@@ -312,7 +312,14 @@ def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, 
         precision=Precision(options["precision"]),
     )
     return train_linear_classifier(
-        train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=noted()
+        train,
+        out,
+        bert=bert,
+        dev=dev,
+        test=test,
+        options=linear,
+        device=device,
+        watch=noted(options["log_to"]),
     )
 
 
@@ -325,7 +332,7 @@ def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, An
     train, dev, test = read["train"], read.get("dev"), read.get("test")
     bert, device = options["bert"], options["device"]
     if options["features"] is None:
-        with watched() as watch:
+        with watched(options["log_to"]) as watch:
             return train_tagger(
                 train,
                 out,
@@ -344,5 +351,12 @@ def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, An
         precision=Precision(options["precision"]),
     )
     return train_linear_tagger(
-        train, out, bert=bert, dev=dev, test=test, options=linear, device=device, watch=noted()
+        train,
+        out,
+        bert=bert,
+        dev=dev,
+        test=test,
+        options=linear,
+        device=device,
+        watch=noted(options["log_to"]),
     )

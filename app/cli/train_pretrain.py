@@ -11,10 +11,10 @@ from nearsay.app.cli.options import (
     ENCODER,
     TextFields,
     device_options,
-    inexact_resume_option,
     json_option,
     read_options,
     text_options,
+    training_run_options,
 )
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 from nearsay.data.quantity import counted
@@ -316,7 +316,7 @@ _OPTIMISATION = (
         type=int,
         help="Number of steps between two checkpoints, besides one every five minutes.",
     ),
-    inexact_resume_option,
+    training_run_options,
 )
 
 
@@ -350,6 +350,7 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
             reading=interruptible(lambda done, total: bar(Progress(done, total)), stop),
             report=lambda note: print_notes([note]),
             stop=stop,
+            log_to=options["log_to"],
         )
     if not result.finished:
         raise KeyboardInterrupt

@@ -59,7 +59,11 @@ def sentence(files: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     from nearsay.training.sentence.fine_tuning.run_recipe import run_recipe
 
     recipe = recipe_of(files, options)
-    _watched(lambda watch: run_recipe(recipe, out, device=options["device"], watch=watch), as_json=as_json)
+    _watched(
+        lambda watch: run_recipe(recipe, out, device=options["device"], watch=watch),
+        options["log_to"],
+        as_json=as_json,
+    )
 
 
 @click.command("cross-encoder", epilog=LOSSES_OF_PAIRS)
@@ -94,17 +98,22 @@ def cross_encoder(files: tuple[str, ...], out: Path, as_json: bool, **options: A
     recipe = recipe_of(files, options)
     _watched(
         lambda watch: run_cross_encoder(recipe, out, settings, device=options["device"], watch=watch),
+        options["log_to"],
         as_json=as_json,
     )
 
 
-def _watched(train: Callable[["Watch"], list["SeedResult"]], *, as_json: bool) -> None:
+def _watched(
+    train: Callable[["Watch"], list["SeedResult"]], log_to: tuple[str, ...], *, as_json: bool
+) -> None:
     """Train with a progress line and Ctrl-C, and print what came of it."""
     from nearsay.app.cli.progress import TrainingLine, stoppable
     from nearsay.training.run.training_progress import Watch
 
     with TrainingLine() as line, stoppable() as stop:
-        results = train(Watch(listener=line, report=lambda note: print_notes([note]), stop=stop))
+        results = train(
+            Watch(listener=line, report=lambda note: print_notes([note]), stop=stop, log_to=log_to)
+        )
     last = results[-1].result
     if last is not None and not last.finished:
         raise KeyboardInterrupt

@@ -9,11 +9,11 @@ from nearsay.app.cli.options import (
     ENCODER,
     TextFields,
     device_options,
-    inexact_resume_option,
     json_option,
     library_at_hand,
     read_options,
     text_options,
+    training_run_options,
     trains_encoder,
 )
 from nearsay.app.cli.printing import print_json, print_notes
@@ -63,6 +63,7 @@ class _Training(TypedDict):
     seed: int
     precision: str
     inexact_resume: bool
+    log_to: tuple[str, ...]
 
 
 def _layers(
@@ -138,7 +139,7 @@ def _layers(
 @click.option("--batch", default=32, show_default=True, help="Number of rows in a training step.")
 @click.option("--learning-rate", default=2e-4, show_default=True, help="Peak learning rate.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random number generator.")
-@inexact_resume_option
+@training_run_options
 @json_option
 @device_options
 @trains_encoder
@@ -191,7 +192,12 @@ def distill(
             dev=None if dev is None else read_judged_set(dev),
             tests=[read_judged_set(spec) for spec in evaluate],
             device=device,
-            watch=Watch(listener=line, report=lambda note: print_notes([note]), stop=stop),
+            watch=Watch(
+                listener=line,
+                report=lambda note: print_notes([note]),
+                stop=stop,
+                log_to=training["log_to"],
+            ),
         )
     if not result.finished:
         raise KeyboardInterrupt

@@ -26,6 +26,7 @@ from nearsay.training.bert.saved_tokenizer import read_tokenizer
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
+from nearsay.training.run.metrics_clients import require_clients
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.optimisation import Optimisation
@@ -154,6 +155,7 @@ def pretrain(
     reading: Callable[[int, int | None], None] | None = None,
     report: Callable[[str], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    log_to: Sequence[str] = (),
 ) -> TrainingResult:
     """Pretrain into the folder `out`, or resume the run there.
 
@@ -162,8 +164,10 @@ def pretrain(
     reading:  told the bytes of text that are prepared, and of all
     report:   told sentences about the text and the model
     stop:     asked after every step; True ends with a checkpoint, from which the same call resumes
+    log_to:   clients that get the metrics, as `MetricsClient` has them
     Raises BadInputError for text, vocabulary or settings that cannot be trained with, and DiskFullError.
     """
+    require_clients(log_to)
     say = report or (lambda _: None)
     folder = RunFolder(out)
     with processes(device) as joined:
@@ -187,7 +191,14 @@ def pretrain(
         joined.wait()
         evaluation = _evaluation(wanted, network, dev, special) if dev else None
         result = train(
-            task, folder, wanted.optimisation, joined, evaluation=evaluation, listener=listener, stop=stop
+            task,
+            folder,
+            wanted.optimisation,
+            joined,
+            evaluation=evaluation,
+            listener=listener,
+            stop=stop,
+            log_to=log_to,
         )
         if result.finished and joined.leads:
             _finish(folder, network.cpu(), tokenizer, lineage, text, result)

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.checkpoint import BestWeights, Checkpoint, last_checkpoint, write_checkpoint
 from nearsay.training.run.cpu_dropout import CpuDropout, cpu_dropout
+from nearsay.training.run.metrics_clients import logged_to
 from nearsay.training.run.metrics_log import MetricsLog, MetricWindow
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes
@@ -167,6 +168,7 @@ def train(
     evaluation: Evaluation | None = None,
     listener: Callable[[TrainingProgress], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    log_to: Sequence[str] = (),
 ) -> TrainingResult:
     """Train the task's model in place, from its last checkpoint if `folder` has one.
 
@@ -175,6 +177,7 @@ def train(
 
     listener: told after every step
     stop: asked after every step; True writes a checkpoint and ends
+    log_to: clients that get the metrics, by their names as `MetricsClient` has them
     Raises NearsayError when the loss is no number or another process trains in the folder, BadInputError when
     a process has nothing to do in a step, and DiskFullError when a checkpoint does not fit; the last good
     checkpoint stays.
@@ -183,6 +186,8 @@ def train(
         if processes.leads:
             stack.enter_context(folder.held())
         loop = _Loop(task, folder, optimisation, processes, evaluation, stack)
+        if processes.leads:
+            loop.log.tell = stack.enter_context(logged_to(log_to, folder, loop.step))
         return loop.run(listener, stop)
 
 

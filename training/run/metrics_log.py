@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -89,6 +89,8 @@ class MetricsLog:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        # Given each line, too.
+        self.tell: Callable[[Mapping[str, JsonValue]], None] = lambda _: None
 
     def rewind(self, step: int) -> list[dict[str, JsonValue]]:
         """Keep the lines up to `step` alone, and give them."""
@@ -112,6 +114,7 @@ class MetricsLog:
                 f"{self._file} cannot be written ({error.strerror}). Check the folder, then run the same "
                 "command again: it goes on from its last checkpoint"
             ) from error
+        self.tell(line)
 
 
 def read_metrics(file: Path) -> list[dict[str, JsonValue]]:

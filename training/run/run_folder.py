@@ -18,18 +18,20 @@ from nearsay.data.durable import TEMPORARY_PREFIX, new_folder, replacing, synchr
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.run.run_environment import RunEnvironment
 
-__all__ = ["STUDENT_PREFIX", "RunFolder"]
+__all__ = ["CLIENT_RUNS", "STUDENT_PREFIX", "TENSORBOARD", "RunFolder", "flat"]
 
 logger = logging.getLogger("nearsay")
 
 STUDENT_PREFIX: Final = "start-"  # of the folders in `run` that hold a student's first weights
+TENSORBOARD: Final = "tensorboard"  # the folder of its events
+CLIENT_RUNS: Final = "log-to.json"  # the ids of its runs at W&B and MLflow
 _LOCK = ".training.lock"
 _FITTED = "fitted_tokens"  # in config.json: how many go through the model at once
 _BEST = "best.safetensors"
 _MODEL = ("modules.json", "config.json")  # a static encoder has the first alone, a BERT the second
 # What a run writes that another run must not take over. Prepared texts and a student's first weights may
 # stay: they are named by their content, or compared with it.
-_OF_ONE_RUN = (_BEST, "metrics.jsonl", "plot.png", "result.json", "finished")
+_OF_ONE_RUN = (_BEST, "metrics.jsonl", "plot.png", "result.json", "finished", TENSORBOARD, CLIENT_RUNS)
 
 
 class RunFolder:
@@ -112,7 +114,7 @@ class RunFolder:
     def _resume(self, wanted: Mapping[str, JsonValue], environment: RunEnvironment, *, exact: bool) -> None:
         """Raise BadInputError unless the run that is there can be resumed; note what it is resumed with."""
         config = self.config()
-        told, now = _flat(_settings(config)), _flat(wanted)
+        told, now = flat(_settings(config)), flat(wanted)
         different = sorted(key for key in {*told, *now} if told.get(key) != now.get(key))
         if different:
             changes = "; ".join(f"{key}: {told.get(key)!r} there, {now.get(key)!r} now" for key in different)
@@ -234,12 +236,12 @@ def _environments(config: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]
     return [first, *(one for one in later if isinstance(one, dict))]
 
 
-def _flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:
+def flat(config: Mapping[str, JsonValue], within: str = "") -> dict[str, JsonValue]:
     """A nested setting as `optimisation.steps`, so that only what differs is told."""
-    flat: dict[str, JsonValue] = {}
+    found: dict[str, JsonValue] = {}
     for name, value in config.items():
-        flat |= _flat(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
-    return flat
+        found |= flat(value, f"{within}{name}.") if isinstance(value, dict) else {f"{within}{name}": value}
+    return found
 
 
 def _files(folder: Path) -> Iterator[Path]:

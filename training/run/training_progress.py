@@ -1,8 +1,10 @@
 """One look at a run that is under way, and whether other programs slow it down."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from nearsay.training.run.metrics_clients import require_clients
 
 __all__ = [
     "Pace",
@@ -143,3 +145,8 @@ class Watch:
     listener: Callable[[TrainingProgress], None] | None = None  # told after every step
     report: Callable[[str], None] = lambda _: None  # told sentences about data and model
     stop: Callable[[], bool] | None = None  # asked after every step; True ends with a checkpoint
+    log_to: Sequence[str] = ()  # clients that get the metrics, as `MetricsClient` has them
+
+    def __post_init__(self) -> None:
+        """Raise MissingExtraError for a client that is not installed, before anything is prepared."""
+        require_clients(self.log_to)

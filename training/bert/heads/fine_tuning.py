@@ -320,4 +320,5 @@ def fine_tune(
             evaluation=evaluation,
             listener=watch.listener,
             stop=watch.stop,
+            log_to=watch.log_to,
         )

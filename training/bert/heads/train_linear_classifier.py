@@ -32,6 +32,7 @@ from nearsay.training.bert.heads.network import HeadKind
 from nearsay.training.bert.heads.train_classifier import check_texts, require_positions
 from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.run.metrics_clients import logged_to
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.training_progress import Watch
@@ -147,8 +148,9 @@ def train_linear_classifier(
     watch.report(f"C = {found.regularisation:g} of {len(found.tried)} tried, in {found.seconds:.0f} s")
     log = MetricsLog(folder.run.metrics)
     log.rewind(0)
-    for line in found.lines("accuracy"):
-        log.append(line)
+    with logged_to(watch.log_to, folder.run, 0) as log.tell:
+        for line in found.lines("accuracy"):
+            log.append(line)
     classifier = TextClassifier(vectors.scorer(found.head), labels, vectors.settings)
     result = HeadResult(
         finished=True,

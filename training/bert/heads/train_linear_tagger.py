@@ -29,6 +29,7 @@ from nearsay.training.bert.heads.train_tagger import TAGGER_USAGE, entity_metric
 from nearsay.training.bert.layers import LayerChoice, LayerRule
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.entity_f1 import entity_f1
+from nearsay.training.run.metrics_clients import logged_to
 from nearsay.training.run.metrics_log import MetricsLog
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.training_progress import Watch
@@ -139,8 +140,9 @@ def train_linear_tagger(
     watch.report(f"C = {found.regularisation:g} of {len(found.tried)} tried, in {found.seconds:.0f} s")
     log = MetricsLog(folder.run.metrics)
     log.rewind(0)
-    for line in found.lines("f1"):
-        log.append(line)
+    with logged_to(watch.log_to, folder.run, 0) as log.tell:
+        for line in found.lines("f1"):
+            log.append(line)
     settings = TaggerSettings(
         length=chosen.length, way=HeadWay.FEATURES, layers=str(chosen.layers), labels=labels.names
     )

@@ -245,7 +245,14 @@ def _train(  # noqa: PLR0917 - one call's parts
         first = source.folder.is_cross_encoder  # a head drawn by chance is nothing to keep
         evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience, first=first)
     ended = train(
-        task, run, optimisation, joined, evaluation=evaluation, listener=watch.listener, stop=watch.stop
+        task,
+        run,
+        optimisation,
+        joined,
+        evaluation=evaluation,
+        listener=watch.listener,
+        stop=watch.stop,
+        log_to=watch.log_to,
     )
     if not ended.finished or not joined.leads:
         return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)

@@ -227,6 +227,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         evaluation=evaluation,
         listener=watch.listener,
         stop=watch.stop,
+        log_to=watch.log_to,
     )
     if not ended.finished or not joined.leads:
         return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)
