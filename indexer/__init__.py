@@ -16,8 +16,8 @@ from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError,
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.collection import Collection, SearchOptions
 from nearsay.indexer.library import Library
-from nearsay.indexer.query.fusion import Fusion
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
+from nearsay.indexer.query.ranking import Fusion
 from nearsay.indexer.vectors.errors import (
     BadFilterError,
     BusyError,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.catalogue.clusterings import NamedCluster
     from nearsay.indexer.catalogue.documents import StoredDocument
     from nearsay.indexer.catalogue.generations import GenerationRow
-    from nearsay.indexer.catalogue.judgement import JudgedQuery, Judgement, JudgementCounts
+    from nearsay.indexer.catalogue.judgements import JudgedQuery, Judgement, JudgementCounts
     from nearsay.indexer.catalogue.near_duplicates import NearDuplicate
     from nearsay.indexer.catalogue.passages import PassageRow
     from nearsay.indexer.catalogue.store import Cluster
@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from nearsay.indexer.neighbours.shown import Shown
     from nearsay.indexer.plans.plan import Plan
     from nearsay.indexer.query.browsing import Browser, DocumentPage, DocumentRow, PassageSpan
-    from nearsay.indexer.query.explanation import Explanation
-    from nearsay.indexer.query.reranking import PairJudge
+    from nearsay.indexer.query.hit import Explanation
+    from nearsay.indexer.query.ranking import PairJudge
     from nearsay.indexer.query.sample import Sample
     from nearsay.indexer.snapshots.snapshot import Snapshot
     from nearsay.indexer.writing.compaction import CompactReport
@@ -188,62 +188,62 @@ __all__ = [
 
 # Imported when they are first named: a process that only searches needs none of them.
 _LATER = {
-    "data.chunking": "Chunking",
-    "data.document": "Document",
-    "data.read_options": "ReadOptions",
-    "indexer.asynchronous": "AsyncCollection",
-    "indexer.catalogue.clusterings": "NamedCluster",
-    "indexer.catalogue.documents": "StoredDocument",
-    "indexer.catalogue.generations": "GenerationRow",
-    "indexer.catalogue.judgement": "JudgedQuery Judgement JudgementCounts",
-    "indexer.catalogue.near_duplicates": "NearDuplicate",
-    "indexer.catalogue.passages": "PassageRow",
-    "indexer.catalogue.store": "Cluster",
-    "indexer.catalogue.token_samples": "TokenSampleRow",
-    "indexer.cluster.serving": "ShardState Shards",
-    "indexer.clusters.clustering": "ClusterMethod Clustering",
-    "indexer.clusters.current": "Assigned",
-    "indexer.duplicates.groups": "By DuplicateGroups Link",
-    "indexer.duplicates.pairs": "Pairs",
-    "indexer.encoders": "Encoders",
-    "indexer.exploring.dates": "Period",
-    "indexer.exploring.diverse": "DiversePassage",
-    "indexer.exploring.explorer": "Explorer",
-    "indexer.exploring.newest": "News",
-    "indexer.exploring.remotest": "RemotePassage",
-    "indexer.exploring.through_time": "Counted ThroughTime",
-    "indexer.filters.declaring": "DeclareReport",
-    "indexer.filters.facets": "Facets",
-    "indexer.filters.field_kinds": "FieldLook",
-    "indexer.filters.parse": "Where",
-    "indexer.improving": "Improvement",
-    "indexer.inside.token_sample": "TokenSample",
-    "indexer.inside.token_search": "SearchBy TokenMatches",
-    "indexer.judgements.export": "ExportForm JudgementExport",
-    "indexer.judgements.gate": "GateReport",
-    "indexer.judgements.importing": "JudgementImport",
-    "indexer.judgements.judgements": "Judgements",
-    "indexer.judgements.judging": "JudgedComparison",
-    "indexer.judgements.part": "Part",
-    "indexer.maps.draw_map": "MapReport",
-    "indexer.maps.drawing": "Drawing",
-    "indexer.maps.map": "Map",
-    "indexer.neighbours.shown": "Shown",
-    "indexer.plans.plan": "Plan",
-    "indexer.query.browsing": "Browser DocumentPage DocumentRow PassageSpan",
-    "indexer.query.explanation": "Explanation",
-    "indexer.query.reranking": "PairJudge",
-    "indexer.query.sample": "Sample",
-    "indexer.snapshots.snapshot": "Snapshot",
-    "indexer.writing.compaction": "CompactReport",
-    "indexer.writing.given_vectors": "VectorsOnly",
-    "indexer.writing.ingest": "AddReport",
-    "indexer.writing.overview": "CollectionOverview",
-    "indexer.writing.rollout": "RebuildReport",
-    "training.bert.attention": "AttentionReader",
-    "training.sentence.text_encoder": "TextEncoder",
+    "nearsay.data.chunking": "Chunking",
+    "nearsay.data.document": "Document",
+    "nearsay.data.read_options": "ReadOptions",
+    "nearsay.indexer.asynchronous": "AsyncCollection",
+    "nearsay.indexer.catalogue.clusterings": "NamedCluster",
+    "nearsay.indexer.catalogue.documents": "StoredDocument",
+    "nearsay.indexer.catalogue.generations": "GenerationRow",
+    "nearsay.indexer.catalogue.judgements": "JudgedQuery Judgement JudgementCounts",
+    "nearsay.indexer.catalogue.near_duplicates": "NearDuplicate",
+    "nearsay.indexer.catalogue.passages": "PassageRow",
+    "nearsay.indexer.catalogue.store": "Cluster",
+    "nearsay.indexer.catalogue.token_samples": "TokenSampleRow",
+    "nearsay.indexer.cluster.serving": "ShardState Shards",
+    "nearsay.indexer.clusters.clustering": "ClusterMethod Clustering",
+    "nearsay.indexer.clusters.current": "Assigned",
+    "nearsay.indexer.duplicates.groups": "By DuplicateGroups Link",
+    "nearsay.indexer.duplicates.pairs": "Pairs",
+    "nearsay.indexer.encoders": "Encoders",
+    "nearsay.indexer.exploring.dates": "Period",
+    "nearsay.indexer.exploring.diverse": "DiversePassage",
+    "nearsay.indexer.exploring.explorer": "Explorer",
+    "nearsay.indexer.exploring.newest": "News",
+    "nearsay.indexer.exploring.remotest": "RemotePassage",
+    "nearsay.indexer.exploring.through_time": "Counted ThroughTime",
+    "nearsay.indexer.filters.declaring": "DeclareReport",
+    "nearsay.indexer.filters.facets": "Facets",
+    "nearsay.indexer.filters.field_kinds": "FieldLook",
+    "nearsay.indexer.filters.parse": "Where",
+    "nearsay.indexer.improving": "Improvement",
+    "nearsay.indexer.inside.token_sample": "TokenSample",
+    "nearsay.indexer.inside.token_search": "SearchBy TokenMatches",
+    "nearsay.indexer.judgements.export": "ExportForm JudgementExport",
+    "nearsay.indexer.judgements.gate": "GateReport",
+    "nearsay.indexer.judgements.importing": "JudgementImport",
+    "nearsay.indexer.judgements.judgements": "Judgements",
+    "nearsay.indexer.judgements.judging": "JudgedComparison",
+    "nearsay.indexer.judgements.part": "Part",
+    "nearsay.indexer.maps.draw_map": "MapReport",
+    "nearsay.indexer.maps.drawing": "Drawing",
+    "nearsay.indexer.maps.map": "Map",
+    "nearsay.indexer.neighbours.shown": "Shown",
+    "nearsay.indexer.plans.plan": "Plan",
+    "nearsay.indexer.query.browsing": "Browser DocumentPage DocumentRow PassageSpan",
+    "nearsay.indexer.query.hit": "Explanation",
+    "nearsay.indexer.query.ranking": "PairJudge",
+    "nearsay.indexer.query.sample": "Sample",
+    "nearsay.indexer.snapshots.snapshot": "Snapshot",
+    "nearsay.indexer.writing.compaction": "CompactReport",
+    "nearsay.indexer.writing.given_vectors": "VectorsOnly",
+    "nearsay.indexer.writing.ingest": "AddReport",
+    "nearsay.indexer.writing.overview": "CollectionOverview",
+    "nearsay.indexer.writing.rollout": "RebuildReport",
+    "nearsay.training.bert.attention": "AttentionReader",
+    "nearsay.training.sentence.text_encoder": "TextEncoder",
 }
-_PLACES = {name: f"nearsay.{module}" for module, names in _LATER.items() for name in names.split()}
+_PLACES = {name: module for module, names in _LATER.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

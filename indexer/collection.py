@@ -28,11 +28,9 @@ from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
-from nearsay.indexer.query.explanation import Explanation
 from nearsay.indexer.query.export import export_documents, export_passages, stored_documents, write_lines
-from nearsay.indexer.query.fusion import Fusion
-from nearsay.indexer.query.hit import Hit, Hits
-from nearsay.indexer.query.reranking import PairJudge
+from nearsay.indexer.query.hit import Explanation, Hit, Hits
+from nearsay.indexer.query.ranking import Fusion, PairJudge
 from nearsay.indexer.query.sample import Sample, drawn_sample
 from nearsay.indexer.query.search import Searcher, SearchRequest, as_queries
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
@@ -432,7 +430,7 @@ class Collection:
 
         BadInputError for hits that another encoder found.
         """
-        from nearsay.indexer.query.hits import explain_hits
+        from nearsay.indexer.query.explain import explain_hits
 
         snapshot = self.snapshot()
         language = Chunking.parse(snapshot.collection.chunking).language

@@ -22,8 +22,13 @@ from nearsay.indexer.catalogue import (
     token_samples,
 )
 from nearsay.indexer.catalogue.collections import CollectionRow
-from nearsay.indexer.catalogue.encoder_uses import known_encoders
-from nearsay.indexer.catalogue.generations import EncoderRow, GenerationRow, GenerationState, SegmentState
+from nearsay.indexer.catalogue.generations import (
+    EncoderRow,
+    GenerationRow,
+    GenerationState,
+    SegmentState,
+    known_encoders,
+)
 from nearsay.indexer.catalogue.integrity import differing_texts, file_fault, wrong_numbers
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.tables import removed_passages

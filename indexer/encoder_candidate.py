@@ -15,7 +15,7 @@ from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExample
 from nearsay.data.sentence_examples.learned_texts import without_leaks
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.collection import Collection
 from nearsay.indexer.improving import Improvement, TrainedEncoder
 from nearsay.indexer.judgements.export import ExportForm, TrainingKind, training_rows

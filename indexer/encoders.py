@@ -25,8 +25,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import runs
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.encoder_uses import EncoderUse, KnownEncoder, known_encoders
-from nearsay.indexer.catalogue.generations import EncoderRow
+from nearsay.indexer.catalogue.generations import EncoderRow, EncoderUse, KnownEncoder, known_encoders
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME, is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint

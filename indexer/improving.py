@@ -14,8 +14,7 @@ from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
-from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
-from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState, query_hash
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.refinements import Refinement
 from nearsay.indexer.catalogue.store import Store

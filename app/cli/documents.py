@@ -440,7 +440,7 @@ def facets(
 def _require(target: "Collection", field: str) -> None:
     """BadInputError if no document of the collection has the field, whatever a filter lets through."""
     from nearsay.data.errors import BadInputError
-    from nearsay.indexer.filters.declared import metadata_path
+    from nearsay.indexer.filters.sql import metadata_path
 
     if metadata_path((field,)) is None:  # every document may have it, whatever its metadata
         return

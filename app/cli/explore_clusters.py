@@ -340,7 +340,7 @@ def over_time(
     Example:
         nearsay explore time papers --field year --out trend.png
     """
-    from nearsay.indexer.exploring.time_file import time_format, write_over_time
+    from nearsay.indexer.exploring.through_time import time_format, write_over_time
 
     if out is not None:
         time_format(out)  # refused now rather than after the work

@@ -25,7 +25,7 @@ from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.indexer import Collection, Hit
-    from nearsay.indexer.catalogue.judgement import Judgement, JudgementCounts
+    from nearsay.indexer.catalogue.judgements import Judgement, JudgementCounts
     from nearsay.indexer.judgements.export import JudgementExport
 
 __all__ = ["judgements"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nearsay.indexer import Hit, Hits
     from nearsay.indexer.neighbours.shown import Near, ShownPassage
     from nearsay.indexer.plans.plan import GpuMeasured, GpuReport, Measured, Plan
-    from nearsay.indexer.query.explanation import Explanation
+    from nearsay.indexer.query.hit import Explanation
 
 __all__ = [
     "ROWS_FORMAT",

@@ -13,9 +13,8 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.bulk import insert_columns
+from nearsay.indexer.catalogue.bulk import insert_columns, number_lists
 from nearsay.indexer.catalogue.explored import leave_clustering
-from nearsay.indexer.catalogue.number_lists import number_lists
 from nearsay.indexer.catalogue.tables import (
     cluster_members,
     clusterings,

@@ -5,14 +5,17 @@ filter over the metadata would see.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
+from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.json_values import SqlValue, elements, metadata_value
 from nearsay.indexer.catalogue.tables import declared_fields, documents, field_values
 
@@ -21,14 +24,18 @@ __all__ = [
     "NEITHER_TEXT_NOR_NUMBER",
     "DeclaredField",
     "ValueKind",
+    "added_moments",
+    "added_since",
     "declare",
     "declared",
+    "document_values",
     "enter",
     "enter_anew",
     "forget",
     "leave",
     "value_rows",
 ]
+
 
 LONGEST = 500  # characters of a text that are kept: PostgreSQL's indexes take no more than 2,700 bytes
 _SOME = 500  # values in one IN (…)
@@ -169,3 +176,40 @@ def _columns(value: SqlValue) -> tuple[ColumnElement[Any], ...]:
         sa.case((value.is_text, beginning), else_=sa.null()).label("text"),
         sa.case((value.is_number, value.number), else_=sa.null()).label("number"),
     )
+
+
+_ROWS = 10_000  # fetched at a time
+
+
+def document_values(
+    connection: sa.Connection, collection_id: int, path: tuple[str, ...]
+) -> Iterator[tuple[int, object]]:
+    """The number of each document that has the metadata field, and its value.
+
+    A number is an int or a float, text of digits alone too; a list, an object, true and false are None.
+    """
+    wanted = documents.c.collection_id == collection_id
+    itself, _ = value_rows(path, connection.dialect.name, wanted)
+    found = itself.subquery()
+    statement = sa.select(found.c.document, found.c.kind, found.c.text, found.c.number)
+    for number, kind, text, value in connection.execute(statement.execution_options(yield_per=_ROWS)):
+        if text is not None:
+            yield number, text
+        elif kind == ValueKind.NUMBER:
+            yield number, int(value) if value == int(value) else float(value)
+        else:
+            yield number, None
+
+
+def added_since(connection: sa.Connection, collection_id: int, since: str) -> NDArray[np.int64]:
+    """The numbers of the documents that were added at a moment, as the catalogue writes it, or later."""
+    chosen = (documents.c.collection_id == collection_id) & (documents.c.added_at >= since)
+    return number_list(connection, sa.select(documents.c.number).where(chosen))
+
+
+def added_moments(connection: sa.Connection, collection_id: int) -> Iterator[tuple[int, str]]:
+    """Each document's number and when it was added, ISO 8601 in UTC."""
+    columns = (documents.c.number, documents.c.added_at)
+    statement = sa.select(*columns).where(documents.c.collection_id == collection_id)
+    rows = connection.execute(statement.execution_options(yield_per=_ROWS))
+    yield from ((row[0], row[1]) for row in rows)

@@ -10,21 +10,31 @@ import sqlalchemy as sa
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.explored import leave_generation
 from nearsay.indexer.catalogue.store import now
-from nearsay.indexer.catalogue.tables import embedded_ranges, encoders, generations, refinements, segments
+from nearsay.indexer.catalogue.tables import (
+    collections,
+    embedded_ranges,
+    encoders,
+    generations,
+    refinements,
+    segments,
+)
 from nearsay.indexer.vectors.errors import CatalogueError, UnknownGenerationError
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, VectorDtype
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
     "EncoderRow",
+    "EncoderUse",
     "GenerationRow",
     "GenerationState",
+    "KnownEncoder",
     "SegmentRow",
     "SegmentState",
     "add_segment",
     "all_of",
     "begin",
     "drop",
+    "known_encoders",
     "live",
     "numbered",
     "register_encoder",
@@ -337,3 +347,35 @@ def _generation(row: sa.Row[Any]) -> GenerationRow:
         found[generations.c.gate],
         VectorDtype(found[generations.c.dtype]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderUse:
+    """A generation that an encoder made."""
+
+    collection: str
+    generation: int
+    state: GenerationState
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEncoder:
+    """An encoder with its generations, by collection and number."""
+
+    encoder: EncoderRow
+    uses: tuple[EncoderUse, ...]
+
+
+def known_encoders(connection: sa.Connection) -> list[KnownEncoder]:
+    """Every encoder that ever embedded something here, in the order in which they came."""
+    rows = connection.execute(sa.select(encoders).order_by(encoders.c.id)).mappings()
+    known = [EncoderRow(**(dict(row) | {"lineage": tuple(row["lineage"])})) for row in rows]
+    uses: dict[int, list[EncoderUse]] = {}
+    found = connection.execute(
+        sa.select(generations.c.encoder_id, collections.c.name, generations.c.number, generations.c.state)
+        .join(collections, collections.c.id == generations.c.collection_id)
+        .order_by(collections.c.name, generations.c.number)
+    )
+    for encoder, collection, number, state in found:
+        uses.setdefault(encoder, []).append(EncoderUse(collection, number, GenerationState(state)))
+    return [KnownEncoder(row, tuple(uses.get(row.id, ()))) for row in known]

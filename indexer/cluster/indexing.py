@@ -25,8 +25,7 @@ from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
 from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engine import SEED, fill
-from nearsay.indexer.plans.engines import ENGINES, engine_of, open_index
-from nearsay.indexer.plans.inverted_lists import InvertedLists
+from nearsay.indexer.plans.engines import ENGINES, InvertedLists, engine_of, open_index
 from nearsay.indexer.plans.plan import GIVEN_QUERIES, Measured, Plan, PlanKind
 from nearsay.indexer.plans.trials import TrialQueries, recall_at_least, require_enough
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters.scores import each_silhouette, of_unit_length, sums
-from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
+from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.plans.engine import faiss_is_installed
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
@@ -19,7 +19,6 @@ __all__ = [
     "Communities",
     "Distinct",
     "distinct",
-    "fuzzy_weights",
     "graph_communities",
     "usual_least_size",
 ]
@@ -122,8 +121,6 @@ _FEW = 100  # different vectors: of so few the graph is hardly sparse, and low r
 _LEAST_SIZE = 5  # passages
 _NONE = -1.0  # below every silhouette: where fewer than two communities are kept
 _SAMPLE = 20_000  # vectors whose silhouettes decide
-_GRAPH_COMMUNITIES_BLOCK = 65_536
-_HALVINGS = 32
 
 
 class Communities(NamedTuple):
@@ -162,7 +159,7 @@ def graph_communities(
     if len(given) < 3:
         return Communities(np.zeros(len(given), dtype=np.int32), resolution or 1.0, 1.0)
     graph = cluster_graph(given.points, neighbours, listener=listener)
-    weights = fuzzy_weights(graph)
+    weights = united(graph.neighbours, memberships(graph.distances, itself=False))
     finest = RESOLUTIONS[-1] if resolution is None else resolution
     listener(Progress(0, None, "finding communities", "passages"))
     labels = _louvain(finest).fit_predict(weights).astype(np.int32)
@@ -219,44 +216,6 @@ def _criterion(sample: Points, labels: NDArray[np.int32], middles: NDArray[np.fl
     values = each_silhouette(sample, labels, middles)
     fewer = max(0.0, 1 - _PER_LOG_NUMBER * float(np.log(len(middles))))
     return float(values.mean()) * float((labels >= 0).mean()) * fewer
-
-
-def fuzzy_weights(graph: NeighbourGraph) -> Any:  # noqa: ANN401 - scipy has no types
-    """How surely two are neighbours where they lie: UMAP's weights, 0 to 1, a symmetric sparse matrix (n, n).
-
-    Each vector's distances are measured from its nearest neighbour and scaled so that its weights sum to
-    log2(k): a dense and a sparse region then hold together alike. McInnes et al. 2018, section 3.1 and
-    algorithms 2 and 3, https://arxiv.org/abs/1802.03426 (without the vector among its own neighbours).
-    """
-    from scipy import sparse
-
-    count, k = graph.neighbours.shape
-    there = graph.neighbours >= 0
-    weights = np.empty((count, k), dtype=np.float32)
-    for begin in range(0, count, _GRAPH_COMMUNITIES_BLOCK):
-        end = begin + _GRAPH_COMMUNITIES_BLOCK
-        distances = np.maximum(1 - graph.cosines[begin:end], 0)
-        beyond = np.maximum(distances - distances[:, :1], 0)
-        beyond[~there[begin:end]] = np.inf
-        weights[begin:end] = np.exp(-beyond / _scales(beyond, float(np.log2(max(k, 2)))))
-    rows = np.repeat(np.arange(count, dtype=np.int32), k)[there.ravel()]
-    one_way = sparse.csr_matrix(
-        (weights[there].astype(np.float64), (rows, graph.neighbours[there])), shape=(count, count)
-    )
-    other_way = one_way.T.tocsr()
-    both = one_way + other_way - one_way.multiply(other_way)
-    return both.tocsr()
-
-
-def _scales(beyond: NDArray[np.float32], total: float) -> NDArray[np.float32]:
-    """The scale (n, 1) of each row with which exp(-beyond / scale) sums to `total`, by halving."""
-    low = np.full((len(beyond), 1), 1e-6, dtype=np.float32)
-    high = np.full((len(beyond), 1), 4, dtype=np.float32)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        large = np.exp(-beyond / middle).sum(axis=1, keepdims=True) > total
-        high, low = np.where(large, middle, high), np.where(large, low, middle)
-    return high
 
 
 def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no types

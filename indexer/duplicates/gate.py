@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue import collections, documents, near_duplicates
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearDuplicate
-from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.neighbours.points import Points

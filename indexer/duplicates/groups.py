@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.passage_documents import document_ids, documents_of, whole_documents
+from nearsay.indexer.catalogue.passages import document_ids, documents_of, whole_documents
 from nearsay.indexer.duplicates.closest_pairs import (
     MOST_PAIRS,
     DistinctPairs,

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.passage_documents import documents_of
-from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.passages import PassageRow, documents_of
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored, JoinedPoints, Vectors

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.document_dates import added_moments, document_values
-from nearsay.indexer.filters.declared import metadata_path
+from nearsay.indexer.catalogue.field_values import added_moments, document_values
 from nearsay.indexer.filters.parse import parse_field
+from nearsay.indexer.filters.sql import metadata_path
 
 __all__ = [
     "DocumentTimes",

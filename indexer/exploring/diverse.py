@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.passage_documents import by_text, documents_of
+from nearsay.indexer.catalogue.passages import by_text, documents_of
 from nearsay.indexer.exploring.remotest import highest_cosines
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored, Points

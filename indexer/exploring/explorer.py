@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.clusterings import NamedCluster
+from nearsay.indexer.catalogue.documents import untouched
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
-from nearsay.indexer.catalogue.untouched import untouched
 from nearsay.indexer.clusters.clustered import cluster_collection
 from nearsay.indexer.clusters.clustering import Clustering, ClusterMethod, ClusterOptions
 from nearsay.indexer.clusters.current import (

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
-from nearsay.indexer.catalogue.document_dates import added_since
-from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.catalogue.field_values import added_since
+from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.clusters.current import saved_clustering
 from nearsay.indexer.clusters.scores import centres, own_cosines
 from nearsay.indexer.exploring.dates import document_times, read_date

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.passage_documents import documents_of
-from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.catalogue.passages import PassageRow, documents_of
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored, Points
 from nearsay.indexer.neighbours.shown import (

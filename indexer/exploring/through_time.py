@@ -1,19 +1,30 @@
-"""How large the clusters of a collection are from period to period."""
+"""How large the clusters of a collection are from period to period, as values, a file and a picture."""
 
-from collections.abc import Mapping
+import csv
+import io
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearsay.data.document import beginning
+from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.catalogue.passage_documents import documents_of
+from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.clusters.current import SavedClusters, saved_clustering
 from nearsay.indexer.exploring.dates import DocumentTimes, Period, document_times, finest, period_names
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
     "ClusterThroughTime",
@@ -21,6 +32,8 @@ __all__ = [
     "ThroughTime",
     "clusters_of_passages",
     "over_time",
+    "time_format",
+    "write_over_time",
 ]
 
 
@@ -307,3 +320,135 @@ def _notes(
             f"Put them in: nearsay explore clusters {collection} --assign"
         )
     return tuple(said)
+
+
+# Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), with an
+# olive for their yellow, which is too pale for a line; beyond eight clusters they come with another dash.
+_COLOURS: Final = (*("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#999933", "#000000"),)
+_DASHES: Final = ("-", "--", ":")
+_REST: Final = "0.75"
+_NAME = 42  # characters of a name in the legend's line
+_TICKS = 16
+
+
+def time_figure(found: ThroughTime, top: int) -> "Figure":
+    """Draw the `top` largest clusters, and the rest together.
+
+    Above each period's count, stacked; below each one's share, a line; growing and shrinking ones are marked
+    in the legend.
+    """
+    from matplotlib.figure import Figure
+
+    shown = found.clusters[:top]
+    rest = (*found.clusters[top:], *((found.outside,) if found.outside.total else ()))
+    totals = np.array(found.totals, dtype=np.float64)
+    places = np.arange(totals.size)
+    figure = Figure(figsize=(12.0, 7.5), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 3))
+    height = np.zeros_like(totals)
+    handles, labels = [], []
+    for at, each in enumerate(shown):
+        colour, dash = _look(at)
+        counts = np.array(each.counts, dtype=np.float64)
+        above.bar(places, counts, 1.0, bottom=height, color=colour, linewidth=0)
+        (line,) = below.plot(
+            places, _share(counts, totals), color=colour, linestyle=dash, marker=".", linewidth=1.6
+        )
+        height += counts
+        handles.append(line)
+        labels.append(_label(each))
+    if rest:
+        together = np.sum([each.counts for each in rest], axis=0).astype(np.float64)
+        bars = above.bar(places, together, 1.0, bottom=height, color=_REST, linewidth=0)
+        handles.append(bars[0])
+        labels.append(_rest_label(found, rest))
+    _axes(above, below, found)
+    dated = "" if found.field == found.by else f", dated by {found.field}"
+    figure.suptitle(_plain(f"{found.collection}: {found.counted} by {found.by}{dated}"))
+    figure.legend(handles, labels, loc="outside right center", fontsize="small", frameon=False)
+    return figure
+
+
+def _axes(above: "Axes", below: "Axes", found: ThroughTime) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    above.set_ylabel(str(found.counted))
+    below.set_ylabel("share of all in the period")
+    below.yaxis.set_major_formatter(PercentFormatter(1.0))
+    below.set_ylim(bottom=0.0)
+    every = -(-len(found.periods) // _TICKS)
+    places = range(0, len(found.periods), every)
+    below.set_xticks(list(places), [found.periods[at] for at in places])
+    if found.by != "year":
+        below.tick_params(axis="x", labelrotation=45)
+    for axes in (above, below):
+        axes.grid(axis="y", color="0.93")
+        axes.set_axisbelow(True)
+
+
+def _share(counts: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A gap where a period holds nothing."""
+    return np.divide(counts, totals, out=np.full_like(totals, np.nan), where=totals > 0)
+
+
+def _look(at: int) -> tuple[str, str]:
+    return _COLOURS[at % len(_COLOURS)], _DASHES[at // len(_COLOURS) % len(_DASHES)]
+
+
+def _label(each: ClusterThroughTime) -> str:
+    mark = " ▲" if each.trend.grows else " ▼" if each.trend.shrinks else ""
+    name = beginning(each.name, 2 * _NAME)
+    return _plain("\n".join(textwrap.wrap(name, _NAME)) + f" ({each.total:,}){mark}")
+
+
+def _rest_label(found: ThroughTime, rest: Sequence[ClusterThroughTime]) -> str:
+    total = sum(each.total for each in rest)
+    clusters = sum(each.number is not None for each in rest)
+    parts = [f"{clusters} more clusters"] if clusters else []
+    parts += ["in no cluster"] if found.outside.total else []
+    return f"{' and '.join(parts)} ({total:,})"
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib takes for text: no formula between dollars, no name that begins with _."""
+    return " " * text.startswith("_") + text.replace("$", r"\$")
+
+
+SHOWN: Final = 8  # clusters in the picture, the others together
+_FORMATS: Final = (".png", ".svg", ".csv", ".jsonl")
+_MOST_SHOWN = 24
+
+
+def time_format(path: Path) -> str:
+    """Give png, svg, csv or jsonl by the file's ending; BadInputError for another one."""
+    ending = path.suffix.lower()
+    if ending not in _FORMATS:
+        raise BadInputError(f"{path} ends in none of {', '.join(_FORMATS)}. Give it one of these endings")
+    return ending[1:]
+
+
+def write_over_time(found: ThroughTime, path: Path, *, top: int = SHOWN) -> None:
+    """Write the picture with the `top` largest clusters, or the table of all, whole or not at all.
+
+    The table has a row for each cluster and period: period, cluster, name, how many, share of the period.
+    """
+    kind = time_format(path)
+    if kind in ("png", "svg"):
+        if not 1 <= top <= _MOST_SHOWN:
+            raise BadInputError(f"{top} clusters cannot be told apart in a picture. Take 1 to {_MOST_SHOWN}")
+
+        figure = time_figure(found, top)
+        with replacing(path) as stream:
+            figure.savefig(stream, format=kind, dpi=150)
+        return
+    rows = found.rows()
+    if kind == "jsonl":
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    else:
+        table = io.StringIO(newline="")
+        writer = csv.DictWriter(table, ["period", "cluster", "name", str(found.counted), "share"])
+        writer.writeheader()
+        writer.writerows(rows)
+        text = table.getvalue()
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8"))

@@ -12,9 +12,9 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.field_values import DeclaredField, declared, value_rows
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import field_values as value_table
-from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import Path
 from nearsay.indexer.filters.parse import parse_field
+from nearsay.indexer.filters.sql import metadata_path
 
 __all__ = [
     "DeclareReport",

@@ -10,12 +10,11 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import clusterings
 from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUMBER, ValueKind, value_rows
 from nearsay.indexer.catalogue.tables import cluster_members, documents, field_values, passages
-from nearsay.indexer.filters.clusters import CLUSTER
-from nearsay.indexer.filters.declared import Declared, covered, metadata_path, unindexed
 from nearsay.indexer.filters.expression import Expression, Path
 from nearsay.indexer.filters.known import counts, known_of, state_of
-from nearsay.indexer.filters.narrowing import narrowest
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.selection import narrowest
+from nearsay.indexer.filters.sql import Declared, condition, covered, metadata_path, unindexed
+from nearsay.indexer.filters.where import CLUSTER
 
 __all__ = ["FacetValue", "Facets", "facets"]
 

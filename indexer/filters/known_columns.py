@@ -22,16 +22,14 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
+from nearsay.indexer.catalogue.bulk import number_list, number_lists
 from nearsay.indexer.catalogue.json_values import metadata_json
-from nearsay.indexer.catalogue.number_lists import number_list, number_lists
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
     documents,
     passages,
     removed_passages,
 )
-from nearsay.indexer.filters.cluster_rows import passages_in_clusters
-from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import (
     Among,
     And,
@@ -53,6 +51,7 @@ from nearsay.indexer.filters.expression import (
     kind_of,
 )
 from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
+from nearsay.indexer.filters.sql import metadata_path, passages_in_clusters
 
 __all__ = [
     "columnar",

@@ -1,12 +1,14 @@
-"""Which passages a filter and exclusions let through.
+"""Which passages a filter and exclusions let through, and which documents declared values leave of them.
 
 Columns tell where a filter asks of metadata and clusters. Where it asks of ids, titles, texts or sources, and
 until a large collection's columns are read, SQL does: few that an index finds are listed, candidates are
 checked where many pass.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeGuard
 
 import numpy as np
 import sqlalchemy as sa
@@ -16,17 +18,153 @@ from sqlalchemy.sql.elements import ColumnElement
 from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.declared import Declared, covered
-from nearsay.indexer.filters.expression import Expression
+from nearsay.indexer.filters.expression import (
+    Among,
+    And,
+    Compare,
+    Expression,
+    InClusters,
+    Kind,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Within,
+    gathered,
+)
 from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
 from nearsay.indexer.filters.known_columns import columnar, passages_passing
-from nearsay.indexer.filters.narrowing import Narrowed, narrowest
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.sql import (
+    Declared,
+    among,
+    condition,
+    covered,
+    declared_rows,
+    documents_in_clusters,
+)
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 
-__all__ = ["LISTED", "Selection", "declared_of", "list_all", "passing", "select"]
+__all__ = [
+    "Selection",
+    "declared_of",
+    "list_all",
+    "narrowest",
+    "passing",
+    "select",
+]
+
+
+_MOST_LOOKED_AT = 32  # comparisons that are counted before one is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Documents among which are all that a filter lets through."""
+
+    documents: tuple[sa.Select[tuple[int]], ...]  # their numbers, from indexes; together
+    count: int  # at most so many
+    rest: Expression | None  # what they still have to pass; None: they are the ones
+
+    def numbers(self) -> sa.Select[tuple[int]] | sa.CompoundSelect[tuple[int]]:
+        """The numbers of the documents, as one statement."""
+        return self.documents[0] if len(self.documents) == 1 else sa.union_all(*self.documents)
+
+
+def narrowest(
+    connection: sa.Connection, collection_id: int, expression: Expression, declared: Declared, limit: int
+) -> Narrowed | None:
+    """The fewest documents to look at for a filter; None if indexes cannot bring them below the limit.
+
+    Only `limit` entries of an index are ever counted, so a comparison that lets half of everything through
+    costs no more than one that lets few through.
+    """
+    return _Search(connection, collection_id, declared, limit).of(expression)
+
+
+class _Search:
+    def __init__(self, connection: sa.Connection, collection_id: int, declared: Declared, limit: int) -> None:
+        self.connection = connection
+        self.collection_id = collection_id
+        self.declared = declared
+        self.limit = limit
+        self.left = _MOST_LOOKED_AT
+
+    def of(self, part: Expression | Among | Within) -> Narrowed | None:
+        if isinstance(part, Not):
+            return None
+        if isinstance(part, And):
+            return self._any_of(gathered(part))
+        if isinstance(part, Or):
+            return self._all_of(part)
+        return self._leaf(part)
+
+    def _any_of(self, parts: Sequence[Expression | Among | Within]) -> Narrowed | None:
+        found = {at: narrowed for at, part in enumerate(parts) if (narrowed := self.of(part)) is not None}
+        if not found:
+            return None
+        best = min(found, key=lambda at: found[at].count)
+        others = [_as_written(part) for at, part in enumerate(parts) if at != best]
+        rest = found[best].rest
+        left = others if rest is None else [*others, rest]
+        return replace(found[best], rest=And(tuple(left)) if left else None)
+
+    def _all_of(self, expression: Or) -> Narrowed | None:
+        found: list[Narrowed] = []
+        for part in gathered(expression):
+            narrowed = self.of(part)
+            if narrowed is None:
+                return None
+            found.append(narrowed)
+        count = sum(narrowed.count for narrowed in found)
+        if not found or count > self.limit:
+            return None
+        rest = expression if any(narrowed.rest is not None for narrowed in found) else None
+        return Narrowed(tuple(each for narrowed in found for each in narrowed.documents), count, rest)
+
+    def _leaf(self, leaf: Leaf) -> Narrowed | None:
+        if not self.left:
+            return None
+        rows = declared_rows(leaf, self.connection.dialect.name, self.declared)
+        if isinstance(leaf, InClusters):
+            statement = self._by_cluster(leaf)
+        else:
+            statement = self._by_name(leaf) if rows is None else rows.documents()
+        if statement is None:
+            return None
+        self.left -= 1
+        some = statement.limit(self.limit + 1).subquery()
+        count = self.connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
+        if count > self.limit:
+            return None
+        # A document may have passages in several clusters, so which of them is still to be asked.
+        exact = not isinstance(leaf, InClusters) and (rows is None or rows.exact)
+        return Narrowed((statement,), count, None if exact else _as_written(leaf))
+
+    def _by_cluster(self, leaf: InClusters) -> sa.Select[tuple[int]] | None:
+        if leaf.numbers is None:
+            return None
+        return documents_in_clusters(leaf, self.collection_id, self.connection.dialect.name)
+
+    def _by_name(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
+        """By the document's id or source: the catalogue has indexes over them."""
+        if leaf.field not in (("id",), ("source",)):
+            return None
+        column = documents.c[leaf.field[0]]
+        found = sa.select(documents.c.number).where(documents.c.collection_id == self.collection_id)
+        if isinstance(leaf, Among) and leaf.kind is Kind.TEXT:
+            return found.where(among(leaf.values, leaf.kind, self.connection.dialect.name).holds(column))
+        if isinstance(leaf, Compare) and leaf.operator is Operator.EQUAL and isinstance(leaf.value, str):
+            return found.where(column == leaf.value)
+        return None
+
+
+def _as_written(part: Expression | Among | Within) -> Expression:
+    if isinstance(part, Among):
+        return Or(tuple(Compare(part.field, Operator.EQUAL, value) for value in part.values))
+    return And(part.bounds) if isinstance(part, Within) else part
+
 
 LISTED = 20_000  # passages: so few are listed and scored one by one
 _READ_AT_ONCE = 50_000  # passages: so few documents are read while a search waits, for half a second at most
@@ -84,7 +222,7 @@ def select(
     if found is None:
         checked = condition(expression, dialect, declared, passage=passages.c.number)
         return Selection(checked, without, None, expression, declared, key)
-    if found.dtype == np.bool_:
+    if by_number(found):
         return Selection(None, without, None, expression, declared, key, _left(found, without))
     return Selection(
         None, without, _set_aside(found.astype(np.int64, copy=False), without), expression, declared, key
@@ -134,6 +272,11 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
     return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
 
 
+def by_number(found: Passages) -> TypeGuard[NDArray[np.bool_]]:
+    """Whether it says of each passage number whether it passes, rather than which pass."""
+    return found.dtype == np.bool_
+
+
 def known_selections() -> Known:
     """What the latest filters let through: few as rising numbers, many as a bit for each passage."""
     return Known(_FILTERS, _BYTES)
@@ -151,7 +294,7 @@ def _remembered(connection: sa.Connection, key: Key) -> tuple[bool, Passages | N
 
 def _remember(connection: sa.Connection, key: Key, found: Passages | None) -> None:
     """Keep what was worked out, unless it would drive out half of the others; it must not be changed."""
-    kept = np.packbits(found) if found is not None and found.dtype == np.bool_ else found
+    kept = np.packbits(found) if found is not None and by_number(found) else found
     nbytes = 0 if kept is None else kept.nbytes
     if 2 * nbytes <= _BYTES:
         known_of(connection, known_selections).put(key, (kept, 0 if found is None else found.size), nbytes)

@@ -18,8 +18,7 @@ from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.normalised_text import normalised_text
 from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
-from nearsay.indexer.catalogue.judgement import Judgement
-from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, query_hash
 from nearsay.indexer.catalogue.passage import encoded_text
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.judgements.part import Part, in_part

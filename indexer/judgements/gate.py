@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nearsay.data.quantity import counted
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.snapshots.contract_check import checked

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
-from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.judgements.minimal_test import DEPTH, Difference, MinimalTest, Pair
-from nearsay.indexer.query.fusion import Fusion
 from nearsay.indexer.query.hit import Hit, Hits, Lineage
+from nearsay.indexer.query.ranking import Fusion
 
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements

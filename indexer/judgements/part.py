@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from nearsay.data.sentence_examples.normalised_text import normalised_text
-from nearsay.indexer.catalogue.judgement import Judgement
-from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, query_hash
 
 __all__ = ["TEST_SHARE", "Part", "drawn_share", "in_part"]
 

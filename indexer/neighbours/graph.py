@@ -15,11 +15,14 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 if TYPE_CHECKING:
     import torch
+    from scipy.sparse import csr_matrix
 
 __all__ = [
     "ListedProducts",
     "NeighbourGraph",
+    "memberships",
     "neighbour_graph",
+    "united",
 ]
 
 
@@ -412,6 +415,12 @@ class NeighbourGraph:
     def __len__(self) -> int:
         return int(self.ids.size)
 
+    @property
+    def distances(self) -> NDArray[np.float32]:
+        """1 - cosine, (n, k), never below 0; infinite where there is no neighbour."""
+        missing = self.neighbours < 0
+        return np.where(missing, np.inf, np.maximum(1.0 - self.cosines, 0.0)).astype(np.float32)
+
 
 def neighbour_graph(
     points: Points,
@@ -464,3 +473,68 @@ def _all_with_all(
         rows[queries], cosines[queries] = best.decided()
         listener(Progress(begin + queries.size, count, "finding neighbours", "passages"))
     return rows, cosines
+
+
+# How strongly UMAP holds two neighbours together: from cosines to a weighted graph.
+#
+# McInnes, Healy & Melville 2018, sections 3.1 and 4.1, https://arxiv.org/abs/1802.03426: around each point
+# the distances are measured from its nearest neighbour on (rho), in a unit (sigma) in which its k
+# neighbours weigh log2(k) together; what one says of the other and the other of the one are united as fuzzy
+# sets.
+
+
+_HALVINGS = 64
+_LEAST_SIGMA = 1e-3  # of the mean distance
+
+
+def memberships(
+    distances: NDArray[np.float32], *, from_nearest: bool = True, itself: bool = True
+) -> NDArray[np.float64]:
+    """How much each neighbour belongs to its point, 0 to 1.
+
+    distances:    (n, k) cosine distances to the neighbours, the point itself left out, rising; inf = none
+    from_nearest: measured from the nearest neighbour that is not at the same place, so that this one weighs
+                  1; False, for points that are projected: measured from the point itself
+    itself:       weights from the nearest sum to log2(k + 1), as umap-learn has it; False: to log2(k)
+    returns:      (n, k); 0 where there is no neighbour
+    """
+    found = np.zeros(distances.shape, dtype=np.float64)
+    overall = float(distances.mean(where=np.isfinite(distances))) if np.isfinite(distances).any() else 0.0
+    for begin in range(0, len(distances) if distances.size else 0, _BLOCK):
+        some = distances[begin : begin + _BLOCK].astype(np.float64)
+        there = np.isfinite(some)
+        rho = np.zeros(len(some))
+        if from_nearest:
+            rho = np.where(there & (some > 0.0), some, np.inf).min(axis=1)
+            rho[~np.isfinite(rho)] = 0.0
+        gaps = np.maximum(some - rho[:, None], 0.0)
+        counts = there.sum(axis=1)
+        target = np.log2(np.maximum(counts + int(itself and from_nearest), 1))
+        low, sigma, high = np.zeros(len(some)), np.ones(len(some)), np.full(len(some), np.inf)
+        for _ in range(_HALVINGS):
+            too_wide = np.exp(-gaps / sigma[:, None]).sum(axis=1) > target
+            high = np.where(too_wide, sigma, high)
+            low = np.where(too_wide, low, sigma)
+            sigma = np.where(np.isinf(high), 2.0 * sigma, (low + high) / 2.0)
+        own = np.where(there, some, 0.0).sum(axis=1) / np.maximum(counts, 1)
+        floor = np.maximum(_LEAST_SIGMA * np.where(rho > 0.0, own, overall), 1e-12)
+        found[begin : begin + _BLOCK] = np.exp(-gaps / np.maximum(sigma, floor)[:, None])
+    return found
+
+
+def united(neighbours: NDArray[np.int32], weights: NDArray[np.float64]) -> "csr_matrix":
+    """The symmetric graph of what either point says of the other: a + b - ab.
+
+    neighbours: (n, k) places, -1 = none; weights: (n, k); returns: (n, n) sparse, float64
+    """
+    from scipy.sparse import csr_matrix
+
+    count = len(neighbours)
+    there = neighbours >= 0
+    rows = np.repeat(np.arange(count), there.sum(axis=1))
+    one = csr_matrix((weights[there], (rows, neighbours[there])), shape=(count, count))
+    other = one.T.tocsr()
+    both = (one + other - one.multiply(other)).tocsr()
+    both.eliminate_zeros()
+    both.sort_indices()
+    return both

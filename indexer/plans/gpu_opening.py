@@ -17,20 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.devices import (
+from nearsay.indexer.plans.engine import SEED, faiss_module
+from nearsay.indexer.plans.engine import drawn as drawn_vectors
+from nearsay.indexer.plans.engines import InvertedLists
+from nearsay.indexer.plans.gpu import (
+    MAX_PROBES,
     NO_ROOM,
     FaissGpus,
     Gpu,
+    GpuIndex,
+    OnGpu,
     find_gpus,
     free_bytes,
     plain_reason,
     requested_gpus,
     wants_gpu,
 )
-from nearsay.indexer.plans.engine import SEED, faiss_module
-from nearsay.indexer.plans.engine import drawn as drawn_vectors
-from nearsay.indexer.plans.gpu import MAX_PROBES, GpuIndex, OnGpu
-from nearsay.indexer.plans.inverted_lists import InvertedLists
 from nearsay.indexer.plans.plan import (
     EXACT_UP_TO,
     GpuKind,

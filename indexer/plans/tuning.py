@@ -46,9 +46,8 @@ from nearsay.indexer.plans.trials import (
     recall_at_least,
     stopwatch,
 )
-from nearsay.indexer.vectors.mapped_pages import trim
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
-from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore, trim
 
 __all__ = ["GRAPH_UP_TO", "Tuned", "tune"]
 

@@ -19,9 +19,8 @@ from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.known import counts, known_of, state_of
-from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import declared_of
+from nearsay.indexer.filters.selection import declared_of, narrowest
 from nearsay.indexer.filters.sql import condition
 from nearsay.indexer.filters.where import expression_of
 

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, Span, chunk
+from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.passage import encoded_text
-from nearsay.indexer.query.explanation import BestSentence, ExplainedPassage, Explanation, WordShare
+from nearsay.indexer.query.hit import BestSentence, ExplainedPassage, Explanation, Hit, WordShare
 from nearsay.indexer.query.matched_terms import matched_terms
 from nearsay.training.sentence.contributions import ContributingEncoder, TextContributions
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
 __all__ = [
+    "explain_hits",
     "explain_passages",
 ]
 
@@ -389,3 +391,25 @@ def _shared_out(
     own = leave_out_passage_words(encoder, unit_query, texts, borders)
     other = leave_out_query_words(encoder, query, encoded(encoder, texts))
     return False, unit_query, own, other
+
+
+def explain_hits(
+    encoder: TextEncoder, query: str, hits: Sequence[Hit], *, language: str = "en"
+) -> list[Explanation]:
+    """Say of each hit why it matched the query, in the hits' order.
+
+    encoder:  the one that the hits were found by
+    language: ISO 639 code, for finding sentence ends
+
+    It is the cosine similarity that is shared out, whatever the hits were ranked by. Raises BadInputError for
+    hits of another encoder.
+    """
+    for hit in hits:
+        if hit.lineage.fingerprint != encoder.fingerprint:
+            found_by = f"{hit.lineage.encoder}, generation {hit.lineage.generation}"
+            raise BadInputError(
+                f"hit {hit.rank} ('{hit.id}') was found by another encoder ({found_by}) than the one that "
+                f"answers now ({encoder.name}). Search again"
+            )
+    passages = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
+    return explain_passages(encoder, query, passages, language=language)

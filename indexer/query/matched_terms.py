@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.catalogue.lexical_rows import TOKENIZER
-from nearsay.indexer.query.explanation import MatchedWord
+from nearsay.indexer.query.hit import MatchedWord
 from nearsay.indexer.query.query_words import MOST_WORDS
 
 __all__ = ["MatchedTerms", "matched_terms"]

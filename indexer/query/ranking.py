@@ -1,18 +1,230 @@
 """The candidates of a search, by vectors, by words or by both."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from enum import StrEnum
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.query.fusion import WEIGHT, Fusion, reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.data.errors import BadInputError
+from nearsay.indexer.filters.selection import Selection, list_all, passing
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import Candidates
 
-__all__ = ["DEPTH", "Ranking", "candidates", "weight_of_words"]
+__all__ = [
+    "DEPTH",
+    "RERANKED",
+    "Fusion",
+    "PairJudge",
+    "PairJudges",
+    "Ranking",
+    "candidates",
+    "dense_batch",
+    "dense_candidates",
+    "weight_of_words",
+]
+
+
+WEIGHT: Final = 0.2  # of a full match by words, where cosines go from 0 (by chance) to 1
+FLOOR: Final = 0.4  # the share of a full match that a passage needs before its words count
+
+
+class Fusion(StrEnum):
+    """How hybrid search puts the two rankings together."""
+
+    WEIGHTED = "weighted"  # by their scores
+    RECIPROCAL_RANK = "rrf"  # by their ranks alone
+
+
+def reciprocal_rank_fusion(
+    rankings: Sequence[NDArray[np.int64]], k: int = 60, weights: Sequence[float] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Fuse rankings by rank: a passage's score is the sum over the rankings of weight / (k + rank).
+
+    rankings: passage numbers, best first, each; a passage may be missing from some
+    weights:  one a ranking; None = 1 each
+    returns:  every passage by falling score, ties by rising number, (n,), and the scores, (n,)
+
+    Cormack, Clarke & Buettcher 2009, https://doi.org/10.1145/1571941.1572114
+    """
+    given = [1.0] * len(rankings) if weights is None else list(weights)
+    if k < 0 or len(given) != len(rankings):
+        raise BadInputError(
+            f"{len(given)} weights for {len(rankings)} rankings, k = {k}. Give a weight a ranking and k >= 0"
+        )
+    if not rankings:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64)
+    ids, places = np.unique(np.concatenate(rankings).astype(np.int64), return_inverse=True)
+    shares = [
+        weight / (k + np.arange(1, ranking.size + 1)) for weight, ranking in zip(given, rankings, strict=True)
+    ]
+    scores = np.zeros(ids.size)
+    np.add.at(scores, places, np.concatenate(shares))
+    order = np.lexsort((ids, -scores))
+    return ids[order], scores[order]
+
+
+def word_shares(scores: NDArray[np.float64], full_score: float) -> NDArray[np.float64]:
+    """How much of a full match by words passages are, by their BM25, 0 for none of the query's words.
+
+    full_score: see `LexicalCandidates`; such a passage gets 1, one that has more, or repeats them, more.
+    Measured by the best score found, the best of bad ones would count as good.
+    """
+    return scores / full_score if full_score > 0 else np.zeros_like(scores)
+
+
+def weighted_fusion(
+    cosines: NDArray[np.float64],
+    shares: NDArray[np.float64],
+    chance: float = 0.0,
+    weight: float = WEIGHT,
+    floor: float = FLOOR,
+) -> NDArray[np.float64]:
+    """Fuse by score: cosine + weight · (1 - chance) · max(0, share - floor) / (1 - floor).
+
+    cosines, shares: (n,), of the same passages; 0 where there is none
+    chance:          the mean cosine of two passages, so that the order is the same for an encoder whose
+                     cosines all lie close together
+
+    It orders as the convex combination does that Bruch, Gai & Ingber 2023 study
+    (https://doi.org/10.1145/3596512), with BM25 measured by what a full match would get, and a floor: a
+    passage that shares a few words by chance gains nothing, and its score is its cosine.
+    """
+    counted: NDArray[np.float64] = np.maximum(0.0, shares - floor) / (1.0 - floor)
+    return cosines + weight * (1.0 - chance) * counted
+
+
+# The passages nearest to a query among those that a selection lets through.
+#
+# Where it is known which pass, few are scored one by one, and the index is searched among many. Where a
+# filter asks of ids, titles, texts or sources, candidates come from the index and are checked in SQL, more
+# of them until enough passed, and from further away until hardly any better one turns up; where too few of
+# the nearest pass, all that pass are listed.
+
+
+_FIRST_DRAW = 4  # candidates drawn at first, as a multiple of what is wanted
+_LEAST_DRAWN = 64
+_WIDENING = 1.12  # of the reach for every doubling of how far away the neighbours lie that pass
+_WORTH_LISTING = 16  # queries under one filter: for so many, all that passes is listed once
+_MOST_DRAWN = 5_000  # candidates: beyond, listing all that pass costs less
+
+
+def dense_candidates(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    query: NDArray[np.float32],
+    count: int,
+    selection: Selection,
+) -> Candidates:
+    """The `count` nearest living passages that the selection lets through, verified in this transaction.
+
+    query: (d,) unit length. Fewer come back only when fewer qualify.
+    """
+    if selection.everything:
+        return snapshot.nearest(query, count)
+    allowed = selection.allowed
+    if allowed is None:
+        found = _drawn(connection, snapshot, query, count, selection)
+        if found is not None:
+            return found
+        allowed = list_all(connection, snapshot, selection)
+    return snapshot.nearest(query, count, allowed)
+
+
+def dense_batch(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    queries: NDArray[np.float32],
+    count: int,
+    selection: Selection,
+) -> list[Candidates] | None:
+    """What `dense_candidates` gives for each of several queries, looked for together.
+
+    queries: (n, d) unit length. None where what passes is not listed, and too much to list for so few.
+    """
+    if selection.everything:
+        return snapshot.nearest_many(queries, count)
+    allowed = selection.allowed
+    if allowed is None and len(queries) >= _WORTH_LISTING:
+        allowed = list_all(connection, snapshot, selection)
+    return None if allowed is None else snapshot.nearest_many(queries, count, allowed)
+
+
+def _drawn(
+    connection: sa.Connection,
+    snapshot: Snapshot,
+    query: NDArray[np.float32],
+    count: int,
+    selection: Selection,
+) -> Candidates | None:
+    """The nearest of all, checked; None where too few of so many pass that it costs less to list them."""
+    drawn = max(_FIRST_DRAW * count, _LEAST_DRAWN)
+    most = max(_MOST_DRAWN, drawn)
+    reach = before = None
+    checked, held = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
+    newer = snapshot.newer(query[None, :], drawn)
+    while drawn <= most:
+        if reach is None:  # as sure of those that pass as the usual reach is of the nearest of all
+            reach = _WIDENING ** max(0, int(np.ceil(np.log2(drawn / count))))
+        (found,) = snapshot.looked_up(query[None, :], drawn, snapshot.alive, reach, newer)
+        unchecked = np.setdiff1d(found.ids, checked, assume_unique=True)
+        checked = np.append(checked, unchecked)
+        held = np.append(held, passing(connection, snapshot, unchecked, selection))
+        passed = np.isin(found.ids, checked[held])
+        enough = int(passed.sum())
+        best = Candidates(found.ids[passed][:count], found.scores[passed][:count])
+        if found.ids.size < drawn:
+            return best
+        if enough < count:
+            drawn = max(2 * drawn, round(1.5 * count * drawn / max(enough, 1)))
+            newer = snapshot.newer(query[None, :], drawn)
+            reach = before = None
+            continue
+        if (before is not None and snapshot.settled(before, best, count)) or not snapshot.reaches_beyond(
+            reach
+        ):
+            return best
+        before, reach = best, 2.0 * reach
+    return None
+
+
+RERANKED: Final = 50  # candidates that are judged, or k if that is more
+
+
+@runtime_checkable
+class PairJudge(Protocol):
+    """Scores pairs of query and passage."""
+
+    def scores(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """Each pair's score, (pairs,); higher answers better."""
+
+
+class PairJudges:
+    """Cross-encoders by name or folder, loaded once; safe to share between threads."""
+
+    def __init__(self, device: str | None = None) -> None:
+        """`device`: cpu, cuda, cuda:1, mps; None for the best there is. Nothing is loaded yet."""
+        self._device = device
+        self._loaded: dict[str, PairJudge] = {}
+        self._loads: dict[str, threading.Lock] = {}  # held while the judge of that name is loaded
+
+    def judge(self, named: str | PairJudge) -> PairJudge:
+        """The cross-encoder of a name or folder; a judge is given back as it is."""
+        if not isinstance(named, str):
+            return named
+        from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
+
+        if named not in self._loaded:
+            with self._loads.setdefault(named, threading.Lock()):  # others' users do not wait for this load
+                if named not in self._loaded:
+                    self._loaded[named] = CrossEncoderJudge.load(named, device=self._device)
+        return self._loaded[named]
+
 
 DEPTH: Final = 100  # candidates of either kind that are fused, at least
 _CHECKED: Final = 200  # lexical candidates held against a filter at a time

@@ -24,16 +24,24 @@ from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import encoded_text
 from nearsay.indexer.catalogue.passages import PassageRow
 from nearsay.indexer.catalogue.store import Store
-from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import Path
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.selection import Selection, list_all, passing, select
-from nearsay.indexer.query.dense import dense_batch, dense_candidates
-from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.hit import Hit, Hits, HitScores, Lineage
 from nearsay.indexer.query.lexical import LexicalCandidates, lexical_candidates
-from nearsay.indexer.query.ranking import DEPTH, Ranking, candidates, weight_of_words
-from nearsay.indexer.query.reranking import RERANKED, PairJudge, PairJudges
+from nearsay.indexer.query.ranking import (
+    DEPTH,
+    RERANKED,
+    Fusion,
+    PairJudge,
+    PairJudges,
+    Ranking,
+    candidates,
+    dense_batch,
+    dense_candidates,
+    weight_of_words,
+)
 from nearsay.indexer.query.search_log import SearchLog
 from nearsay.indexer.query.search_notes import search_notes
 from nearsay.indexer.snapshots.latest_snapshot import LatestSnapshot
@@ -548,7 +556,7 @@ def _explained(
     if request.explained_by is None or not hits:
         return hits
     from nearsay.indexer.query.explain import explain_passages
-    from nearsay.indexer.query.explanation import ExplainedPassage
+    from nearsay.indexer.query.hit import ExplainedPassage
 
     explained = [ExplainedPassage(hit.title, hit.text, hit.scores.dense) for hit in hits]
     language = Chunking.parse(snapshot.collection.chunking).language

@@ -5,8 +5,8 @@ import sqlalchemy as sa
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import documents
 from nearsay.indexer.catalogue.generations import GenerationState
-from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import Expression, Path, fields
+from nearsay.indexer.filters.sql import metadata_path
 from nearsay.indexer.query.lexical import LexicalCandidates
 from nearsay.indexer.snapshots.snapshot import Snapshot
 

@@ -20,10 +20,9 @@ from nearsay.indexer.plans.candidate_index import CandidateIndex
 from nearsay.indexer.plans.engines import engine_of, open_index
 from nearsay.indexer.plans.plan import Plan
 from nearsay.indexer.vectors.errors import DamagedSegmentError
-from nearsay.indexer.vectors.mapped_pages import give_back
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind, open_index_bytes, write_index, write_vectors
-from nearsay.indexer.vectors.vector_store import unit_length
+from nearsay.indexer.vectors.vector_store import give_back, unit_length
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = [

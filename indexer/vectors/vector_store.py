@@ -5,18 +5,52 @@ of one text would not tie; einsum does not. What might belong to the k best with
 product is scored again, so a score is the same whichever way a passage was found.
 """
 
+import ctypes
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.vectors.mapped_pages import give_back
 from nearsay.indexer.vectors.segment import VectorSegment, widen
 
-__all__ = ["Candidates", "VectorStore", "exact_enough", "merge", "of_unit_length", "unit_length"]
+__all__ = [
+    "Candidates",
+    "VectorStore",
+    "exact_enough",
+    "give_back",
+    "merge",
+    "of_unit_length",
+    "trim",
+    "unit_length",
+]
+
+
+_DO_NOT_NEED: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None)  # None: not on this system
+
+
+def give_back(array: NDArray[Any]) -> None:
+    """Let go of the pages of the mapped file that the array is a view of; of any other array nothing.
+
+    They are read again, mostly from the system's cache, when they are next looked at.
+    """
+    base: Any = array
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    if base is not None and _DO_NOT_NEED is not None:
+        base.madvise(_DO_NOT_NEED)
+
+
+def trim() -> None:
+    """Return freed memory that the C library keeps for later, where it can (glibc)."""
+    release = getattr(ctypes.CDLL(None), "malloc_trim", None) if _DO_NOT_NEED is not None else None
+    if release is not None:
+        release(0)
+
 
 _LENGTH = 1e-3  # by which a stored vector's length may differ from 1
 _BLOCK = 16_384  # rows multiplied at a time

@@ -25,9 +25,9 @@ from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, SegmentRow, SegmentState
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.catalogue.tables import removed_passages
-from nearsay.indexer.plans.devices import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.engine import faiss_is_installed, fill
 from nearsay.indexer.plans.engines import build, part_shape
+from nearsay.indexer.plans.gpu import FaissGpus, find_gpus, requested_gpus, wants_gpu
 from nearsay.indexer.plans.gpu_opening import tune_on_gpu
 from nearsay.indexer.plans.plan import (
     EXACT_UP_TO,
@@ -43,10 +43,9 @@ from nearsay.indexer.plans.tuning import Tuned, tune
 from nearsay.indexer.snapshots.quarantine import open_all, remedy
 from nearsay.indexer.snapshots.segment_writer import IndexPart, emptied, written_index
 from nearsay.indexer.vectors.errors import BusyError, DamagedSegmentError
-from nearsay.indexer.vectors.mapped_pages import trim
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 from nearsay.indexer.vectors.segment import SegmentKind
-from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore, trim
 from nearsay.indexer.writing.compaction import merge_for_index, superseding
 from nearsay.indexer.writing.report_plot import keep_report_plot
 

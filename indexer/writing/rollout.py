@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 from nearsay.indexer.catalogue import collections, generations, passages, ranges
+from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState, SegmentRow, SegmentState
-from nearsay.indexer.catalogue.number_lists import number_list
 from nearsay.indexer.catalogue.passage import PassageWindow
 from nearsay.indexer.catalogue.ranges import Range
 from nearsay.indexer.catalogue.store import Store

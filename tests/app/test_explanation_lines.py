@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nearsay.app.cli.printing import explanation_lines, takes_colour
-from nearsay.indexer.query.explanation import BestSentence, Explanation, WordShare
+from nearsay.indexer.query.hit import BestSentence, Explanation, WordShare
 
 TEXT = "The old oak fell. It hit a car."
 

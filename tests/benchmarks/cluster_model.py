@@ -22,8 +22,7 @@ from machine import commit, machine
 from made_vectors import HOW_MADE, grown, held_out, real_vectors
 
 from nearsay.indexer.plans.engine import Shared
-from nearsay.indexer.plans.engines import engine_of
-from nearsay.indexer.plans.inverted_lists import InvertedLists
+from nearsay.indexer.plans.engines import InvertedLists, engine_of
 from nearsay.indexer.plans.plan import PlanKind
 
 SEED = 29

@@ -35,9 +35,9 @@ from gpu_search import correctness, speed
 from gpu_vectors import store_of
 from machine import commit, machine
 
-from nearsay.indexer.plans import devices
-from nearsay.indexer.plans.devices import FaissGpus, find_gpus
+from nearsay.indexer.plans import gpu
 from nearsay.indexer.plans.engine import faiss_module
+from nearsay.indexer.plans.gpu import FaissGpus, find_gpus
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan
 
@@ -55,7 +55,7 @@ def stand_in() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     sys.modules["faiss"] = module.StandInFaiss(2)
-    devices._tried = lambda _number: ""
+    gpu._tried = lambda _number: ""
 
 
 def environment(there: FaissGpus) -> dict[str, object]:
@@ -84,7 +84,7 @@ def full_gpu(there: FaissGpus) -> dict[str, object]:
     taken = torch.empty(max(0, free - 3 * 1024**3), dtype=torch.uint8, device=gpu.device)
     vectors = np.random.default_rng(SEED).standard_normal((1_000_000, 2048), dtype=np.float32)  # 4 GB in half
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    unknown = devices.Gpu(gpu.number)
+    unknown = gpu.Gpu(gpu.number)
     index, reason = build_on_gpu(
         GpuPlan(GpuKind.FLAT_FP16), (unknown,), store_of(vectors), np.arange(1, 1_000_001)
     )

@@ -9,10 +9,9 @@ import numpy as np
 from gpu_vectors import HOW_MADE, made, store_of, truth
 
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.devices import FaissGpus, Gpu
 from nearsay.indexer.plans.engine import Shared, faiss_module
 from nearsay.indexer.plans.engines import build, engine_of
-from nearsay.indexer.plans.gpu import GpuIndex
+from nearsay.indexer.plans.gpu import FaissGpus, Gpu, GpuIndex
 from nearsay.indexer.plans.gpu_opening import build_on_gpu, copy_on_gpu, gpu_plans, ladder
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore

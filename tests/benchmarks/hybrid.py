@@ -39,8 +39,8 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.lexical_rows import table_name
 from nearsay.indexer.query import sqlite_words
-from nearsay.indexer.query.fusion import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.query.lexical import lexical_candidates
+from nearsay.indexer.query.ranking import FLOOR, WEIGHT, reciprocal_rank_fusion, weighted_fusion, word_shares
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.sentence.text_encoder import TextKind

@@ -32,11 +32,9 @@ from nearsay.indexer.cluster.joining import joined, nodes_of
 from nearsay.indexer.cluster.serving import _running
 from nearsay.indexer.doctor import examine
 from nearsay.indexer.filters import selection
-from nearsay.indexer.plans.candidate_index import CandidateIndex, UnitedIndex
+from nearsay.indexer.plans.candidate_index import CandidateIndex, Lists, LoneQuery, UnitedIndex
 from nearsay.indexer.plans.engine import fill
-from nearsay.indexer.plans.engines import engine_of, open_index
-from nearsay.indexer.plans.inverted_lists import InvertedLists
-from nearsay.indexer.plans.lone_query import Lists, LoneQuery
+from nearsay.indexer.plans.engines import InvertedLists, engine_of, open_index
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.snapshots.segment_writer import emptied
 from nearsay.indexer.snapshots.snapshot import Part, part_of, parted

@@ -13,9 +13,8 @@ from nearsay.indexer.catalogue import field_values
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import declared_fields
 from nearsay.indexer.catalogue.tables import field_values as values_table
-from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import parse
-from nearsay.indexer.filters.selection import declared_of
+from nearsay.indexer.filters.selection import declared_of, narrowest
 from nearsay.indexer.vectors.errors import BadFilterError
 
 ROWS: list[dict[str, object]] = [

@@ -13,8 +13,8 @@ from nearsay.indexer import Collection
 from nearsay.indexer.filters import selection
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.selection import Selection, select
-from nearsay.indexer.query import dense
-from nearsay.indexer.query.dense import dense_candidates
+from nearsay.indexer.query import ranking
+from nearsay.indexer.query.ranking import dense_candidates
 
 THIRD = np.arange(COUNT) % 3
 RARE = np.arange(COUNT) % 500 == 7
@@ -70,7 +70,7 @@ def test_a_filter_that_keeps_the_far_ones_is_searched_to_the_end(
     indexed: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "LISTED", 100)
-    monkeypatch.setattr(dense, "_MOST_DRAWN", 200)
+    monkeypatch.setattr(ranking, "_MOST_DRAWN", 200)
     farthest = np.argsort(TABLE[:COUNT] @ TABLE[1], kind="stable")[:600]
     among = np.isin(np.arange(COUNT), farthest)
     where = {"id": [f"d{i}" for i in farthest]}

@@ -23,7 +23,7 @@ from nearsay.indexer.filters.selection import select
 from nearsay.indexer.plans.candidate_index import united
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of
 from nearsay.indexer.plans.plan import PlanKind
-from nearsay.indexer.query.dense import dense_candidates
+from nearsay.indexer.query.ranking import dense_candidates
 from nearsay.indexer.snapshots import snapshot
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.segment import VectorSegment

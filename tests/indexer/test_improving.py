@@ -14,8 +14,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.indexer import Collection, Library, improving
-from nearsay.indexer.catalogue.judgement import Judgement
-from nearsay.indexer.catalogue.judgements import query_hash
+from nearsay.indexer.catalogue.judgements import Judgement, query_hash
 from nearsay.indexer.improving import ENCODER, KEEP, Improvement, TrainedEncoder, evidence
 from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.indexer.query.ranking import weight_of_words

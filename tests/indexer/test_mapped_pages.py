@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.indexer.vectors import mapped_pages, vector_store
-from nearsay.indexer.vectors.mapped_pages import give_back, trim
+from nearsay.indexer.vectors import vector_store
 from nearsay.indexer.vectors.segment import SegmentHeader, SegmentKind, open_vectors, write_vectors
-from nearsay.indexer.vectors.vector_store import VectorStore
+from nearsay.indexer.vectors.vector_store import VectorStore, give_back, trim
 
 BYTES = 8 << 20
 
@@ -39,7 +38,7 @@ def test_the_pages_of_a_view_of_a_mapped_file_leave_and_read_the_same_again(tmp_
 def test_of_other_arrays_and_other_systems_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.arange(10)
     give_back(numbers[2:])
-    monkeypatch.setattr(mapped_pages, "_DO_NOT_NEED", None)
+    monkeypatch.setattr(vector_store, "_DO_NOT_NEED", None)
     plain = mmap.mmap(-1, 4096)
     plain[0] = 7
     give_back(np.frombuffer(plain, dtype=np.uint8))

@@ -29,7 +29,7 @@ from nearsay.indexer import (
 )
 from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.filters import selection
-from nearsay.indexer.query import dense
+from nearsay.indexer.query import ranking
 from nearsay.indexer.snapshots.segment_writer import SegmentWriter
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
@@ -195,8 +195,8 @@ def test_many_queries_under_one_filter_list_it_once(
 ) -> None:
     monkeypatch.setattr(selection, "LISTED", 0)
     listed = []
-    before = dense.list_all
-    monkeypatch.setattr(dense, "list_all", lambda *asked: listed.append(asked) or before(*asked))
+    before = ranking.list_all
+    monkeypatch.setattr(ranking, "list_all", lambda *asked: listed.append(asked) or before(*asked))
     where = "legs < 6 and not text contains 'owl'"  # SQL alone tells
     queries = ["hen", "one fox", "ant"] * 8
     together = yard.search(queries, 2, where=where, mode="dense")

@@ -12,8 +12,8 @@ from nearsay.indexer import Collection, Fusion, Library, SearchMode
 from nearsay.indexer.catalogue.tables import collections as collection_table
 from nearsay.indexer.catalogue.tables import passages as passage_table
 from nearsay.indexer.filters import selection
-from nearsay.indexer.query.fusion import FLOOR, WEIGHT
 from nearsay.indexer.query.lexical import lexical_candidates
+from nearsay.indexer.query.ranking import FLOOR, WEIGHT
 from nearsay.indexer.vectors.errors import UnknownCollectionError
 
 # To the words encoder "fox" and "hen" are the same: a word of three letters.

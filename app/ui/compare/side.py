@@ -7,7 +7,7 @@ from enum import StrEnum
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.plans.plan import Plan
-from nearsay.indexer.query.fusion import Fusion
+from nearsay.indexer.query.ranking import Fusion
 
 __all__ = ["Ranking", "Side", "comparable", "described", "usual_sides"]
 

@@ -14,7 +14,7 @@ from nearsay.app.ui.search.card import Marks, in_words, shaded, telling
 from nearsay.app.ui.search.question_length import are_short
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.query.explain import explain_passages
-from nearsay.indexer.query.explanation import ExplainedPassage, Explanation
+from nearsay.indexer.query.hit import ExplainedPassage, Explanation
 from nearsay.training.sentence.text_encoder import TextEncoder
 from nearsay.training.sentence.tokens import TokenPiece
 

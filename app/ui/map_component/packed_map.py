@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.maps.content import map_content
-from nearsay.indexer.maps.drawing import Drawing
+from nearsay.indexer.maps.drawing import Drawing, map_content
 
 __all__ = ["LONGEST", "MOST_POINTS", "PackedMap", "packed_map"]
 

@@ -11,8 +11,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.query.explanation import Explanation, MatchedWord, WordShare
-from nearsay.indexer.query.hit import Hit
+from nearsay.indexer.query.hit import Explanation, Hit, MatchedWord, WordShare
 from nearsay.indexer.query.matched_terms import MatchedTerms
 
 __all__ = [

@@ -13,7 +13,7 @@ from nearsay.app.ui.search.likeness import like_buttons
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection, Hit
 from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.query.explanation import Explanation
+from nearsay.indexer.query.hit import Explanation
 from nearsay.indexer.query.matched_terms import matched_terms
 
 __all__ = [

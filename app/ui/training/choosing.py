@@ -20,7 +20,7 @@ from nearsay.data.quantity import size_words
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.samples import folder as sample_folder
 from nearsay.data.samples import sample_file
-from nearsay.indexer.catalogue.judgement import JudgementCounts
+from nearsay.indexer.catalogue.judgements import JudgementCounts
 
 __all__ = [
     "NOTHING_CHOSEN",

@@ -4,8 +4,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.indexer.catalogue import collections, generations
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.encoder_uses import EncoderUse, known_encoders
-from nearsay.indexer.catalogue.generations import GenerationState
+from nearsay.indexer.catalogue.generations import EncoderUse, GenerationState, known_encoders
 
 
 def test_a_new_catalogue_knows_none(catalogue: Database) -> None:

@@ -184,7 +184,7 @@ def test_large_clusters_are_searched_as_small_ones_are(
     clustered: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selection, "LISTED", 2)
-    monkeypatch.setattr("nearsay.indexer.query.dense._MOST_DRAWN", 1)
+    monkeypatch.setattr("nearsay.indexer.query.ranking._MOST_DRAWN", 1)
     for where in ("cluster = 1", "cluster in (1, 2) and kind = 'pet'", "cluster not in (2, 3)"):
         for _ in range(2):
             found = clustered.search("cat", 20, where=where, mode="dense")

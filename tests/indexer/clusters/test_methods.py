@@ -10,11 +10,10 @@ from nearsay.indexer.clusters.graph_communities import (
     RESOLUTIONS,
     Distinct,
     distinct,
-    fuzzy_weights,
     graph_communities,
 )
 from nearsay.indexer.clusters.partition import coarser_numbers, kmeans, levels_above
-from nearsay.indexer.neighbours.graph import NeighbourGraph, neighbour_graph
+from nearsay.indexer.neighbours.graph import NeighbourGraph, memberships, neighbour_graph, united
 from nearsay.indexer.neighbours.points import Points
 
 
@@ -51,7 +50,7 @@ def test_fuzzy_weights_sum_to_the_logarithm_and_unite_both_directions():
     vectors, _ = _bunches(3, 20, 0.8)
     graph = neighbour_graph(Points.from_array(np.arange(60), vectors), 8)
     one_way = NeighbourGraph(graph.ids, graph.neighbours, graph.cosines, exact=True)
-    weights = fuzzy_weights(one_way).toarray()
+    weights = united(one_way.neighbours, memberships(one_way.distances, itself=False)).toarray()
     assert np.array_equal(weights, weights.T)
     assert weights.max() <= 1 + 1e-6
     distances = 1 - graph.cosines[0]

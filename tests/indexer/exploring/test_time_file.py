@@ -9,9 +9,15 @@ import pytest
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.exploring.dates import Period
-from nearsay.indexer.exploring.through_time import ClusterThroughTime, Counted, ThroughTime, Trend
-from nearsay.indexer.exploring.time_file import time_format, write_over_time
-from nearsay.indexer.exploring.time_plot import time_figure
+from nearsay.indexer.exploring.through_time import (
+    ClusterThroughTime,
+    Counted,
+    ThroughTime,
+    Trend,
+    time_figure,
+    time_format,
+    write_over_time,
+)
 
 
 def cluster(

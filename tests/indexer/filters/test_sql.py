@@ -16,7 +16,6 @@ from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.tables import documents
-from nearsay.indexer.filters.declared import metadata_path
 from nearsay.indexer.filters.expression import (
     Compare,
     Expression,
@@ -26,9 +25,9 @@ from nearsay.indexer.filters.expression import (
     Present,
     fields,
 )
-from nearsay.indexer.filters.narrowing import narrowest
 from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.selection import narrowest
+from nearsay.indexer.filters.sql import condition, metadata_path
 from nearsay.indexer.vectors.errors import BadFilterError
 
 # The databases

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.reading import read_sentence_examples
-from nearsay.indexer.catalogue.judgement import Judgement, JudgementState
+from nearsay.indexer.catalogue.judgements import Judgement, JudgementState
 from nearsay.indexer.judgements.export import TrainingKind, TrainingRows, training_rows
 
 KINDS = {

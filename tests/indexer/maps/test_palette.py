@@ -1,6 +1,6 @@
 """Colours of categories."""
 
-from nearsay.indexer.maps.content import CATEGORIES, SHADES, spread_colours
+from nearsay.indexer.maps.drawing import CATEGORIES, SHADES, spread_colours
 
 
 def test_the_first_have_a_colour_each() -> None:

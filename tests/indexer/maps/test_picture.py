@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from matplotlib import image
 
+from nearsay.indexer.maps.draw_map import map_figure
 from nearsay.indexer.maps.drawing import ClusterLabel, Drawing, field_of
-from nearsay.indexer.maps.picture import map_figure
 
 Draw = Callable[..., Drawing]
 

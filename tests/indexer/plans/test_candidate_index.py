@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import MissingExtraError
 from nearsay.indexer.plans import candidate_index
-from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.candidate_index import CandidateIndex, LoneQuery
 from nearsay.indexer.plans.engine import Shared
 from nearsay.indexer.plans.engines import ENGINES, build, engine_of, open_index
-from nearsay.indexer.plans.lone_query import LoneQuery
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.segment import (
     SegmentHeader,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.query.fusion import reciprocal_rank_fusion, weighted_fusion, word_shares
+from nearsay.indexer.query.ranking import reciprocal_rank_fusion, weighted_fusion, word_shares
 
 
 def numbers(*values: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from words_encoder import WordsEncoder
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
-from nearsay.indexer.query.reranking import PairJudge, PairJudges
+from nearsay.indexer.query.ranking import PairJudge, PairJudges
 from nearsay.training.sentence.negatives.cross_encoder import CrossEncoderJudge
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fox", "hen"]

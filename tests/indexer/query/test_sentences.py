@@ -3,7 +3,7 @@ import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.indexer.query.explain import best_sentences
-from nearsay.indexer.query.explanation import BestSentence
+from nearsay.indexer.query.hit import BestSentence
 
 QUERY = np.eye(8)[2]  # words of three letters
 

@@ -28,7 +28,7 @@ from transformers import (
 from nearsay.data.errors import NearsayError
 from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExamples
 from nearsay.indexer.query.explain import explain_passages
-from nearsay.indexer.query.explanation import ExplainedPassage
+from nearsay.indexer.query.hit import ExplainedPassage
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics

@@ -10,8 +10,8 @@ import pytest
 from nearsay.app.ui.compare.page import both_ranks, drawing, lines_svg, moved
 from nearsay.app.ui.compare.side import Ranking
 from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.query.fusion import Fusion
 from nearsay.indexer.query.hit import Hit
+from nearsay.indexer.query.ranking import Fusion
 
 MakeHit = Callable[..., Hit]
 

@@ -16,8 +16,7 @@ from nearsay.app.ui.search.filters import day_of, label_of
 from nearsay.app.ui.search.full_document import document_html, page_at, page_count, page_edges
 from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_line, similar_line
 from nearsay.indexer.catalogue.mode import SearchMode
-from nearsay.indexer.query.explanation import BestSentence, Explanation
-from nearsay.indexer.query.hit import Hit, HitScores
+from nearsay.indexer.query.hit import BestSentence, Explanation, Hit, HitScores
 
 MakeHit = Callable[..., Hit]
 _EVIL = "<img src=x onerror=alert(1)>"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.app.ui.search.card import Marks, marks_of, shaded, strongest_words
-from nearsay.indexer.query.explanation import BestSentence, Explanation, MatchedWord, WordShare
+from nearsay.indexer.query.hit import BestSentence, Explanation, MatchedWord, WordShare
 
 _TEXT = "Cats chase mice."
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.indexer.plans import devices
+from nearsay.indexer.plans import gpu
 from nearsay.indexer.vectors.segment import VectorSegment
 from nearsay.indexer.vectors.vector_store import VectorStore
 
@@ -30,7 +30,7 @@ def gpu_faiss(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandInFaiss]:
     def put(count: int = 1) -> StandInFaiss:
         faiss = StandInFaiss(count)
         monkeypatch.setitem(sys.modules, "faiss", faiss)
-        monkeypatch.setattr(devices, "_tried", lambda _number: "")
+        monkeypatch.setattr(gpu, "_tried", lambda _number: "")
         return faiss
 
     return put

@@ -7,8 +7,8 @@ import types
 import numpy as np
 import pytest
 
-from nearsay.indexer.plans import devices
-from nearsay.indexer.plans.devices import (
+from nearsay.indexer.plans import gpu
+from nearsay.indexer.plans.gpu import (
     FaissGpus,
     Gpu,
     find_gpus,
@@ -31,7 +31,7 @@ def no_library(name: str) -> None:
 
 def import_fails_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.delitem(sys.modules, "faiss", raising=False)
-    monkeypatch.setattr(devices.importlib, "import_module", lambda _name: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(gpu.importlib, "import_module", lambda _name: (_ for _ in ()).throw(error))
 
 
 def test_faiss_cpu_is_named_with_the_way_out(monkeypatch):
@@ -73,11 +73,11 @@ def test_missing_cuda_libraries_are_named_in_faiss_own_words(monkeypatch):
 )
 def test_no_gpu_is_said_with_its_likeliest_cause(gpu_faiss, monkeypatch, driver, visible, said):
     gpu_faiss(0)
-    monkeypatch.setattr(devices, "_tried", no_probe)
+    monkeypatch.setattr(gpu, "_tried", no_probe)
     if not driver:
-        monkeypatch.setattr(devices.ctypes, "CDLL", no_library)
+        monkeypatch.setattr(gpu.ctypes, "CDLL", no_library)
     else:
-        monkeypatch.setattr(devices.ctypes, "CDLL", lambda _name: None)
+        monkeypatch.setattr(gpu.ctypes, "CDLL", lambda _name: None)
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
@@ -87,7 +87,7 @@ def test_no_gpu_is_said_with_its_likeliest_cause(gpu_faiss, monkeypatch, driver,
 
 def test_gpus_that_work_are_found_and_those_that_do_not_are_left_out(gpu_faiss, monkeypatch):
     gpu_faiss(3)
-    monkeypatch.setattr(devices, "_tried", lambda number: "" if number != 1 else "it answers wrongly: [1, 0]")
+    monkeypatch.setattr(gpu, "_tried", lambda number: "" if number != 1 else "it answers wrongly: [1, 0]")
     found = find_gpus()
     assert [gpu.device for gpu in found.gpus] == ["cuda:0", "cuda:2"]
     assert found.reason == ""
@@ -95,7 +95,7 @@ def test_gpus_that_work_are_found_and_those_that_do_not_are_left_out(gpu_faiss, 
 
 def test_when_every_gpu_fails_each_reason_is_said(gpu_faiss, monkeypatch):
     gpu_faiss(2)
-    monkeypatch.setattr(devices, "_tried", lambda number: f"reason {number}")
+    monkeypatch.setattr(gpu, "_tried", lambda number: f"reason {number}")
     assert find_gpus().reason == (
         "cuda:0 is there but does not work (reason 0); cuda:1 is there but does not work (reason 1)"
     )
@@ -162,11 +162,11 @@ def test_faiss_errors_become_a_clause(error, clause):
     ],
 )
 def test_a_probe_that_ends_its_process_is_an_answer_too(monkeypatch, status, out, err, said):
-    devices._tried.cache_clear()
+    gpu._tried.cache_clear()
     ran = subprocess.CompletedProcess([], status, out, err)
-    monkeypatch.setattr(devices.subprocess, "run", lambda *_args, **_options: ran)
-    answer = devices._tried(0)
-    devices._tried.cache_clear()
+    monkeypatch.setattr(gpu.subprocess, "run", lambda *_args, **_options: ran)
+    answer = gpu._tried(0)
+    gpu._tried.cache_clear()
     assert said in answer
     assert bool(answer) is bool(said)
 
@@ -175,10 +175,10 @@ def test_a_probe_that_hangs_is_given_up(monkeypatch):
     def hang(*_args, **_options):
         raise subprocess.TimeoutExpired("probe", 120)
 
-    devices._tried.cache_clear()
-    monkeypatch.setattr(devices.subprocess, "run", hang)
-    assert devices._tried(0) == "no answer in 120 seconds"
-    devices._tried.cache_clear()
+    gpu._tried.cache_clear()
+    monkeypatch.setattr(gpu.subprocess, "run", hang)
+    assert gpu._tried(0) == "no answer in 120 seconds"
+    gpu._tried.cache_clear()
 
 
 def test_the_probe_really_runs_in_a_process_of_its_own_and_brings_back_a_reason():
@@ -187,19 +187,19 @@ def test_the_probe_really_runs_in_a_process_of_its_own_and_brings_back_a_reason(
 
     if faiss.get_num_gpus():
         pytest.skip("there is a GPU")
-    devices._tried.cache_clear()
-    said = devices._tried(0)
-    devices._tried.cache_clear()
+    gpu._tried.cache_clear()
+    said = gpu._tried(0)
+    gpu._tried.cache_clear()
     assert said
     assert "Traceback" not in said
 
 
 def test_the_probe_searches_and_checks_the_answer(gpu_faiss, monkeypatch):
     faiss = gpu_faiss(1)
-    assert devices._probe(0) == ""
+    assert gpu._probe(0) == ""
     assert faiss.searches == [(0, 2, 1)]
-    assert "Invalid GPU device 3" in devices._probe(3)
+    assert "Invalid GPU device 3" in gpu._probe(3)
     zeros = np.zeros((2, 1), dtype=np.int64)
     wrong = types.SimpleNamespace(add=lambda _vectors: None, search=lambda _queries, _k: (None, zeros))
     monkeypatch.setattr(faiss, "GpuIndexFlatIP", lambda *_args: wrong, raising=False)
-    assert devices._probe(0) == "it answers wrongly: [0, 0]"
+    assert gpu._probe(0) == "it answers wrongly: [0, 0]"

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from nearsay.indexer.plans.devices import Gpu
-from nearsay.indexer.plans.gpu import _living
+from nearsay.indexer.plans.gpu import Gpu, _living
 from nearsay.indexer.plans.gpu_opening import build_on_gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 

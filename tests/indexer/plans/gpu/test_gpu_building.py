@@ -6,8 +6,8 @@ import pytest
 
 from nearsay.indexer.plans import gpu_opening
 from nearsay.indexer.plans.candidate_index import CandidateIndex
-from nearsay.indexer.plans.devices import NO_ROOM, Gpu
 from nearsay.indexer.plans.engines import build, engine_of
+from nearsay.indexer.plans.gpu import NO_ROOM, Gpu
 from nearsay.indexer.plans.gpu_opening import build_on_gpu, copy_on_gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 

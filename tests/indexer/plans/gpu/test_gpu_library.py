@@ -6,7 +6,7 @@ import pytest
 
 from nearsay.indexer import Library
 from nearsay.indexer.plans import gpu_opening
-from nearsay.indexer.plans.devices import FaissGpus, Gpu
+from nearsay.indexer.plans.gpu import FaissGpus, Gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuMeasured, GpuPlan, GpuReport, Plan
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nearsay.indexer.plans import gpu_opening
-from nearsay.indexer.plans.devices import FaissGpus, Gpu
 from nearsay.indexer.plans.engines import build
+from nearsay.indexer.plans.gpu import FaissGpus, Gpu
 from nearsay.indexer.plans.gpu_opening import answering, build_on_gpu, open_on_gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 from nearsay.indexer.vectors.vector_store import VectorStore

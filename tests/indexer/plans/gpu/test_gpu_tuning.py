@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearsay.indexer.plans import gpu_opening
-from nearsay.indexer.plans.devices import FaissGpus, Gpu
+from nearsay.indexer.plans.gpu import FaissGpus, Gpu
 from nearsay.indexer.plans.gpu_opening import gpu_plans, ladder, tune_on_gpu
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, GpuReport, RecallContract
 from nearsay.indexer.plans.trials import Speed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nearsay.indexer.maps.mapping import memberships, united
+from nearsay.indexer.neighbours.graph import memberships, united
 
 INF = np.inf
 
