@@ -33,11 +33,7 @@ from nearsay.training.sentence.negatives.mining import mine_negatives
 from nearsay.training.sentence.negatives.mining_corpus import Incomplete, MiningConfig, MiningCorpus
 from nearsay.training.sentence.objectives.config import default_objective
 
-__all__ = [
-    "adapt_to_collection",
-    "improve_with_encoder",
-    "queries_of_documents",
-]
+__all__ = ["adapt_to_collection", "improve_with_encoder", "queries_of_documents"]
 
 
 def adapt_to_collection(

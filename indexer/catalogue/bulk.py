@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.vectors.errors import CatalogueError
 
-__all__ = [
-    "insert_columns",
-    "number_list",
-    "number_lists",
-]
+__all__ = ["insert_columns", "number_list", "number_lists"]
 
 
 def number_list(connection: sa.Connection, statement: sa.Select[Any]) -> NDArray[np.int64]:

@@ -27,10 +27,7 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = [
-    "Made",
-    "cluster_collection",
-]
+__all__ = ["Made", "cluster_collection"]
 
 
 _TEXTS = 50_000  # that are read for names, of all clusters together

@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from nearsay.data.function_words import function_words
 from nearsay.indexer.clusters.phrases import PhraseCounts, content_words, phrase_length
 
-__all__ = [
-    "Encode",
-    "name_clusters",
-    "terms_by_cluster",
-]
+__all__ = ["Encode", "name_clusters", "terms_by_cluster"]
 
 
 _PIECE = re.compile(r"[^\W_]+(?:['’.&+-]?[^\W_]+)*[+#]*|[^\w\s]")  # a word, or a sign, which ends a phrase

@@ -17,11 +17,7 @@ from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.plans.engine import faiss_module
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = [
-    "SEED",
-    "Partition",
-    "partition",
-]
+__all__ = ["SEED", "Partition", "partition"]
 
 
 _FEWER = 5  # clusters that one of the level above holds, on average

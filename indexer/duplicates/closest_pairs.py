@@ -15,13 +15,7 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "MOST_PAIRS",
-    "DistinctPairs",
-    "TooManyPairsError",
-    "closest_pairs",
-    "distinct_pairs",
-]
+__all__ = ["MOST_PAIRS", "DistinctPairs", "TooManyPairsError", "closest_pairs", "distinct_pairs"]
 
 
 MOST_PAIRS = 5_000_000  # that are listed: 80 MB

@@ -36,11 +36,7 @@ from nearsay.indexer.neighbours.products import Products, products_at
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
-__all__ = [
-    "AskedGate",
-    "GateReport",
-    "go_through_gate",
-]
+__all__ = ["AskedGate", "GateReport", "go_through_gate"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,7 @@ from nearsay.indexer.neighbours.products import Distinct
 from nearsay.indexer.query.export import export_documents, write_lines
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = [
-    "By",
-    "DuplicateGroup",
-    "DuplicateGroups",
-    "Link",
-    "find_duplicates",
-]
+__all__ = ["By", "DuplicateGroup", "DuplicateGroups", "Link", "find_duplicates"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,7 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.errors import EncoderMismatchError, UnknownDocumentError
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = [
-    "Merged",
-    "Pair",
-    "PairedPassage",
-    "Pairs",
-    "Side",
-    "find_pairs",
-    "merged_metadata",
-]
+__all__ = ["Merged", "Pair", "PairedPassage", "Pairs", "Side", "find_pairs", "merged_metadata"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,7 @@ from nearsay.indexer.catalogue.field_values import added_moments, document_value
 from nearsay.indexer.filters.parse import parse_field
 from nearsay.indexer.filters.sql import metadata_path
 
-__all__ = [
-    "DocumentTimes",
-    "Period",
-    "document_times",
-    "finest",
-    "period_names",
-    "read_date",
-]
+__all__ = ["DocumentTimes", "Period", "document_times", "finest", "period_names", "read_date"]
 
 
 _YEAR = re.compile(r"[0-9]{4}")

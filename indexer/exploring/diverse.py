@@ -37,11 +37,7 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = [
-    "BALANCE",
-    "DiversePassage",
-    "diverse",
-]
+__all__ = ["BALANCE", "DiversePassage", "diverse"]
 
 
 # Maximal marginal relevance, exact and greedy, without going through all passages for each choice.

@@ -21,11 +21,7 @@ from nearsay.indexer.neighbours.shown import checked_count, removed_meanwhile
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import ProgressListener, unheard
 
-__all__ = [
-    "News",
-    "When",
-    "new_since",
-]
+__all__ = ["News", "When", "new_since"]
 
 
 _BLOCK = 4096

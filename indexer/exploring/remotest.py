@@ -29,13 +29,7 @@ from nearsay.indexer.neighbours.shown import (
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
-__all__ = [
-    "RemotePassage",
-    "highest_cosines",
-    "outliers",
-    "remote_passages",
-    "remotest",
-]
+__all__ = ["RemotePassage", "highest_cosines", "outliers", "remote_passages", "remotest"]
 
 
 REFERENCES = 4096  # passages compared with at a time

@@ -16,13 +16,7 @@ from nearsay.indexer.filters.expression import Path
 from nearsay.indexer.filters.parse import parse_field
 from nearsay.indexer.filters.sql import metadata_path
 
-__all__ = [
-    "DeclareReport",
-    "check_fields",
-    "declare_fields",
-    "declared_names",
-    "forget_fields",
-]
+__all__ = ["DeclareReport", "check_fields", "declare_fields", "declared_names", "forget_fields"]
 
 
 @dataclass(frozen=True, slots=True)

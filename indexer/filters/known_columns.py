@@ -53,10 +53,7 @@ from nearsay.indexer.filters.expression import (
 from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
 from nearsay.indexer.filters.sql import metadata_path, passages_in_clusters
 
-__all__ = [
-    "columnar",
-    "passages_passing",
-]
+__all__ = ["columnar", "passages_passing"]
 
 
 # What a metadata field holds, as a column: a code for each document, and the different values in order.

@@ -46,14 +46,7 @@ from nearsay.indexer.filters.sql import (
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 
-__all__ = [
-    "Selection",
-    "declared_of",
-    "list_all",
-    "narrowest",
-    "passing",
-    "select",
-]
+__all__ = ["Selection", "declared_of", "list_all", "narrowest", "passing", "select"]
 
 
 _MOST_LOOKED_AT = 32  # comparisons that are counted before one is taken

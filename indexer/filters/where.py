@@ -28,12 +28,7 @@ from nearsay.indexer.filters.parse import Where, parse
 from nearsay.indexer.filters.sql import Condition, condition
 from nearsay.indexer.vectors.errors import BadFilterError
 
-__all__ = [
-    "CLUSTER",
-    "documents_where",
-    "expression_of",
-    "passages_where",
-]
+__all__ = ["CLUSTER", "documents_where", "expression_of", "passages_where"]
 
 
 # What `cluster = 12` means: the clusters that the live generation was put into.

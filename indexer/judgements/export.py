@@ -25,13 +25,7 @@ from nearsay.indexer.judgements.part import Part, in_part
 from nearsay.indexer.query.export import write_lines
 from nearsay.indexer.vectors.progress import Progress, ProgressListener
 
-__all__ = [
-    "ExportForm",
-    "JudgementExport",
-    "TrainingKind",
-    "export_judgements",
-    "training_rows",
-]
+__all__ = ["ExportForm", "JudgementExport", "TrainingKind", "export_judgements", "training_rows"]
 
 
 _PAGE = 1000

@@ -16,13 +16,7 @@ from nearsay.indexer.query.ranking import Fusion
 if TYPE_CHECKING:
     from nearsay.indexer.judgements.judgements import Judgements
 
-__all__ = [
-    "Judged",
-    "JudgedComparison",
-    "SearchWay",
-    "ToJudge",
-    "plain_query",
-]
+__all__ = ["Judged", "JudgedComparison", "SearchWay", "ToJudge", "plain_query"]
 
 
 _MOST = 2**31 - 1  # what the catalogue counts to

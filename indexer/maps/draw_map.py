@@ -11,7 +11,7 @@ import json
 import textwrap
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
 from itertools import islice
@@ -46,10 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "MapReport",
-    "draw_map",
-]
+__all__ = ["MapReport", "draw_map"]
 
 
 _WIDTH: Final = 13.0  # inches
@@ -472,38 +469,32 @@ def draw_map(
     if where is not None:
         parse(where)
     found = current_map(explored, anew=anew, seed=seed, listener=listener)
+    report = MapReport(
+        found.collection,
+        found.generation,
+        out=None if out is None else str(out),
+        bytes=0,
+        drawn=0,
+        mapped=len(found),
+        laid_out=found.new,
+        added=found.added,
+        clusters=0,
+        colour_by=None,
+        parameters=found.parameters,
+        notes=found.notes,
+    )
     if out is None or kind is None:
-        return MapReport(
-            found.collection,
-            found.generation,
-            None,
-            0,
-            0,
-            len(found),
-            found.new,
-            found.added,
-            0,
-            None,
-            found.parameters,
-            found.notes,
-        )
+        return report
     most = MOST_POINTS if kind is MapFormat.HTML else None
     longest = {MapFormat.HTML: LONGEST, MapFormat.PNG: 0, MapFormat.SVG: 0}.get(kind)
     drawn = drawing(
         explored, found, where=where, colour_by=colour_by, most=most, longest=longest, listener=listener
     )
-    written = write_drawing(drawn, out)
-    return MapReport(
-        found.collection,
-        found.generation,
-        str(out),
-        written,
-        len(drawn),
-        len(found),
-        found.new,
-        found.added,
-        len(drawn.labels),
-        drawn.colour_by,
-        found.parameters,
-        drawn.notes,
+    return replace(
+        report,
+        bytes=write_drawing(drawn, out),
+        drawn=len(drawn),
+        clusters=len(drawn.labels),
+        colour_by=drawn.colour_by,
+        notes=drawn.notes,
     )

@@ -12,13 +12,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.catalogue import maps
 from nearsay.indexer.neighbours.points import Explored
 
-__all__ = [
-    "Map",
-    "MapOptions",
-    "MapPoints",
-    "kept_map",
-    "kept_map_number",
-]
+__all__ = ["Map", "MapOptions", "MapPoints", "kept_map", "kept_map_number"]
 
 
 # The points of a map as bytes, as the catalogue keeps them.

@@ -32,9 +32,7 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = [
-    "current_map",
-]
+__all__ = ["current_map"]
 
 
 _DOING = "projecting"

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     import torch
     from scipy.sparse import csr_matrix
 
-__all__ = [
-    "ListedProducts",
-    "NeighbourGraph",
-    "memberships",
-    "neighbour_graph",
-    "united",
-]
+__all__ = ["ListedProducts", "NeighbourGraph", "memberships", "neighbour_graph", "united"]
 
 
 def with_copies(

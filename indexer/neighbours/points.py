@@ -18,12 +18,7 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "Explored",
-    "JoinedPoints",
-    "Points",
-    "Vectors",
-]
+__all__ = ["Explored", "JoinedPoints", "Points", "Vectors"]
 
 
 class Vectors(Protocol):

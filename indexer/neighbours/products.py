@@ -17,13 +17,7 @@ from nearsay.indexer.neighbours.points import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Distinct",
-    "Products",
-    "cosines_of",
-    "products_at",
-    "tiles",
-]
+__all__ = ["Distinct", "Products", "cosines_of", "products_at", "tiles"]
 
 
 # Copies put aside: which vectors are different, and which passages have each.

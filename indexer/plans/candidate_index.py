@@ -20,11 +20,7 @@ from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough, merge
 
-__all__ = [
-    "CandidateIndex",
-    "UnitedIndex",
-    "united",
-]
+__all__ = ["CandidateIndex", "UnitedIndex", "united"]
 
 
 # One query alone in inverted lists: centres compared in half precision, half the memory to read.

@@ -15,10 +15,7 @@ from nearsay.indexer.query.matched_terms import matched_terms
 from nearsay.training.sentence.contributions import ContributingEncoder, TextContributions
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
-__all__ = [
-    "explain_hits",
-    "explain_passages",
-]
+__all__ = ["explain_hits", "explain_passages"]
 
 
 def encoded(

@@ -29,14 +29,7 @@ from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
 
-__all__ = [
-    "Part",
-    "Passages",
-    "Snapshot",
-    "StaleSnapshotError",
-    "parted",
-    "take",
-]
+__all__ = ["Part", "Passages", "Snapshot", "StaleSnapshotError", "parted", "take"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,7 @@ from nearsay.indexer.vectors.segment import SegmentKind, write_vectors
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.indexer.writing.report_plot import report_plot
 
-__all__ = [
-    "CompactReport",
-    "compact",
-    "delete_collection",
-    "merge_for_index",
-    "merge_small",
-    "superseding",
-]
+__all__ = ["CompactReport", "compact", "delete_collection", "merge_for_index", "merge_small", "superseding"]
 
 GRACE = {
     "sqlite": 0.0,

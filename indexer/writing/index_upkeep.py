@@ -305,7 +305,7 @@ def keep_prepared(
         remember_sha256(kept, kept.stem)
         parts.append(replace(part, path=kept))
     prepared = replace(prepared, parts=tuple(parts))
-    _keep(store, collection, generation, state.indexes, prepared)
+    _keep(store, collection, generation, prepared)
     trim()
     return _drawn(store, collection, generation, prepared.plan) if prepared.chosen else prepared.plan
 
@@ -404,14 +404,7 @@ def _measured(
     plan = replace(state.plan, contract=contract)
     tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
     folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
-    _keep(
-        store,
-        collection,
-        generation,
-        state.indexes,
-        _prepared(folder, generation, tuned, state.indexes, span),
-    )
-    return tuned.plan
+    return _keep(store, collection, generation, _prepared(folder, generation, tuned, state.indexes, span))
 
 
 def _by_workers(
@@ -436,8 +429,7 @@ def _by_workers(
         indexes=state.indexes,
         listener=listener,
     )
-    _keep(store, collection, generation, state.indexes, Prepared(plan, parts, tuple(state.indexes)))
-    return plan
+    return _keep(store, collection, generation, Prepared(plan, parts, tuple(state.indexes)))
 
 
 def _chosen(
@@ -478,15 +470,8 @@ def _built_again(store: Store, collection: CollectionRow, generation: Generation
     plan = replace(state.plan, check=None)
     index = build(plan.kind, vectors, vectors.ids[alive[vectors.ids]], through, plan.shape)
     folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
-    tuned = Tuned(plan, index)
-    _keep(
-        store,
-        collection,
-        generation,
-        state.indexes,
-        _prepared(folder, generation, tuned, state.indexes, span),
-    )
-    return plan
+    prepared = _prepared(folder, generation, Tuned(plan, index), state.indexes, span)
+    return _keep(store, collection, generation, prepared)
 
 
 def _state(store: Store, collection: CollectionRow, generation: GenerationRow) -> _State:
@@ -524,17 +509,11 @@ def _opened(
     return vectors, alive, through
 
 
-def _keep(
-    store: Store,
-    collection: CollectionRow,
-    generation: GenerationRow,
-    indexes: list[SegmentRow],
-    prepared: Prepared,
-) -> None:
-    """Let a written index and its plan take the place of the indexes, in one transaction."""
+def _keep(store: Store, collection: CollectionRow, generation: GenerationRow, prepared: Prepared) -> Plan:
+    """Let a written index and its plan take the place of what it replaces, in one transaction; the plan."""
     with store.database.writing() as connection:
-        superseding(store, indexes, collection)
-        for row in indexes:
+        superseding(store, prepared.replaces, collection)
+        for row in prepared.replaces:
             generations.remove_segment(connection, row)
         for part in prepared.parts:
             generations.add_segment(
@@ -542,6 +521,7 @@ def _keep(
             )
         generations.set_plan(connection, generation, prepared.plan.to_json())
         collections.changed(connection, collection.id)
+    return prepared.plan
 
 
 def _prepared(

@@ -38,15 +38,7 @@ from nearsay.indexer.writing.index_upkeep import refresh_index, unmeasured
 from nearsay.indexer.writing.ingest import awaiting_windows
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
-__all__ = [
-    "RebuildReport",
-    "catch_up",
-    "last_retired",
-    "mend",
-    "promotable",
-    "promote",
-    "rebuild",
-]
+__all__ = ["RebuildReport", "catch_up", "last_retired", "mend", "promotable", "promote", "rebuild"]
 
 
 _ROWS = 131_072  # passages in a segment that is written anew
