@@ -370,13 +370,13 @@ def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]
     return found
 
 
-def fields_seen(connection: sa.Connection, collection_id: int, sample: int = 1000) -> list[str]:
-    """The names of the metadata fields of the first documents, in order."""
+def fields_seen(connection: sa.Connection, collection_id: int) -> list[str]:
+    """The names of the metadata fields of the first thousand documents, in order."""
     statement = (
         sa.select(documents.c.metadata)
         .where(documents.c.collection_id == collection_id)
         .order_by(documents.c.number)
-        .limit(sample)
+        .limit(1000)
     )
     return sorted({name for row in connection.execute(statement).scalars() for name in row})
 

@@ -115,26 +115,12 @@ def put(connection: sa.Connection, collection_id: int, judgement: Judgement) -> 
 
     SQLAlchemy's IntegrityError if the collection is no longer there.
     """
-    values = {
+    values = {name: getattr(judgement, name) for name in _COLUMNS if name != "document_id"} | {
         "collection_id": collection_id,
-        "query": judgement.query,
         "query_hash": query_hash(judgement.query),
         "document_id": judgement.document,
-        "passage": judgement.passage,
-        "title": judgement.title,
-        "text": judgement.text,
         "text_hash": text_hash(judgement.encoded),
-        "relevant": judgement.relevant,
-        "rank": judgement.rank,
-        "score": judgement.score,
         "mode": None if judgement.mode is None else str(judgement.mode),
-        "encoder": judgement.encoder,
-        "fingerprint": judgement.fingerprint,
-        "generation": judgement.generation,
-        "created_at": judgement.created_at,
-        "unsure": judgement.unsure,
-        "rater": judgement.rater,
-        "note": judgement.note,
     }
     anew = {name: value for name, value in values.items() if name not in _KEY}
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
@@ -258,22 +244,6 @@ def _state() -> ColumnElement[str]:
 
 
 def _judgement(row: Any) -> Judgement:  # noqa: ANN401 - a row whose columns are known by name alone
-    return Judgement(
-        query=row.query,
-        document=row.document_id,
-        passage=row.passage,
-        relevant=row.relevant,
-        title=row.title,
-        text=row.text,
-        rank=row.rank,
-        score=row.score,
-        mode=None if row.mode is None else SearchMode(row.mode),
-        encoder=row.encoder,
-        fingerprint=row.fingerprint,
-        generation=row.generation,
-        created_at=row.created_at,
-        state=JudgementState(row.state),
-        unsure=row.unsure,
-        rater=row.rater,
-        note=row.note,
-    )
+    said = {name: getattr(row, name) for name in _COLUMNS}
+    said["mode"] = None if row.mode is None else SearchMode(row.mode)
+    return Judgement(document=said.pop("document_id"), state=JudgementState(row.state), **said)

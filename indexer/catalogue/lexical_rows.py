@@ -33,7 +33,6 @@ __all__ = [
     "drop_table",
     "fill_table",
     "insert_rows",
-    "is_lexical",
     "plain_words",
     "table_name",
 ]
@@ -47,7 +46,6 @@ _LONGEST_WORD: Final = 500  # characters: PostgreSQL leaves words above 2,046 by
 _MERGED: Final = 8
 _SOME: Final = 2_000  # passages read at a time when a table is filled
 _NO_WORD: Final = re.compile(r"[\W_]+")
-_NAME: Final = re.compile(r"lexical_\d+(_(data|idx|content|docsize|config))?")
 # Every kind of token that PostgreSQL's parser makes of letters and digits.
 _KINDS: Final = "asciiword, word, numword, int, uint, float, sfloat, hword, asciihword, numhword"
 
@@ -55,11 +53,6 @@ _KINDS: Final = "asciiword, word, numword, int, uint, float, sfloat, hword, asci
 def table_name(collection_id: int) -> str:
     """The name of a collection's lexical table."""
     return f"lexical_{int(collection_id)}"
-
-
-def is_lexical(name: str) -> bool:
-    """Whether a table of the catalogue is a lexical one, or one that FTS5 keeps for it."""
-    return _NAME.fullmatch(name) is not None
 
 
 def plain_words(text: str) -> str:

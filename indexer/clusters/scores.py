@@ -10,7 +10,6 @@ __all__ = [
     "centres",
     "cohesion",
     "each_silhouette",
-    "full_silhouette",
     "nearest_centre",
     "of_unit_length",
     "own_cosines",
@@ -106,39 +105,6 @@ def each_silhouette(
         larger = np.maximum(own, other)
         values[begin + inside] = np.divide(
             other - own, larger, out=np.zeros_like(larger), where=larger > 1e-7
-        )
-    return values
-
-
-def full_silhouette(points: Points, labels: NDArray[np.int32]) -> NDArray[np.float64]:
-    """The silhouette of every passage from all pairs' cosine distances; (n,), an outlier's is 0.
-
-    With a the mean distance to the others of the own cluster and b the least mean distance to another
-    cluster: (b - a) / max(a, b), 0 for a passage that is alone (Rousseeuw 1987,
-    https://doi.org/10.1016/0377-0427(87)90125-7). Sums of vectors stand for sums of cosines, so that it costs
-    no more than the simplified one.
-    """
-    clusters = int(labels.max(initial=-1)) + 1
-    values = np.zeros(len(points), dtype=np.float64)
-    if clusters < 2:
-        return values
-    of_each = sums(points, labels)
-    sizes = np.bincount(labels[labels >= 0], minlength=clusters)
-    for begin, rows in points.blocks(_rows_at_once(clusters)):
-        here = labels[begin : begin + len(rows)]
-        inside = np.flatnonzero((here >= 0) & (sizes[here] > 1))
-        own = here[inside]
-        at = np.arange(inside.size), own
-        vectors = rows[inside].astype(np.float64)
-        products = vectors @ of_each.T
-        to_own = 1 - (products[at] - np.einsum("ij,ij->i", vectors, vectors)) / (sizes[own] - 1)
-        apart = 1 - products / np.maximum(sizes, 1)
-        apart[:, sizes == 0] = np.inf
-        apart[at] = np.inf
-        other = apart.min(axis=1)
-        larger = np.maximum(to_own, other)
-        values[begin + inside] = np.divide(
-            other - to_own, larger, out=np.zeros_like(larger), where=larger > 1e-12
         )
     return values
 

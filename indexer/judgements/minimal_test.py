@@ -318,7 +318,7 @@ def sign_test(first: int, second: int) -> float:
     return min(1.0, float(2 * tail / 2**games))
 
 
-def preference(outcomes: Sequence[Verdict], level: float = 0.95) -> Preference:
+def preference(outcomes: Sequence[Verdict]) -> Preference:
     """What the outcomes of queries say, in their order: FIRST, SECOND or EQUAL each.
 
     The verdict goes by an interval that is valid however often one looks, so that one may stop as soon as it
@@ -326,7 +326,7 @@ def preference(outcomes: Sequence[Verdict], level: float = 0.95) -> Preference:
     """
     counts = {team: sum(one is team for one in outcomes) for team in Verdict}
     wins = [one is Verdict.SECOND for one in outcomes if one in (Verdict.FIRST, Verdict.SECOND)]
-    share = sequence_of_mean(np.array(wins, dtype=np.float64), low=0.0, high=1.0, level=level)
+    share = sequence_of_mean(np.array(wins, dtype=np.float64), low=0.0, high=1.0, level=0.95)
     verdict = Verdict.OPEN
     if share.low > 0.5:
         verdict = Verdict.SECOND

@@ -314,7 +314,6 @@ def current_map(
     *,
     seed: int | None = None,
     anew: bool = False,
-    options: MapOptions | None = None,
     listener: ProgressListener = unheard,
 ) -> Map:
     """The live generation's map, with passages that are new projected into it; kept.
@@ -329,8 +328,7 @@ def current_map(
             f"collection '{explored.name}' has no passage with a vector, so there is nothing to map. "
             f"Add documents: nearsay documents add {explored.name} FILE"
         )
-    options = options or MapOptions()
-    chosen = options if seed is None else replace(options, seed=seed)
+    chosen = MapOptions() if seed is None else MapOptions(seed=seed)
     points = explored.points(snapshot)
     own, before = (None, None) if anew else _kept(explored, snapshot)
     if own is not None:

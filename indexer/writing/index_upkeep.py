@@ -368,19 +368,18 @@ def _tune(
     collection: CollectionRow,
     generation: GenerationRow,
     contract: RecallContract,
-    queries: NDArray[np.float32] | None = None,
     *,
     listener: ProgressListener = unheard,
 ) -> Plan:
     """Measure the candidates, build the one that is taken, and keep it with its report; the plan.
 
-    queries: (n, d) unit length, or None for stored vectors. Until the last moment the old index answers. A
+    Until the last moment the old index answers. A
     picture that cannot be drawn is only noted in the plan that is returned. The caller holds the writer lock.
     """
     merge_for_index(store, collection, generation)
     if store.cluster is not None:
         return _by_workers(store, collection, generation, contract, listener)
-    plan = _measured(store, collection, generation, contract, queries, listener)
+    plan = _measured(store, collection, generation, contract, listener)
     trim()
     return _drawn(store, collection, generation, plan)
 
@@ -390,7 +389,6 @@ def _measured(
     collection: CollectionRow,
     generation: GenerationRow,
     contract: RecallContract,
-    queries: NDArray[np.float32] | None,
     listener: ProgressListener,
 ) -> Plan:
     """Measure, and keep what was taken; the plan. The mapped vectors are let go of by the time it returns."""
@@ -402,7 +400,7 @@ def _measured(
             f"Add to it: nearsay documents add {collection.name} FILE"
         )
     plan = replace(state.plan, contract=contract)
-    tuned = _chosen(store, vectors, alive, through, plan, queries, listener)
+    tuned = _chosen(store, vectors, alive, through, plan, None, listener)
     folder, span = store.segments(collection.id), (int(vectors.ids[0]), through)
     return _keep(store, collection, generation, _prepared(folder, generation, tuned, state.indexes, span))
 

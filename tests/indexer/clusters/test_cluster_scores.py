@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from sklearn.metrics import silhouette_samples
 
 from nearsay.indexer.clusters import scores
 from nearsay.indexer.neighbours.points import Points
@@ -61,19 +60,6 @@ def test_one_cluster_has_no_silhouette():
     assert np.isnan(
         scores.silhouette(_points(vectors), labels, scores.centres(_points(vectors), labels))
     ).all()
-
-
-def test_the_full_silhouette_is_that_of_scikit_learn():
-    vectors = _made()
-    inside = LABELS >= 0
-    expected = silhouette_samples(vectors[inside], LABELS[inside], metric="cosine")
-    found = scores.full_silhouette(_points(vectors), LABELS)
-    assert np.allclose(found[inside], expected, atol=1e-5)
-    assert (found[~inside] == 0).all()
-
-
-def test_a_passage_alone_in_its_cluster_has_a_full_silhouette_of_zero():
-    assert scores.full_silhouette(_points(np.eye(3)), np.array([0, 0, 1], dtype=np.int32))[2] == 0
 
 
 def test_the_nearest_centre_is_found_with_its_cosine():

@@ -16,7 +16,7 @@ from nearsay.indexer import Library
 from nearsay.indexer.catalogue import collections, documents, migrations, tables
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.documents import NewDocuments
-from nearsay.indexer.catalogue.lexical_rows import is_lexical, plain_words, table_name
+from nearsay.indexer.catalogue.lexical_rows import plain_words, table_name
 from nearsay.indexer.catalogue.passage import PreparedDocument, pieces_of, prepare
 from nearsay.indexer.query.lexical import lexical_candidates
 from nearsay.indexer.query.lexical_check import LexicalFault, check_words, refill
@@ -173,11 +173,6 @@ def test_a_library_of_the_first_schema_is_filled(open_database: Callable[[], Dat
 )
 def test_words_are_plain(text: str, words: str) -> None:
     assert plain_words(text) == words
-
-
-def test_lexical_tables_are_known_by_their_names() -> None:
-    assert all(is_lexical(name) for name in ("lexical_1", "lexical_12_docsize"))
-    assert not any(is_lexical(name) for name in ("lexical", "lexical_x", "documents", "lexical_1_other"))
 
 
 Step = tuple[str, int, str]
