@@ -162,8 +162,8 @@ def test_a_run_outlives_who_started_it(library: Library, runs: Runs, new_pipe: N
         "module = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(module)\n"
         "main.add_command(module.scripted)\n"
-        "from nearsay.app.runs import spawning\n"
-        "spawning.CHILD = (sys.executable, sys.argv[1])\n"
+        "from nearsay.app.runs import worker\n"
+        "worker.CHILD = (sys.executable, sys.argv[1])\n"
         "main(['jobs', 'start', '--library', sys.argv[2], '--json', 'scripted', 'hold', sys.argv[3]])\n"
     )
     commands = str(Path(__file__).parent / "scripted_child.py")
