@@ -68,8 +68,7 @@ if TYPE_CHECKING:
     from nearsay.indexer.inside.token_search import SearchBy, TokenMatches
     from nearsay.indexer.judgements.export import ExportForm, JudgementExport
     from nearsay.indexer.judgements.gate import GateReport
-    from nearsay.indexer.judgements.importing import JudgementImport
-    from nearsay.indexer.judgements.judgements import Judgements
+    from nearsay.indexer.judgements.judgements import JudgementImport, Judgements
     from nearsay.indexer.judgements.judging import JudgedComparison
     from nearsay.indexer.judgements.part import Part
     from nearsay.indexer.maps.draw_map import MapReport
@@ -221,8 +220,7 @@ _LATER = {
     "nearsay.indexer.inside.token_search": "SearchBy TokenMatches",
     "nearsay.indexer.judgements.export": "ExportForm JudgementExport",
     "nearsay.indexer.judgements.gate": "GateReport",
-    "nearsay.indexer.judgements.importing": "JudgementImport",
-    "nearsay.indexer.judgements.judgements": "Judgements",
+    "nearsay.indexer.judgements.judgements": "JudgementImport Judgements",
     "nearsay.indexer.judgements.judging": "JudgedComparison",
     "nearsay.indexer.judgements.part": "Part",
     "nearsay.indexer.maps.draw_map": "MapReport",

@@ -36,7 +36,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from nearsay.data.errors import BadInputError, DiskFullError, MissingExtraError, NearsayError, StorageError
 from nearsay.data.quantity import size_words
-from nearsay.indexer.catalogue.json_text import json_text
+from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.tables import SCHEMA
 from nearsay.indexer.vectors.errors import BusyError, CatalogueError
 

@@ -12,7 +12,7 @@ from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values, lexical_rows
 from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
-from nearsay.indexer.catalogue.json_text import json_text
+from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
 from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, pieces_of
 from nearsay.indexer.catalogue.passages import same_document

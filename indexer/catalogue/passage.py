@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nearsay.data.chunking import Chunking, ChunkingMethod, chunk
 from nearsay.data.document import Document, beginning
-from nearsay.indexer.catalogue.json_text import sorted_json_text
+from nearsay.indexer.catalogue.json_values import sorted_json_text
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [

@@ -15,9 +15,11 @@ from nearsay.indexer.vectors.progress import Progress, ProgressListener, unheard
 
 __all__ = [
     "CRITERION",
+    "NUMBER_CRITERION",
     "RESOLUTIONS",
     "Communities",
     "Distinct",
+    "chosen_number",
     "distinct",
     "graph_communities",
     "usual_least_size",
@@ -227,3 +229,22 @@ def _louvain(resolution: float) -> Any:  # noqa: ANN401 - scikit-network has no 
             "or take another method: kmeans"
         ) from error
     return Louvain(resolution=resolution, return_probs=False, return_aggregate=False)
+
+
+NUMBER_CRITERION = "the communities of the neighbour graph of a sample"
+
+
+def chosen_number(given: Distinct, neighbours: int, *, listener: ProgressListener = unheard) -> int:
+    """As many clusters as the neighbour graph of up to 20,000 of the vectors has communities.
+
+    Silhouette (rising to the largest number tried) and Calinski-Harabasz (a third of the labels' number, or
+    the largest tried) were measured beside it and chose badly; see tests/benchmarks/LOG.md.
+    """
+    count = min(len(given), _SAMPLE)
+    if count == len(given):
+        sample = given
+    else:  # the first in the content's order are a random sample
+        rows = given.points.rows(np.arange(count))
+        places = np.arange(count, dtype=np.int64)
+        sample = Distinct(Points.from_array(places, rows), given.counts[:count], places)
+    return int(graph_communities(sample, neighbours, listener=listener).labels.max(initial=-1)) + 1

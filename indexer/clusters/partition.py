@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.clusters import graph_communities
-from nearsay.indexer.clusters.choice_of_k import CRITERION, chosen_number
 from nearsay.indexer.clusters.clustering import ClusterMethod, ClusterOptions
-from nearsay.indexer.clusters.graph_communities import Distinct, distinct
+from nearsay.indexer.clusters.graph_communities import NUMBER_CRITERION, Distinct, chosen_number, distinct
 from nearsay.indexer.clusters.scores import centres, nearest_centre
 from nearsay.indexer.neighbours.points import Points
 from nearsay.indexer.plans.engine import faiss_module
@@ -91,9 +90,6 @@ def _lopsided(sizes: NDArray[np.int64] | NDArray[np.float64]) -> bool:
 
 
 def _put_together(middles: NDArray[np.float32], fewer: int) -> NDArray[np.int32]:
-    from nearsay.indexer.clusters.graph_communities import distinct
-    from nearsay.indexer.neighbours.points import Points
-
     given = distinct(Points.from_array(np.arange(len(middles), dtype=np.int64), middles), 0)
     return kmeans(given, fewer, 0, repeats=1).labels[given.back]
 
@@ -247,7 +243,7 @@ def _number(
     """How many clusters are wanted, and what says so."""
     if options.clusters is not None:
         return options.clusters, {"chosen_by": _CALLER}
-    return chosen_number(given, options.neighbours, listener=listener), {"chosen_by": CRITERION}
+    return chosen_number(given, options.neighbours, listener=listener), {"chosen_by": NUMBER_CRITERION}
 
 
 def _numbered(labels: NDArray[np.int32], given: Distinct, least_size: int) -> NDArray[np.int32]:

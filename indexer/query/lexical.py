@@ -18,8 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from nearsay.indexer.catalogue.lexical_rows import table_name
 from nearsay.indexer.query import postgres_words, sqlite_words
-from nearsay.indexer.query.lexical_errors import is_damaged, is_gone
-from nearsay.indexer.query.query_words import BUDGET, QueryWord, affordable
+from nearsay.indexer.query.query_words import BUDGET, QueryWord, affordable, is_damaged, is_gone
 from nearsay.indexer.vectors.errors import UnreadableWordsError
 
 __all__ = ["LexicalCandidates", "lexical_candidates"]

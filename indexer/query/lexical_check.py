@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from nearsay.indexer.catalogue.lexical_rows import create_table, drop_table, fill_table, table_name
 from nearsay.indexer.catalogue.passages import passage_numbers
-from nearsay.indexer.query.lexical_errors import is_damaged
+from nearsay.indexer.query.query_words import is_damaged
 
 __all__ = ["LexicalFault", "check_words", "refill"]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue import json_text as module
-from nearsay.indexer.catalogue.json_text import json_text, sorted_json_text
+from nearsay.indexer.catalogue import json_values as module
+from nearsay.indexer.catalogue.json_values import json_text, sorted_json_text
 
 _VALUES: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

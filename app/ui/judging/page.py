@@ -18,7 +18,7 @@ from nearsay.app.ui.explore.looking import passage_html
 from nearsay.app.ui.visit import Visit
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow
-from nearsay.indexer.judgements.importing import is_table
+from nearsay.indexer.judgements.judgements import is_table
 from nearsay.indexer.judgements.judging import JudgedComparison, ToJudge
 from nearsay.indexer.judgements.minimal_test import Difference, Verdict
 from nearsay.indexer.query.query_file import read_queries

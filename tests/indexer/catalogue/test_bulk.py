@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from nearsay.indexer.catalogue.bulk import insert_columns
 from nearsay.indexer.catalogue.database import Database
-from nearsay.indexer.catalogue.json_text import json_text
+from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.tables import Json
 
 _COLUMNS = ("number", "end", "text", "fields", "sure", "source")

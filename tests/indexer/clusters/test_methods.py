@@ -5,10 +5,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.clusters import graph_communities as graph_communities_module
-from nearsay.indexer.clusters.choice_of_k import chosen_number
 from nearsay.indexer.clusters.graph_communities import (
     RESOLUTIONS,
     Distinct,
+    chosen_number,
     distinct,
     graph_communities,
 )
