@@ -1,6 +1,13 @@
 """`nearsay explore`: what a collection says of itself without a query."""
 
+import io
+import shutil
+import socket
+import time
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Unpack
 
 import click
@@ -35,6 +42,7 @@ from nearsay.data.quantity import counted, size_words
 
 if TYPE_CHECKING:
     from nearsay.indexer.exploring.newest import News
+    from nearsay.indexer.maps.drawing import Drawing
 
 __all__ = ["explore"]
 
@@ -259,6 +267,79 @@ def map_(
     print_notes(report.notes)
 
 
+@click.command()
+@collection_argument
+@where_option
+@click.option("--port", type=int, help="Port to listen on.", show_default="8501, or the next free one")
+@click.option("--no-open", is_flag=True, help="Do not open a browser.")
+@library_options
+@device_option
+def atlas(
+    collection: str, *, where: str | None, port: int | None, no_open: bool, **place: Unpack[Place]
+) -> None:
+    """Open the map of COLLECTION in Embedding Atlas and filter it on linked charts of the metadata.
+
+    The map and the names on it are those of explore map; Embedding Atlas embeds and projects nothing. It
+    listens on this machine only, without a password: until Ctrl-C ends it, other users of this machine can
+    read the passages.
+
+    \b
+    Example:
+        nearsay explore atlas papers --where "year >= 2015"
+    """
+    from nearsay.app.ui.launch import free_port
+    from nearsay.data.errors import MissingExtraError
+    from nearsay.indexer.maps.draw_map import write_drawing
+
+    try:
+        from embedding_atlas.cli import main as embedding_atlas
+    except ImportError as error:
+        raise MissingExtraError("Embedding Atlas", "atlas") from error
+    port = free_port("127.0.0.1", port)
+    with TemporaryDirectory(prefix="nearsay-atlas-") as folder:
+        with open_library(place) as library, ProgressBar("mapping") as bar:
+            explorer = library.collection(collection).explore
+            drawn = explorer.drawing(explorer.map(progress=bar), where=where)
+        print_notes(drawn.notes)
+        write_drawing(drawn, Path(folder, "map.parquet"))
+        arguments = _atlas_arguments(drawn, Path(folder), port)
+        click.echo(f"Embedding Atlas is at http://127.0.0.1:{port} (Ctrl-C ends it)")
+        Thread(target=_once_served, args=(port, folder, not no_open), daemon=True).start()
+        # Without what it prints: passages as they are, control characters and all.
+        with suppress(KeyboardInterrupt), redirect_stdout(io.StringIO()):
+            embedding_atlas(arguments, standalone_mode=False)
+
+
+def _atlas_arguments(drawn: "Drawing", folder: Path, port: int) -> list[str]:
+    """How Embedding Atlas shows map.parquet with the clusters' names; charts are in the query's order."""
+    from pyarrow import Table
+    from pyarrow.parquet import read_schema, write_table
+
+    from nearsay.indexer.maps.draw_map import COLUMNS
+
+    fields = (name for name in read_schema(folder / "map.parquet").names if name not in COLUMNS)
+    shown = ("text", *fields, "cluster_name", "title", "id", "cluster", "x", "y")
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in shown)
+    arguments = [str(folder / "map.parquet"), *("--x", "x", "--y", "y", "--text", "text")]
+    arguments += ["--query", f"SELECT {columns} FROM data", "--disable-projection"]  # noqa: S608 - quoted
+    if drawn.labels:
+        rows = [{"x": it.x, "y": it.y, "text": it.name, "priority": it.size} for it in drawn.labels]
+        write_table(Table.from_pylist(rows), folder / "labels.parquet")
+        arguments += ["--labels", str(folder / "labels.parquet")]
+    return [*arguments, "--host", "127.0.0.1", "--port", str(port), "--no-auto-port"]
+
+
+def _once_served(port: int, folder: str, browser: bool) -> None:
+    """Remove the files, which Embedding Atlas has in memory by then: no signal leaves them behind."""
+    while True:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            break
+        time.sleep(0.2)
+    shutil.rmtree(folder, ignore_errors=True)
+    if browser:
+        click.launch(f"http://127.0.0.1:{port}")
+
+
 @click.group(cls=CommandGroup)
 def explore() -> None:
     """Explore a collection: pairs, duplicates, clusters, maps and samples.
@@ -276,5 +357,6 @@ explore.add_command(diverse)
 explore.add_command(over_time)
 explore.add_command(new)
 explore.add_command(map_)
+explore.add_command(atlas)
 explore.add_command(pairs)
 explore.add_command(duplicates)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MapReport", "draw_map"]
+__all__ = ["COLUMNS", "MapReport", "draw_map", "write_drawing"]
 
 
 _WIDTH: Final = 13.0  # inches
@@ -239,17 +239,30 @@ _ROW_GROUP = 50_000
 
 
 def write_parquet(drawn: Drawing, stream: BinaryIO) -> None:
-    """`metadata` is a JSON text; no cluster: null. MissingExtraError without pyarrow."""
+    """`metadata` is JSON, its fields columns, too; no cluster: null. MissingExtraError without pyarrow."""
     arrow = parquet_module()
     from pyarrow.parquet import ParquetWriter
 
     types = {"passage": arrow.int64(), "x": arrow.float32(), "y": arrow.float32(), "cluster": arrow.int32()}
-    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in COLUMNS])
+    named = ((f"metadata.{it.name}" if it.name.lower() in COLUMNS else it.name, it) for it in drawn.fields)
+    fields = {name: arrow.array(_values(field), from_pandas=True) for name, field in named}
+    types |= {name: values.type for name, values in fields.items()}
+    schema = arrow.schema([(name, types.get(name, arrow.string())) for name in (*COLUMNS, *fields)])
+    begin = 0
     with ParquetWriter(stream, schema) as writer:
         for rows in _groups(_rows(drawn)):
             columns = {name: [row[name] for row in rows] for name in COLUMNS}
             columns["metadata"] = [_json(each) for each in columns["metadata"]]
+            columns |= {name: values.slice(begin, len(rows)) for name, values in fields.items()}
             writer.write_table(arrow.table(columns, schema=schema))
+            begin += len(rows)
+
+
+def _values(field: Field) -> NDArray[Any]:
+    """Text, numbers or dates; what is missing is None, NaN or NaT."""
+    if field.kind is FieldKind.CATEGORY:
+        return np.array([*field.values, None], dtype=object)[field.codes]  # -1 is the last
+    return field.numbers if field.kind is FieldKind.NUMBER else field.numbers.astype("datetime64[D]")
 
 
 def write_csv(drawn: Drawing, stream: BinaryIO) -> None:

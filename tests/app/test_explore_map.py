@@ -1,9 +1,16 @@
-"""`nearsay explore map`."""
+"""`nearsay explore map` and `nearsay explore atlas`."""
 
 import json
+import socket
+import sys
+import threading
+import types
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import click
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from words_encoder import WordsEncoder
@@ -87,3 +94,78 @@ def test_a_map_can_be_kept_without_a_file(pets: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "map.html").exists()
     report = json.loads(pets("--no-file", "--json").stdout)
     assert (report["out"], report["mapped"], report["laid_out"]) == (None, 3, False)
+
+
+@pytest.fixture
+def port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return int(tried.getsockname()[1])
+
+
+def atlas(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["explore", "atlas", "pets", *arguments])
+
+
+@pytest.mark.usefixtures("pets")
+@pytest.mark.parametrize("arguments", [(), ("--no-open",)])
+def test_embedding_atlas_is_given_columns_that_the_map_has_and_a_server_of_this_machine(
+    port: int, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    clustered = CliRunner().invoke(
+        main, ["explore", "clusters", "pets", "--method", "kmeans", "--clusters", "2"]
+    )
+    assert clustered.exit_code == 0
+    seen: dict[str, Any] = {}
+    opened = threading.Event()
+
+    def serve(given: list[str], *, standalone_mode: bool) -> None:
+        """Read what it is given as Embedding Atlas does, listen, and end as Ctrl-C ends it."""
+        file = Path(given[0])
+        seen.update(argv=given, standalone_mode=standalone_mode, table=pq.read_table(file))
+        seen["labels"] = pq.read_table(given[given.index("--labels") + 1]).to_pylist()
+        with socket.create_server(("127.0.0.1", port)) as server:
+            server.accept()[0].close()
+            while file.parent.exists():
+                opened.wait(0.01)
+            if not arguments:
+                assert opened.wait(60)
+        raise KeyboardInterrupt
+
+    def launch(url: str) -> None:
+        seen["opened"] = url
+        opened.set()
+
+    module = types.ModuleType("embedding_atlas.cli")
+    module.main = serve  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "embedding_atlas", types.ModuleType("embedding_atlas"))
+    monkeypatch.setitem(sys.modules, "embedding_atlas.cli", module)
+    monkeypatch.setattr(click, "launch", launch)
+    url = f"http://127.0.0.1:{port}"
+    result = atlas("--where", "legs = 4", "--port", str(port), *arguments)
+    assert (result.exit_code, result.stdout) == (0, f"Embedding Atlas is at {url} (Ctrl-C ends it)\n")
+    assert seen.get("opened") == (None if arguments else url)
+    assert not seen["standalone_mode"]
+    file, argv, labels = seen["argv"][0], seen["argv"][1:], seen["labels"]
+    query = 'SELECT "text", "legs", "cluster_name", "title", "id", "cluster", "x", "y" FROM data'
+    assert argv == [
+        *("--x", "x", "--y", "y", "--text", "text", "--query", query, "--disable-projection"),
+        *("--labels", file.replace("map.parquet", "labels.parquet")),
+        *("--host", "127.0.0.1", "--port", str(port), "--no-auto-port"),
+    ]
+    assert set(query.split('"')[1::2]) <= set(seen["table"].column_names)
+    assert seen["table"].select(["id", "legs"]).to_pylist() == [
+        {"id": "cat", "legs": 4},
+        {"id": "dog", "legs": 4},
+    ]
+    assert {each["text"] for each in labels} == set(seen["table"]["cluster_name"].to_pylist())
+    assert sum(each["priority"] for each in labels) == 2
+
+
+@pytest.mark.usefixtures("pets")
+def test_without_embedding_atlas_the_line_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "embedding_atlas.cli", None)
+    result = atlas()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "pip install 'nearsay[atlas]'" in result.stderr

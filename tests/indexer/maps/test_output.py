@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 
 from nearsay.data.errors import BadInputError, MissingExtraError
 from nearsay.indexer.maps.draw_map import MapFormat, map_format, write_drawing
-from nearsay.indexer.maps.drawing import Drawing
+from nearsay.indexer.maps.drawing import Drawing, field_of
 
 Draw = Callable[..., Drawing]
 
@@ -62,12 +63,24 @@ def test_a_table_has_a_row_a_passage(
     assert (rows[3]["cluster"], rows[3]["cluster_name"], rows[1]["text"]) == (None, None, nasty)
     write_drawing(draw(), tmp_path / "map.parquet")
     table = pq.read_table(tmp_path / "map.parquet").to_pylist()
+    assert [row.pop("venue") for row in table] == ["acl", nasty, "acl", None]
+    assert [row.pop("year") for row in table] == [2019, 2020, None, 2021]
     assert [row | {"metadata": json.loads(row["metadata"])} for row in table] == rows
     write_drawing(draw(), tmp_path / "map.csv")
     with (tmp_path / "map.csv").open(encoding="utf-8", newline="") as stream:
         lines = list(csv.DictReader(stream))
     assert [line["text"] for line in lines] == [row["text"] for row in rows]
     assert [line["cluster"] for line in lines] == ["7", "7", "3", ""]
+
+
+def test_a_field_of_dates_is_a_date_and_one_named_as_a_column_stays_apart(draw: Draw, tmp_path: Path) -> None:
+    days = field_of("when", ["2024-05-17T08:00", None, "1969-12-31", "2024-05-18"])
+    fields = (days, field_of("Title", ["a", "b", None, "d"]))
+    write_drawing(draw(fields=fields), tmp_path / "map.parquet")
+    table = pq.read_table(tmp_path / "map.parquet")
+    assert table["when"].to_pylist() == [date(2024, 5, 17), None, date(1969, 12, 31), date(2024, 5, 18)]
+    assert table["metadata.Title"].to_pylist() == ["a", "b", None, "d"]
+    assert table["title"].to_pylist()[1:] == ["title 1", "title 2", "title 3"]
 
 
 def test_without_clusters_a_table_says_none(draw: Draw, tmp_path: Path) -> None:
