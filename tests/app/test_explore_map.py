@@ -6,6 +6,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def pets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: WordsEncoder) -
     """Runs `nearsay explore map pets …` in a folder with a collection of three documents."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("nearsay.indexer.library._loader", lambda *_: lambda _source: words)
-    monkeypatch.setattr(mapping, "MapOptions", lambda: MapOptions(rounds=3))
+    monkeypatch.setattr(mapping, "MapOptions", partial(MapOptions, rounds=3))
     rows = [
         {"id": "cat", "text": "a cat sat", "legs": 4},
         {"id": "dog", "text": "the dog ran far", "legs": 4},

@@ -1,6 +1,7 @@
 """A collection's map: kept, brought up to date, begun anew."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ def papers(library: Library) -> Collection:
 @pytest.fixture
 def map_of(monkeypatch: pytest.MonkeyPatch) -> MapOf:
     """Maps a collection in few rounds."""
-    monkeypatch.setattr(mapping, "MapOptions", lambda: MapOptions(rounds=5, neighbours=4))
+    monkeypatch.setattr(mapping, "MapOptions", partial(MapOptions, rounds=5, neighbours=4))
     return lambda collection, **options: collection.explore.map(**options)
 
 
