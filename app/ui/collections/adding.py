@@ -11,13 +11,8 @@ import streamlit as st
 from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.content_check import UPLOAD_TYPES, Upload, Uploads, check_content, safe_name
-from nearsay.app.ui.collections.preview import (
-    FilesSeen,
-    ask_encoding,
-    ask_fields,
-    look_at,
-    show_first_documents,
-)
+from nearsay.app.ui.collections.fields_choice import ask_encoding, ask_fields, show_first_documents
+from nearsay.app.ui.collections.preview import FilesSeen, look_at
 from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.encoders.offered import ask_encoder
 from nearsay.app.ui.errors import say_error
