@@ -12,6 +12,7 @@ from nearsay.app.cli.options import (
     Place,
     device_options,
     json_option,
+    library_at_hand,
     library_options,
     open_library,
 )
@@ -225,3 +226,23 @@ def encode(
         f"{counted(report.tokens or report.texts, 'vector')} of {report.dimension} dimensions in {out}",
         err=True,
     )
+
+
+@encoders.command()
+@click.argument("name", type=ENCODER)
+@click.argument("repository", metavar="OWNER/NAME")
+@click.option("--public", is_flag=True, help="Make a new repository public instead of private.")
+@library_at_hand
+def push(name: str, repository: str, *, public: bool) -> None:
+    """Upload an encoder to the Hugging Face hub, to the repository OWNER/NAME.
+
+    NAME: as `encoders list` has it, or a folder. Its run/ is left out. The repository is made if it is not
+    there. Log in with `hf auth login`, or set HF_TOKEN.
+
+    \b
+    Example:
+        nearsay encoders push my-sentences my-name/my-sentences
+    """
+    from nearsay.training.sentence.source import push_encoder
+
+    click.echo(push_encoder(name, repository, public=public))

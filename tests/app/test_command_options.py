@@ -16,6 +16,7 @@ WITHOUT_A_DEVICE = {
     *("documents remove", "documents show"),
     *(
         "encoders list",
+        "encoders push",
         "encoders show",
         "evaluate tokenizer",
         "explore rename",

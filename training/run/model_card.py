@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from nearsay.data.document import JsonValue
 
 __all__ = ["ModelCard"]
+
+_TASKS: Final = ("fill-mask", "sentence-similarity", "text-ranking")  # tags that are pipelines of the hub
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +25,28 @@ class ModelCard:
     lineage: Sequence[str]  # oldest first
     settings: Mapping[str, JsonValue]
     limits: Sequence[str] = field(default=())
+    base: str | None = None  # what it was made of, by its name on the hub
+    results: Sequence[tuple[str, str, float]] = ()  # of the model: the set, the metric, the figure
 
     def markdown(self) -> str:
         """Give the card, with the front matter that hubs read."""
-        tags = "".join(f"- {tag}\n" for tag in self.tags)
+        from huggingface_hub import EvalResult, ModelCardData
+
+        task = next((tag for tag in self.tags if tag in _TASKS), None)
+        told: dict[str, Any] = {"base_model": self.base, "pipeline_tag": task}
+        if self.results:
+            told["model_name"] = self.title
+            told["eval_results"] = [
+                EvalResult(task or "", dataset, dataset, metric.replace(" ", "_"), figure, metric_name=metric)
+                for dataset, metric, figure in self.results
+            ]
+        front = ModelCardData(library_name=self.library, tags=list(self.tags), **told).to_yaml()
         figures = "".join(f"| {_said(name)} | {value:.4f} |\n" for name, value in self.figures.items())
         settings = "".join(f"| {_said(name)} | {_cell(value)} |\n" for name, value in self.settings.items())
         steps = "".join(f"{number}. {step}\n" for number, step in enumerate(self.lineage, 1))
         limits = "".join(f"- {limit}\n" for limit in self.limits)
         parts = [
-            f"---\nlibrary_name: {self.library}\ntags:\n{tags}---\n",
+            f"---\n{front}\n---\n",
             f"# {self.title}\n\n{self.summary}\n",
             f"```python\n{self.usage.strip()}\n```\n",
             f"## Measured\n\n{self.figures_note}\n\n| | |\n|---|---|\n{figures}" if figures else "",

