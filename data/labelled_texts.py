@@ -107,6 +107,11 @@ class LabelledTexts:
         """Whether every row has two texts."""
         return self.columns.pair is not None
 
+    def columns_of_text(self) -> tuple[list[str], list[str] | None]:
+        """Give the texts, and the second text of each where the rows are pairs."""
+        pairs = [row.pair or "" for row in self.rows] if self.are_pairs else None
+        return [row.text for row in self.rows], pairs
+
 
 def read_labelled_texts(path: str | Path, columns: LabelColumns | None = None) -> LabelledTexts:
     """Read a tsv, csv or jsonl file (or its .gz) of texts or text pairs with labels.

@@ -1,7 +1,7 @@
 """`nearsay train classifier`, `tagger` and `reader`: heads on a BERT."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,10 +11,9 @@ from nearsay.app.cli.options import ENCODER, device_options, json_option, traini
 from nearsay.app.cli.printing import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
-    from nearsay.data.labelled_texts import LabelledTexts
-    from nearsay.data.tagged_sentences import TaggedSentences
     from nearsay.training.bert.heads.fine_tuning import FineTuning
-    from nearsay.training.bert.heads.head_folder import HeadResult
+    from nearsay.training.bert.heads.head_settings import ReaderSettings
+    from nearsay.training.bert.heads.train_head import HeadResult
     from nearsay.training.run.training_progress import Watch
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "column_options",
     "fine_tuning",
     "head_options",
-    "noted",
     "print_head",
     "reader",
     "tagger",
@@ -123,13 +121,6 @@ def watched(log_to: tuple[str, ...]) -> "Iterator[Watch]":
         yield Watch(listener=line, report=lambda note: print_notes([note]), stop=stop, log_to=log_to)
 
 
-def noted(log_to: tuple[str, ...]) -> "Watch":
-    """Notes on standard error, for what is not trained in steps."""
-    from nearsay.training.run.training_progress import Watch
-
-    return Watch(report=lambda note: print_notes([note]), log_to=log_to)
-
-
 def print_head(result: "HeadResult", out: Path, *, as_json: bool) -> None:
     """What came of a training; KeyboardInterrupt when it was stopped."""
     if not result.finished:
@@ -205,10 +196,7 @@ def classifier(file: Path, out: Path, as_json: bool, **options: Any) -> None:  #
     if options["probe"] and options["features"] is not None:
         raise click.UsageError("--probe and --features are two ways; take one")
     columns = LabelColumns(options["label"], options["text"], options["pair"])
-    read = {name: read_labelled_texts(place, columns) for name, place in _files(file, options).items()}
-    for texts in read.values():
-        print_notes(texts.notes)
-    print_head(_classifier(read, out, options), out, as_json=as_json)
+    _train(lambda place: read_labelled_texts(place, columns), file, out, options, as_json=as_json)
 
 
 @click.command()
@@ -229,10 +217,7 @@ def tagger(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noq
     """
     from nearsay.data.tagged_sentences import read_tagged_sentences
 
-    read = {name: read_tagged_sentences(place) for name, place in _files(file, options).items()}
-    for sentences in read.values():
-        print_notes(sentences.notes)
-    print_head(_tagger(read, out, options), out, as_json=as_json)
+    _train(read_tagged_sentences, file, out, options, as_json=as_json)
 
 
 @click.command()
@@ -255,108 +240,59 @@ def reader(file: Path, out: Path, as_json: bool, **options: Any) -> None:  # noq
     """
     from nearsay.data.answered_questions import read_answered_questions
     from nearsay.training.bert.heads.head_settings import ReaderSettings
-    from nearsay.training.bert.heads.train_reader import train_reader
 
-    read = {name: read_answered_questions(place) for name, place in _files(file, options).items()}
     settings = ReaderSettings(
         length=options["length"],
         step=options["step"],
         question=options["question_length"],
         answer=options["answer_length"],
     )
-    with watched(options["log_to"]) as watch:
-        result = train_reader(
-            read["train"],
+    _train(read_answered_questions, file, out, options, as_json=as_json, settings=settings)
+
+
+def _train(
+    read: Callable[[Path], Any],
+    file: Path,
+    out: Path,
+    options: Mapping[str, Any],
+    *,
+    as_json: bool,
+    settings: "ReaderSettings | None" = None,
+) -> None:
+    from nearsay.training.bert.heads.fine_tuning import FineTuning
+    from nearsay.training.bert.heads.train_head import LinearFit, train_head
+    from nearsay.training.bert.layers import LayerChoice, Pooling
+    from nearsay.training.encoder.hardware import Precision
+    from nearsay.training.run.training_progress import Watch
+
+    places = {"train": file} | {name: options[name] for name in ("dev", "test")}
+    files = {name: read(place) for name, place in places.items() if place is not None}
+    for rows in files.values():
+        print_notes(getattr(rows, "notes", ()))
+    how: FineTuning | LinearFit
+    features = options.get("features")
+    if features is not None or options.get("probe"):
+        how = LinearFit(
+            layers=None if features is None else LayerChoice.parse(features),
+            pooling=Pooling(options.get("pooling") or Pooling.MEAN),
+            regularisation=options["regularisation"],
+            precision=Precision(options["precision"]),
+        )
+    else:
+        how = fine_tuning(options)
+    # a linear layer is solved, not trained in steps that Ctrl-C could end between
+    noted = Watch(report=lambda note: print_notes([note]), log_to=options["log_to"])
+    with watched(options["log_to"]) if isinstance(how, FineTuning) else nullcontext(noted) as watch:
+        result = train_head(
+            files["train"],
             out,
             bert=options["bert"],
-            dev=read.get("dev"),
-            test=read.get("test"),
-            options=fine_tuning(options),
+            dev=files.get("dev"),
+            test=files.get("test"),
+            options=how,
+            length=options["length"],
             settings=settings,
             device=options["device"],
             watch=watch,
         )
     print_head(result, out, as_json=as_json)
-
-
-def _files(file: Path, options: dict[str, Any]) -> dict[str, Path]:
-    return {"train": file} | {name: options[name] for name in ("dev", "test") if options[name] is not None}
-
-
-def _classifier(read: dict[str, "LabelledTexts"], out: Path, options: dict[str, Any]) -> "HeadResult":
-    from nearsay.training.bert.heads.train_classifier import train_classifier
-    from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
-    from nearsay.training.bert.layers import LayerChoice, Pooling
-    from nearsay.training.encoder.hardware import Precision
-
-    train, dev, test = read["train"], read.get("dev"), read.get("test")
-    bert, device = options["bert"], options["device"]
-    if not options["probe"] and options["features"] is None:
-        with watched(options["log_to"]) as watch:
-            return train_classifier(
-                train,
-                out,
-                bert=bert,
-                dev=dev,
-                test=test,
-                options=fine_tuning(options),
-                length=options["length"],
-                device=device,
-                watch=watch,
-            )
-    linear = LinearClassifier(
-        layers=None if options["probe"] else LayerChoice.parse(options["features"]),
-        pooling=Pooling(options["pooling"]),
-        regularisation=options["regularisation"],
-        length=options["length"],
-        precision=Precision(options["precision"]),
-    )
-    return train_linear_classifier(
-        train,
-        out,
-        bert=bert,
-        dev=dev,
-        test=test,
-        options=linear,
-        device=device,
-        watch=noted(options["log_to"]),
-    )
-
-
-def _tagger(read: dict[str, "TaggedSentences"], out: Path, options: dict[str, Any]) -> "HeadResult":
-    from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
-    from nearsay.training.bert.heads.train_tagger import train_tagger
-    from nearsay.training.bert.layers import LayerChoice
-    from nearsay.training.encoder.hardware import Precision
-
-    train, dev, test = read["train"], read.get("dev"), read.get("test")
-    bert, device = options["bert"], options["device"]
-    if options["features"] is None:
-        with watched(options["log_to"]) as watch:
-            return train_tagger(
-                train,
-                out,
-                bert=bert,
-                dev=dev,
-                test=test,
-                options=fine_tuning(options),
-                length=options["length"],
-                device=device,
-                watch=watch,
-            )
-    linear = LinearTagger(
-        layers=LayerChoice.parse(options["features"]),
-        regularisation=options["regularisation"],
-        length=options["length"],
-        precision=Precision(options["precision"]),
-    )
-    return train_linear_tagger(
-        train,
-        out,
-        bert=bert,
-        dev=dev,
-        test=test,
-        options=linear,
-        device=device,
-        watch=noted(options["log_to"]),
-    )

@@ -23,11 +23,7 @@ from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.tagged_sentences import read_tagged_sentences
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.heads.fine_tuning import FineTuning, FreezeRule, Freezing
-from nearsay.training.bert.heads.head_folder import HeadResult
-from nearsay.training.bert.heads.train_classifier import train_classifier
-from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
-from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
-from nearsay.training.bert.heads.train_tagger import train_tagger
+from nearsay.training.bert.heads.train_head import HeadResult, LinearFit, train_head
 from nearsay.training.bert.layers import LayerChoice, LayerRule
 from nearsay.training.run.training_progress import TrainingProgress, Watch
 
@@ -58,11 +54,9 @@ def classifier(way: str, files: Mapping[str, Path], out: Path, epochs: int) -> H
     train, dev, test = read["train"], read.get("dev"), read["test"]
     if way in {"last-layer", "full"}:
         options = fine_tuning(way, epochs)
-        return train_classifier(train, out, dev=dev, test=test, options=options, watch=WATCH)
+        return train_head(train, out, dev=dev, test=test, options=options, watch=WATCH)
     layers = LayerChoice(LayerRule.CONCAT_LAST_4) if way == "concat-last-4" else None
-    return train_linear_classifier(
-        train, out, dev=dev, test=test, options=LinearClassifier(layers=layers), watch=WATCH
-    )
+    return train_head(train, out, dev=dev, test=test, options=LinearFit(layers=layers), watch=WATCH)
 
 
 def tagger(way: str, files: Mapping[str, Path], out: Path, epochs: int) -> HeadResult:
@@ -70,10 +64,10 @@ def tagger(way: str, files: Mapping[str, Path], out: Path, epochs: int) -> HeadR
     train, dev, test = read["train"], read.get("dev"), read["test"]
     if way in {"last-layer", "full"}:
         options = fine_tuning(way, epochs)
-        return train_tagger(train, out, dev=dev, test=test, options=options, watch=WATCH)
+        return train_head(train, out, dev=dev, test=test, options=options, watch=WATCH)
     rule = LayerRule.CONCAT_LAST_4 if way == "concat-last-4" else LayerRule.LAST
-    return train_linear_tagger(
-        train, out, dev=dev, test=test, options=LinearTagger(layers=LayerChoice(rule)), watch=WATCH
+    return train_head(
+        train, out, dev=dev, test=test, options=LinearFit(layers=LayerChoice(rule)), watch=WATCH
     )
 
 

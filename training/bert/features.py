@@ -18,7 +18,7 @@ from nearsay.data.errors import NearsayError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, pooled
 from nearsay.training.cut_note import cut_note
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.prompts import prompts_of
@@ -266,8 +266,7 @@ class FeatureExtractor:
         Raises as `load_bert` does, and BadInputError for layers or a device that are not there.
         """
         choice = LayerChoice.parse(layers) if isinstance(layers, str) else layers
-        chosen = choose_device(device)
-        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        chosen, resolved = choose_hardware(device, precision)
         return cls(load_bert(name_or_folder), choice, Pooling(pooling), device=chosen, precision=resolved)
 
     @property

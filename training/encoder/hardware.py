@@ -16,6 +16,7 @@ __all__ = [
     "Precision",
     "Processor",
     "choose_device",
+    "choose_hardware",
     "computing_in",
     "narrow_linear_weights",
     "product_format",
@@ -116,6 +117,12 @@ def resolve_precision(requested: Precision, device: str, processor: Processor) -
     if requested is Precision.BFLOAT16 and not fast_bfloat16:
         logger.warning("%s has no bfloat16 units: this will be many times slower than float32", device)
     return requested
+
+
+def choose_hardware(device: str | None, precision: Precision) -> tuple[str, Precision]:
+    """Give the device to use and the precision resolved for it; BadInputError as the two raise it."""
+    chosen = choose_device(device)
+    return chosen, resolve_precision(Precision(precision), chosen, Processor.detect())
 
 
 def product_format(precision: Precision) -> torch.dtype:

@@ -19,7 +19,7 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.features import TokenCutter, feature_fingerprint
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, LayerRule, Pooling, layer_choices, pooled
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.prompts import prompts_of
@@ -236,8 +236,7 @@ def evaluate_layers(
     Raises BadInputError as those two do, and for a device that is not there.
     """
     started = perf_counter()
-    chosen = choose_device(device)
-    resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+    chosen, resolved = choose_hardware(device, precision)
     scores = []
     truncated = 0
     with StoredFeatures(bert, _texts(judged), device=chosen, precision=resolved, progress=progress) as stored:

@@ -14,13 +14,7 @@ from nearsay.data.pretraining.special_tokens import SpecialTokens
 from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.mlm import MlmReport, evaluate_mlm
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
-from nearsay.training.encoder.hardware import (
-    Precision,
-    Processor,
-    choose_device,
-    computing_in,
-    resolve_precision,
-)
+from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 
 __all__ = ["evaluate_mlm_of"]
 
@@ -52,8 +46,7 @@ def evaluate_mlm_of(
         raise BadInputError(
             f"{bert.name} takes rows of up to {bert.positions} tokens, not {length}. Give a shorter --length"
         )
-    chosen = choose_device(device)
-    resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+    chosen, resolved = choose_hardware(device, Precision(precision))
     with tempfile.TemporaryDirectory(prefix="nearsay-") as folder:
         text = prepare_text(
             texts, bert.tokenizer, Path(folder) / "text", reading or PrepareOptions(), report=notes.append

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.training.cut_note import cut_note
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import (
     PlainEncoder,
@@ -118,8 +118,7 @@ class Encoder:
         precision: Precision = Precision.AUTO,
     ) -> "Encoder":
         """As `load`, from a folder that was found already; `plain`: its files, if they were read already."""
-        chosen = choose_device(device)
-        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        chosen, resolved = choose_hardware(device, precision)
         refuse_unsafe(source.folder)
         weights = weight_hashes(source.folder)
         if source.bundled:

@@ -1,149 +1,97 @@
 """A trained classifier: texts, or pairs of texts, in; labels and their probabilities out."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert.bert_folder import load_bert
+from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.heads.example import ExampleTokens, text_examples
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
-from nearsay.training.bert.heads.head_folder import load_saved_network
 from nearsay.training.bert.heads.head_settings import ClassifierSettings, HeadWay
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.linear_head import LinearHead
-from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits
+from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits, load_saved_network
 from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.cut_note import cut_note
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
-    "FeatureTextScorer",
-    "NetworkTextScorer",
-    "ProbeTextScorer",
     "TextClassifier",
     "TextScorer",
     "TextVectors",
-    "feature_vectors",
+    "frozen_vectors",
+    "linear_scorer",
+    "network_scorer",
     "probe_vectors",
 ]
 
 
-class TextScores(NamedTuple):
-    """The scores of texts."""
-
-    logits: NDArray[np.float32]  # (texts, labels)
-    truncated: int  # texts that were cut at the length limit
-
-
 class TextVectors(NamedTuple):
-    """Vectors of texts that a linear head scores."""
+    """Vectors or scores of texts."""
 
-    vectors: NDArray[np.float32]  # (texts, width)
+    vectors: NDArray[np.float32]  # (texts, width), or logits (texts, labels)
     truncated: int  # texts that were cut at the length limit
 
 
-class TextScorer(Protocol):
-    """Scores texts, or pairs of them."""
-
-    def scores(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextScores:
-        """Score texts; `pairs`: the second text of each."""
+# Takes texts and, for pairs, the second text of each.
+TextScorer: TypeAlias = Callable[[Sequence[str], Sequence[str] | None], TextVectors]
 
 
-class NetworkTextScorer:
-    """A `BertForSequenceClassification`."""
+def network_scorer(
+    network: HeadNetwork, tokens: ExampleTokens, *, length: int, device: str, precision: Precision
+) -> TextScorer:
+    """Score with a `BertForSequenceClassification`; `length`: most tokens of a row; precision: resolved."""
 
-    def __init__(
-        self,
-        network: HeadNetwork,
-        tokens: ExampleTokens,
-        *,
-        length: int,
-        device: str,
-        precision: Precision,
-    ) -> None:
-        """`length`: most tokens of a row; `precision`: a resolved one."""
-        self.network = network
-        self._tokens = tokens
-        self._length = length
-        self._device = device
-        self._precision = precision
-
-    def scores(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextScores:
-        """Score texts; `pairs`: the second text of each."""
-        rows = text_examples(self._tokens, texts, pairs, length=self._length)
+    def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+        rows = text_examples(tokens, texts, pairs, length=length)
         logits = example_logits(
-            self.network,
-            rows.examples,
-            pad_id=self._tokens.special.pad,
-            device=self._device,
-            precision=self._precision,
+            network, rows.examples, pad_id=tokens.special.pad, device=device, precision=precision
         )
-        labels = int(self.network.transformer.config.num_labels or 0)
-        return TextScores(np.array(logits, dtype=np.float32).reshape(-1, labels), rows.truncated)
+        labels = int(network.transformer.config.num_labels or 0)
+        return TextVectors(np.array(logits, dtype=np.float32).reshape(-1, labels), rows.truncated)
+
+    return scores
 
 
-class FeatureTextScorer:
-    """A linear layer on features of a row's tokens."""
+def linear_scorer(vectors: TextScorer, head: LinearHead) -> TextScorer:
+    """Score with a linear layer as wide as the vectors."""
 
-    def __init__(
-        self,
-        features: FrozenFeatures,
-        tokens: ExampleTokens,
-        head: LinearHead,
-        *,
-        pooling: Pooling,
-        length: int,
-    ) -> None:
-        """`head`: as wide as the features; `length`: most tokens of a row."""
-        self._features = features
-        self._tokens = tokens
-        self._head = head
-        self._pooling = pooling
-        self._length = length
+    def scores(texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+        found = vectors(texts, pairs)
+        return TextVectors(head.logits(found.vectors), found.truncated)
 
-    def scores(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextScores:
-        """Score texts; `pairs`: the second text of each."""
-        found = feature_vectors(
-            self._features, self._tokens, texts, pairs, pooling=self._pooling, length=self._length
-        )
-        return TextScores(self._head.logits(found.vectors), found.truncated)
+    return scores
 
 
-class ProbeTextScorer:
-    """A linear layer on the sentence vectors of an encoder."""
+def frozen_vectors(
+    base: BertFolder | Encoder, settings: ClassifierSettings, *, device: str, precision: Precision
+) -> TextScorer:
+    """Vectors of texts that a linear layer scores: an encoder's own, or features of a BERT's layers.
 
-    def __init__(self, encoder: TextEncoder, head: LinearHead) -> None:
-        """`head`: as wide as the encoder's vectors, or as four of them for pairs."""
-        self._encoder = encoder
-        self._head = head
+    Features are those of rows [CLS] text [SEP], or [CLS] text [SEP] pair [SEP].
+    """
+    if isinstance(base, Encoder):
+        return partial(probe_vectors, base)
+    layers = LayerChoice.parse(settings.layers or "last")
+    features = FrozenFeatures(base, layers, device=device, precision=precision)
+    tokens = ExampleTokens(base.tokenizer)
 
-    def scores(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> TextScores:
-        """Score texts; `pairs`: the second text of each."""
-        found = probe_vectors(self._encoder, texts, pairs)
-        return TextScores(self._head.logits(found.vectors), found.truncated)
+    def vectors(texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
+        rows = text_examples(tokens, texts, pairs, length=settings.length)
+        pooling = Pooling(settings.pooling or Pooling.MEAN)
+        return TextVectors(features.of_rows(rows.examples, pooling), rows.truncated)
 
-
-def feature_vectors(
-    features: FrozenFeatures,
-    tokens: ExampleTokens,
-    texts: Sequence[str],
-    pairs: Sequence[str] | None,
-    *,
-    pooling: Pooling,
-    length: int,
-) -> TextVectors:
-    """Give features of rows [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]: (texts, width)."""
-    rows = text_examples(tokens, texts, pairs, length=length)
-    return TextVectors(features.of_rows(rows.examples, pooling), rows.truncated)
+    return vectors
 
 
 def probe_vectors(encoder: TextEncoder, texts: Sequence[str], pairs: Sequence[str] | None) -> TextVectors:
@@ -192,31 +140,19 @@ class TextClassifier:
         device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
         Raises NearsayError when the folder is none, carries code, or holds another kind of head.
         """
-        chosen = choose_device(device)
-        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        chosen, resolved = choose_hardware(device, precision)
         place = Path(folder).expanduser()
         settings = ClassifierSettings.read(EncoderFolder(place))
-        if settings is not None and settings.way is HeadWay.PROBE:
-            encoder = Encoder.load(folder, device=chosen, precision=precision)
-            return cls(ProbeTextScorer(encoder, LinearHead.load(place)), LabelSet(settings.labels), settings)
-        if settings is not None and settings.way is HeadWay.FEATURES:
-            bert = load_bert(folder)
-            features = FrozenFeatures(
-                bert, LayerChoice.parse(settings.layers or "last"), device=chosen, precision=resolved
-            )
-            scorer = FeatureTextScorer(
-                features,
-                ExampleTokens(bert.tokenizer),
-                LinearHead.load(place),
-                pooling=Pooling(settings.pooling or Pooling.MEAN),
-                length=settings.length,
-            )
-            return cls(scorer, LabelSet(settings.labels), settings)
+        if settings is not None and settings.way is not HeadWay.FINE_TUNED:
+            probe = settings.way is HeadWay.PROBE
+            base = Encoder.load(folder, device=chosen, precision=precision) if probe else load_bert(folder)
+            vectors = frozen_vectors(base, settings, device=chosen, precision=resolved)
+            return cls(linear_scorer(vectors, LinearHead.load(place)), LabelSet(settings.labels), settings)
         bert, network = load_saved_network(folder, HeadKind.CLASSIFIER, device=chosen, precision=resolved)
         settings = settings or ClassifierSettings(length=min(bert.max_tokens, _DEFAULT_LENGTH))
         tokens = ExampleTokens(bert.tokenizer)
         return cls(
-            NetworkTextScorer(network, tokens, length=settings.length, device=chosen, precision=resolved),
+            network_scorer(network, tokens, length=settings.length, device=chosen, precision=resolved),
             LabelSet.of_config(bert.config.id2label or {}),
             settings,
         )
@@ -242,10 +178,10 @@ class TextClassifier:
             )
         if not texts:
             return TextPredictions([], np.empty((0, len(self.labels)), dtype=np.float32), 0)
-        scores = self._scorer.scores(texts, pairs)
+        scores = self._scorer(texts, pairs)
         if scores.truncated:
             limit = f"the {self.settings.length} tokens that the classifier takes"
             logger.warning("%s", cut_note(scores.truncated, len(texts), limit))
-        probabilities = softmax(scores.logits.astype(np.float64), axis=1).astype(np.float32)
-        labels = [self.labels[number] for number in scores.logits.argmax(axis=1)]
+        probabilities = softmax(scores.vectors.astype(np.float64), axis=1).astype(np.float32)
+        labels = [self.labels[number] for number in scores.vectors.argmax(axis=1)]
         return TextPredictions(labels, probabilities, scores.truncated)

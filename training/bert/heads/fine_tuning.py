@@ -18,7 +18,7 @@ from nearsay.training.bert.heads.head_task import HeadTask
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.linear_head import fit_linear_head
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, load_network, run_examples
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, Processor, choose_hardware, resolve_precision
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import processes, require_one_process
@@ -250,8 +250,7 @@ def head_device(device: str | None, precision: Precision) -> tuple[str, Precisio
     BadInputError when the device is not there, or torchrun started several processes: heads train in one.
     """
     require_one_process("a head")
-    chosen = choose_device(device)
-    return chosen, resolve_precision(Precision(precision), chosen, Processor.detect())
+    return choose_hardware(device, precision)
 
 
 def fresh_network(

@@ -60,8 +60,7 @@ def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> Cla
     LabelSet(classifier.labels).numbered([(row.label, row.line) for row in texts.rows], texts.source)
     begun = perf_counter()
     gold = [row.label for row in texts.rows]
-    pairs = [row.pair or "" for row in texts.rows] if texts.are_pairs else None
-    said = classifier.predict([row.text for row in texts.rows], pairs)
+    said = classifier.predict(*texts.columns_of_text())
     positive = classifier.labels[1] if len(classifier.labels) == 2 else None
     seen = positive is not None and positive in {*gold, *said.labels}
     return ClassifierReport(
@@ -79,11 +78,7 @@ def evaluate_classifier(classifier: TextClassifier, texts: LabelledTexts) -> Cla
 
 def evaluate_tagger(tagger: Tagger, sentences: TaggedSentences) -> EntityReport:
     """Compare a tagger's entities with a file's; BadInputError for a tag that it does not know."""
-    labels = LabelSet(tagger.labels)
-    for sentence in sentences.sentences:
-        labels.numbered(
-            [(tag, sentence.line + place) for place, tag in enumerate(sentence.tags)], sentences.source
-        )
+    LabelSet(tagger.labels).of_sentences(sentences)
     said = tagger.predict([sentence.words for sentence in sentences.sentences])
     return entity_f1([sentence.tags for sentence in sentences.sentences], said)
 

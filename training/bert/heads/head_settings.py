@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Self
 
-from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.heads.example import QuestionLengths
@@ -48,10 +47,6 @@ class _HeadSettings:
             raise BadInputError(
                 f"{folder.path} holds a {kind}, and a {_KINDS[cls]} is meant. Name a {_KINDS[cls]}'s folder"
             )
-        return cls._of(content, folder)
-
-    @classmethod
-    def _of(cls, content: Mapping[str, JsonValue], folder: EncoderFolder) -> Self:
         known: dict[str, Any] = {
             field.name: content[field.name] for field in fields(cls) if field.name in content
         }
@@ -64,37 +59,27 @@ class _HeadSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassifierSettings(_HeadSettings):
-    """How texts come to a classifier."""
+class TaggerSettings(_HeadSettings):
+    """How sentences come to a tagger; long ones have windows."""
 
     length: int = 128  # most tokens of a row, special ones included
-    pairs: bool = False  # whether it was trained on pairs of texts
     way: HeadWay = HeadWay.FINE_TUNED
     layers: str | None = None  # of the features, as `LayerChoice.parse` reads them
-    pooling: str | None = None  # of the features: cls, mean, max
     labels: tuple[str, ...] = ()  # of a linear head; a fine-tuned one has them in config.json
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "way", HeadWay(self.way))
         object.__setattr__(self, "labels", tuple(self.labels))
         if self.length < 8:
-            raise BadInputError(f"the length of {self.length} tokens is too short for texts; take 8 or more")
+            raise BadInputError(f"the length of {self.length} tokens is too short; take 8 or more")
 
 
 @dataclass(frozen=True, slots=True)
-class TaggerSettings(_HeadSettings):
-    """How sentences come to a tagger."""
+class ClassifierSettings(TaggerSettings):
+    """How texts come to a classifier."""
 
-    length: int = 128  # most tokens of a row; longer sentences have windows
-    way: HeadWay = HeadWay.FINE_TUNED
-    layers: str | None = None  # of the features
-    labels: tuple[str, ...] = ()  # of a linear head
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "way", HeadWay(self.way))
-        object.__setattr__(self, "labels", tuple(self.labels))
-        if self.length < 8:
-            raise BadInputError(f"the length of {self.length} tokens is too short; take 8 or more")
+    pairs: bool = False  # whether it was trained on pairs of texts
+    pooling: str | None = None  # of the features: cls, mean, max
 
 
 @dataclass(frozen=True, slots=True)

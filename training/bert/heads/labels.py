@@ -85,6 +85,15 @@ class LabelSet:
             numbers.append(number)
         return np.array(numbers, dtype=np.int64)
 
+    def of_sentences(self, sentences: TaggedSentences) -> list[NDArray[np.int64]]:
+        """Turn each sentence's tags into numbers; BadInputError as `numbered` raises it."""
+        return [
+            self.numbered(
+                [(tag, sentence.line + place) for place, tag in enumerate(sentence.tags)], sentences.source
+            )
+            for sentence in sentences.sentences
+        ]
+
     def settings(self) -> dict[str, object]:
         """What transformers keeps of them in config.json."""
         return {"id2label": dict(enumerate(self.names)), "label2id": dict(self.numbers)}

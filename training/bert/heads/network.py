@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 from transformers import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.bert.bert_folder import BertFolder, load_model
+from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.heads.example import HeadExample, batch_tensors
 from nearsay.training.bert.heads.labels import LabelSet
-from nearsay.training.encoder.hardware import Precision, computing_in
+from nearsay.training.encoder.hardware import Precision, computing_in, narrow_linear_weights
 from nearsay.training.sentence.batching import inference_batches
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "HeadNetwork",
     "example_logits",
     "load_network",
+    "load_saved_network",
     "run_examples",
 ]
 
@@ -151,6 +153,28 @@ def load_network(bert: BertFolder, kind: HeadKind, labels: LabelSet | None = Non
         network.fresh_head = True
         _refresh(network.head, float(network.transformer.config.initializer_range))
     return network
+
+
+def load_saved_network(
+    folder: str | Path, kind: HeadKind, *, device: str, precision: Precision
+) -> tuple[BertFolder, HeadNetwork]:
+    """Load a head of transformers for asking; its encoder's matrices are stored in the precision.
+
+    precision: a resolved one
+    Raises as `load_bert` does, and BadInputError when the folder holds no head of this kind.
+    """
+    bert = load_bert(folder)
+    wanted = kind.transformer_class
+    if wanted.__name__ not in (bert.config.architectures or ()):
+        there = ", ".join(bert.config.architectures or ()) or "no head"
+        raise BadInputError(
+            f"{folder} holds {there}, and a {kind} is a {wanted.__name__}. "
+            f"Name the folder of one, or train it: nearsay train {kind} FILE --bert {folder} --out DIR"
+        )
+    network = HeadNetwork(load_model(bert, wanted))
+    network.to(device)
+    narrow_linear_weights(network.transformer.bert, precision)
+    return bert, network.eval()
 
 
 def example_logits(

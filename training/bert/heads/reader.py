@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from nearsay.training.bert.heads.example import ExampleTokens, QuestionExample, question_examples
-from nearsay.training.bert.heads.head_folder import load_saved_network
 from nearsay.training.bert.heads.head_settings import ReaderSettings
-from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits
+from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits, load_saved_network
 from nearsay.training.encoder.folder import EncoderFolder
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, choose_hardware
 
 __all__ = [
     "ReadAnswer",
@@ -138,8 +137,7 @@ class Reader:
         device: "cpu", "cuda", "cuda:1", "mps"; None takes a working GPU, else the CPU
         Raises NearsayError when the folder is none, carries code, or holds another kind of head.
         """
-        chosen = choose_device(device)
-        resolved = resolve_precision(Precision(precision), chosen, Processor.detect())
+        chosen, resolved = choose_hardware(device, precision)
         place = Path(folder).expanduser()
         settings = ReaderSettings.read(EncoderFolder(place))
         bert, network = load_saved_network(folder, HeadKind.READER, device=chosen, precision=resolved)

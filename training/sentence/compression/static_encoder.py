@@ -13,7 +13,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.encoder.hardware import Precision, Processor, choose_device, resolve_precision
+from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.compression.derived_folder import (
     Derivation,
     open_model,
@@ -203,15 +203,13 @@ def _token_vectors(
     report: Callable[[str, int, int | None], None],
 ) -> NDArray[np.float64]:
     """The encoder's vector of every token by itself, (tokens, dimension), not normalised."""
-    chosen = choose_device(device)
+    chosen, resolved = choose_hardware(device, precision)
     pooled = SentenceTransformer(
         modules=[module for module in model if not isinstance(module, Normalize)],
         device=chosen,
         truncate_dim=model.truncate_dim,
     ).eval()
-    forward = ForwardPass(
-        pooled, device=chosen, precision=resolve_precision(precision, chosen, Processor.detect())
-    )
+    forward = ForwardPass(pooled, device=chosen, precision=resolved)
     whole = tokenizer.encode("a")
     special = [bool(mark) for mark in whole.special_tokens_mask]
     first = special.index(False)

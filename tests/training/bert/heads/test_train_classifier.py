@@ -19,7 +19,7 @@ from nearsay.training.bert.heads.head_evaluation import evaluate_classifier
 from nearsay.training.bert.heads.head_settings import ClassifierSettings
 from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.network import HeadKind, load_network
-from nearsay.training.bert.heads.train_classifier import train_classifier
+from nearsay.training.bert.heads.train_head import train_head
 from nearsay.training.encoder import memory
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
@@ -65,7 +65,7 @@ def single(write_rows: Callable[..., Path]) -> LabelledTexts:
 def quick(single: LabelledTexts, learner_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier that was trained a little; no test may change it."""
     out = tmp_path_factory.mktemp("heads") / "quick"
-    train_classifier(single, out, bert=learner_folder, options=QUICK, length=16, device="cpu")
+    train_head(single, out, bert=learner_folder, options=QUICK, length=16, device="cpu")
     return out
 
 
@@ -79,7 +79,7 @@ def test_it_learns_its_rows_by_heart_and_loads_in_transformers(
 ) -> None:
     texts = read_labelled_texts(write_rows(rows))
     out = tmp_path / "mine"
-    result = train_classifier(texts, out, bert=learner_folder, options=BY_HEART, length=16, device="cpu")
+    result = train_head(texts, out, bert=learner_folder, options=BY_HEART, length=16, device="cpu")
     assert result.finished
     assert result.training["accuracy"] > 0.9
     classifier = loaded(out)
@@ -109,7 +109,7 @@ def test_the_folder_tells_how_it_was_made(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine"
-    result = train_classifier(
+    result = train_head(
         single, out, bert=learner_folder, dev=single, test=single, options=QUICK, length=16, device="cpu"
     )
     config = json.loads((out / "run" / "config.json").read_text("utf-8"))
@@ -137,9 +137,7 @@ def test_the_epoch_that_is_best_on_dev_is_kept(
         epochs=8, batch=4, learning_rate=3e-3, start=HeadStart.RANDOM, precision=Precision.FLOAT32
     )
     out = tmp_path / "mine"
-    result = train_classifier(
-        single, out, bert=learner_folder, dev=dev, options=options, length=16, device="cpu"
-    )
+    result = train_head(single, out, bert=learner_folder, dev=dev, options=options, length=16, device="cpu")
     lines = read_metrics(out / "run" / "metrics.jsonl")
     reached = [line["evaluation"]["accuracy"] for line in lines if "evaluation" in line]
     assert len(reached) == 8
@@ -158,7 +156,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(
             calls.append(1)
             return len(calls) == stop_after
 
-        return train_classifier(
+        return train_head(
             single,
             tmp_path / name,
             bert=learner_folder,
@@ -185,7 +183,7 @@ def test_a_linear_start_knows_the_labels_before_the_first_step(
     for start in HeadStart:
         options = FineTuning(epochs=1, batch=12, learning_rate=1e-9, start=start, precision=Precision.FLOAT32)
         out = tmp_path / start
-        train_classifier(single, out, bert=learner_folder, options=options, length=16, device="cpu")
+        train_head(single, out, bert=learner_folder, options=options, length=16, device="cpu")
         reached[start] = evaluate_classifier(loaded(out), single).accuracy
     assert reached[HeadStart.LINEAR] == 1.0
     assert reached[HeadStart.RANDOM] < 0.7
@@ -212,7 +210,7 @@ def test_what_is_cut_is_told(
 ) -> None:
     texts = read_labelled_texts(write_rows([("x", "a b c d e f g h"), ("y", "z")]))
     told: list[str] = []
-    train_classifier(
+    train_head(
         texts,
         tmp_path / "mine",
         bert=learner_folder,
@@ -233,13 +231,13 @@ def test_files_that_do_not_go_together_are_refused_before_anything_is_made(
     pairs = read_labelled_texts(write_rows([("none", "a", "b")], "pairs.tsv"))
     out = tmp_path / "mine"
     with pytest.raises(BadInputError, match=r"dev\.tsv:3: the label 'bird' is not among the 3"):
-        train_classifier(single, out, bert=learner_folder, test=unknown)
+        train_head(single, out, bert=learner_folder, test=unknown)
     with pytest.raises(BadInputError, match=r"train\.tsv holds single texts and .*pairs\.tsv pairs"):
-        train_classifier(single, out, bert=learner_folder, dev=pairs)
+        train_head(single, out, bert=learner_folder, dev=pairs)
     with pytest.raises(BadInputError, match="rows of 65 tokens do not fit learner, which has 64 positions"):
-        train_classifier(single, out, bert=learner_folder, length=65)
-    with pytest.raises(BadInputError, match="too short for texts"):
-        train_classifier(single, out, bert=learner_folder, length=4)
+        train_head(single, out, bert=learner_folder, length=65)
+    with pytest.raises(BadInputError, match="length of 4 tokens is too short"):
+        train_head(single, out, bert=learner_folder, length=4)
     assert not out.exists()
 
 
@@ -248,7 +246,7 @@ def test_several_processes_are_refused(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(BadInputError, match="a head trains in one process, and torchrun started 2"):
-        train_classifier(single, tmp_path / "mine", bert=learner_folder)
+        train_head(single, tmp_path / "mine", bert=learner_folder)
 
 
 @pytest.mark.parametrize(

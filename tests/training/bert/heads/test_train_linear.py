@@ -19,8 +19,7 @@ from nearsay.training.bert.heads.example import ExampleTokens, text_examples, wo
 from nearsay.training.bert.heads.frozen_features import FrozenFeatures
 from nearsay.training.bert.heads.head_evaluation import evaluate_classifier, evaluate_tagger
 from nearsay.training.bert.heads.tagger import Tagger
-from nearsay.training.bert.heads.train_linear_classifier import LinearClassifier, train_linear_classifier
-from nearsay.training.bert.heads.train_linear_tagger import LinearTagger, train_linear_tagger
+from nearsay.training.bert.heads.train_head import LinearFit, train_head
 from nearsay.training.bert.layers import LayerChoice, Pooling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
@@ -98,9 +97,9 @@ def test_a_classifier_on_features_learns_and_is_loaded_again(
     single: LabelledTexts, learner_folder: Path, tmp_path: Path, layers: str
 ) -> None:
     out = tmp_path / "mine"
-    options = LinearClassifier(layers=LayerChoice.parse(layers), length=16, **EXACT)
-    result = train_linear_classifier(
-        single, out, bert=learner_folder, test=single, options=options, device="cpu"
+    options = LinearFit(layers=LayerChoice.parse(layers), **EXACT)
+    result = train_head(
+        single, out, bert=learner_folder, test=single, options=options, length=16, device="cpu"
     )
     assert result.training["accuracy"] == result.test["accuracy"] == 1.0
     classifier = classifier_of(out)
@@ -114,9 +113,7 @@ def test_a_probe_stands_on_the_encoders_own_vectors(
     single: LabelledTexts, tiny_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine"
-    result = train_linear_classifier(
-        single, out, bert=tiny_folder, options=LinearClassifier(**EXACT), device="cpu"
-    )
+    result = train_head(single, out, bert=tiny_folder, options=LinearFit(**EXACT), device="cpu")
     assert result.training["accuracy"] == 1.0
     texts = ["a cat w", "dog"]
     before, after = (
@@ -136,11 +133,12 @@ def test_pairs_are_learned_too(
     pairs = read_labelled_texts(write_rows(PAIRS))
     out = tmp_path / "mine"
     choice = None if layers is None else LayerChoice.parse(layers)
-    train_linear_classifier(
+    train_head(
         pairs,
         out,
         bert=tiny_folder,
-        options=LinearClassifier(layers=choice, length=16, **EXACT),
+        options=LinearFit(layers=choice, **EXACT),
+        length=16,
         device="cpu",
     )
     classifier = classifier_of(out)
@@ -154,9 +152,9 @@ def test_the_regularisation_is_chosen_on_dev_or_on_rows_held_out(
     notes = {}
     for name, dev in (("dev", single), ("held-out", None)):
         out = tmp_path / name
-        options = LinearClassifier(layers=LayerChoice.parse("last"), length=16, precision=Precision.FLOAT32)
-        result = train_linear_classifier(
-            single, out, bert=learner_folder, dev=dev, options=options, device="cpu"
+        options = LinearFit(layers=LayerChoice.parse("last"), precision=Precision.FLOAT32)
+        result = train_head(
+            single, out, bert=learner_folder, dev=dev, options=options, length=16, device="cpu"
         )
         lines = read_metrics(out / "run" / "metrics.jsonl")
         notes[name] = [line["regularisation"] for line in lines]
@@ -169,9 +167,16 @@ def test_a_tagger_on_the_last_layer_is_one_of_transformers(
     sentences: TaggedSentences, learner_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine"
-    options = LinearTagger(layers=LayerChoice.parse("last"), length=16, **EXACT)
-    result = train_linear_tagger(
-        sentences, out, bert=learner_folder, dev=sentences, test=sentences, options=options, device="cpu"
+    options = LinearFit(layers=LayerChoice.parse("last"), **EXACT)
+    result = train_head(
+        sentences,
+        out,
+        bert=learner_folder,
+        dev=sentences,
+        test=sentences,
+        options=options,
+        length=16,
+        device="cpu",
     )
     assert result.training["f1"] == result.dev["f1"] == result.test["f1"] == 1.0
     tagger = Tagger.load(out, device="cpu", precision=Precision.FLOAT32)
@@ -188,8 +193,8 @@ def test_a_tagger_on_several_layers_is_a_file_beside_the_bert(
     sentences: TaggedSentences, learner_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine"
-    options = LinearTagger(layers=LayerChoice.parse("sum-all"), length=16, **EXACT)
-    result = train_linear_tagger(sentences, out, bert=learner_folder, options=options, device="cpu")
+    options = LinearFit(layers=LayerChoice.parse("sum-all"), **EXACT)
+    result = train_head(sentences, out, bert=learner_folder, options=options, length=16, device="cpu")
     tagger = Tagger.load(out, device="cpu", precision=Precision.FLOAT32)
     assert (tagger.settings.way, tagger.settings.layers) == ("features", "sum-all")
     assert evaluate_tagger(tagger, sentences).overall.f1 == result.training["f1"]
@@ -203,16 +208,11 @@ def test_what_cannot_be_is_refused(
     out = tmp_path / "mine"
     four = LayerChoice.parse("concat-last-4")
     with pytest.raises(BadInputError, match="concat-last-4 needs 4 transformer layers: learner has 2"):
-        train_linear_classifier(
-            single, out, bert=learner_folder, options=LinearClassifier(layers=four, length=16), device="cpu"
-        )
+        train_head(single, out, bert=learner_folder, options=LinearFit(layers=four), length=16, device="cpu")
     with pytest.raises(BadInputError, match="concat-last-4 needs 4 transformer layers: learner has 2"):
-        train_linear_tagger(
-            sentences, out, bert=learner_folder, options=LinearTagger(length=16), device="cpu"
-        )
+        train_head(sentences, out, bert=learner_folder, options=LinearFit(), length=16, device="cpu")
     with pytest.raises(BadInputError, match="rows of 128 tokens do not fit learner"):
-        train_linear_tagger(sentences, out, bert=learner_folder, device="cpu")
-    for options in (LinearClassifier, LinearTagger):
-        with pytest.raises(BadInputError, match=r"regularisation C is 0\.0"):
-            options(regularisation=0.0)
+        train_head(sentences, out, bert=learner_folder, options=LinearFit(), device="cpu")
+    with pytest.raises(BadInputError, match=r"regularisation C is 0\.0"):
+        LinearFit(regularisation=0.0)
     assert not out.exists()

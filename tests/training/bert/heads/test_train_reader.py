@@ -14,7 +14,7 @@ from nearsay.training.bert.heads.fine_tuning import FineTuning
 from nearsay.training.bert.heads.head_evaluation import evaluate_reader
 from nearsay.training.bert.heads.head_settings import ReaderSettings
 from nearsay.training.bert.heads.reader import Reader
-from nearsay.training.bert.heads.train_reader import train_reader
+from nearsay.training.bert.heads.train_head import train_head
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
@@ -51,7 +51,7 @@ def by_heart(
 ) -> Path:
     """A reader that knows its answers; no test may change it."""
     out = tmp_path_factory.mktemp("heads") / "reader"
-    result = train_reader(
+    result = train_head(
         questions, out, bert=learner_folder, options=BY_HEART, settings=SETTINGS, device="cpu"
     )
     assert result.training["accuracy"] > 0.9
@@ -96,7 +96,7 @@ def test_a_reader_of_unanswered_questions_says_that_there_is_no_answer(
 ) -> None:
     questions = read_answered_questions(write_questions([*QUESTIONS, *UNANSWERED]))
     out = tmp_path / "mine"
-    result = train_reader(
+    result = train_head(
         questions,
         out,
         bert=learner_folder,
@@ -128,9 +128,7 @@ def test_without_dev_the_threshold_is_nought_and_without_unanswered_questions_th
 ) -> None:
     both = read_answered_questions(write_questions([*QUESTIONS, *UNANSWERED], "both.json"))
     for name, rows, threshold in (("one", questions, None), ("two", both, 0.0)):
-        train_reader(
-            rows, tmp_path / name, bert=learner_folder, options=QUICK, settings=SETTINGS, device="cpu"
-        )
+        train_head(rows, tmp_path / name, bert=learner_folder, options=QUICK, settings=SETTINGS, device="cpu")
         assert loaded(tmp_path / name).settings.threshold == threshold
 
 
@@ -139,7 +137,7 @@ def test_the_epoch_with_the_highest_f1_is_kept(
 ) -> None:
     out = tmp_path / "mine"
     options = FineTuning(epochs=5, batch=4, learning_rate=3e-3, precision=Precision.FLOAT32)
-    result = train_reader(
+    result = train_head(
         questions,
         out,
         bert=learner_folder,
@@ -170,7 +168,7 @@ def test_settings_that_cannot_be_are_refused(
     questions: AnsweredQuestions, learner_folder: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInputError, match="rows of 384 tokens do not fit learner, which has 64"):
-        train_reader(questions, tmp_path / "mine", bert=learner_folder)
+        train_head(questions, tmp_path / "mine", bert=learner_folder)
     with pytest.raises(BadInputError, match="answers of 0 tokens"):
         ReaderSettings(answer=0)
     with pytest.raises(BadInputError, match="leave no room for the context"):

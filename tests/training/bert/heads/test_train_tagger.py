@@ -13,7 +13,7 @@ from nearsay.data.tagged_sentences import TaggedSentences, read_tagged_sentences
 from nearsay.training.bert.heads.fine_tuning import FineTuning, HeadStart
 from nearsay.training.bert.heads.head_evaluation import evaluate_tagger
 from nearsay.training.bert.heads.tagger import Tagger
-from nearsay.training.bert.heads.train_tagger import train_tagger
+from nearsay.training.bert.heads.train_head import train_head
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.training_progress import Watch
@@ -45,7 +45,7 @@ def by_heart(
 ) -> Path:
     """A tagger that knows its sentences; no test may change it."""
     out = tmp_path_factory.mktemp("heads") / "tagger"
-    result = train_tagger(sentences, out, bert=learner_folder, options=BY_HEART, length=16, device="cpu")
+    result = train_head(sentences, out, bert=learner_folder, options=BY_HEART, length=16, device="cpu")
     assert result.training["accuracy"] > 0.9
     return out
 
@@ -86,7 +86,7 @@ def test_the_epoch_with_the_highest_entity_f1_is_kept(
 ) -> None:
     out = tmp_path / "mine"
     options = FineTuning(epochs=5, batch=3, learning_rate=3e-3, precision=Precision.FLOAT32)
-    result = train_tagger(
+    result = train_head(
         sentences,
         out,
         bert=learner_folder,
@@ -128,7 +128,7 @@ def test_tags_that_are_not_known_are_named_with_their_line(
 ) -> None:
     other = read_tagged_sentences(write_conll(["a/O", "b/O c/B-bird"], "dev.conll"))
     with pytest.raises(BadInputError, match=r"dev\.conll:4: the label 'B-bird' is not among the 5"):
-        train_tagger(sentences, tmp_path / "mine", bert=learner_folder, dev=other)
+        train_head(sentences, tmp_path / "mine", bert=learner_folder, dev=other)
     assert not (tmp_path / "mine").exists()
     with pytest.raises(BadInputError, match=r"dev\.conll:4: the label 'B-bird'"):
         evaluate_tagger(loaded(by_heart), other)
@@ -139,7 +139,7 @@ def test_a_type_that_only_begins_in_training_may_go_on_in_other_files(
 ) -> None:
     train = read_tagged_sentences(write_conll(["cat/B-animal sat/O", "a/O mat/B-thing"]))
     dev = read_tagged_sentences(write_conll(["cat/B-animal dog/I-animal"], "dev.conll"))
-    result = train_tagger(
+    result = train_head(
         train, tmp_path / "mine", bert=learner_folder, dev=dev, options=QUICK, length=16, device="cpu"
     )
     assert result.finished
@@ -152,7 +152,7 @@ def test_progress_is_told_and_the_card_says_what_it_is(
     notes: list[str] = []
     watch = Watch(listener=lambda progress: steps.append(progress.step), report=notes.append)
     out = tmp_path / "mine"
-    train_tagger(sentences, out, bert=learner_folder, options=QUICK, length=16, device="cpu", watch=watch)
+    train_head(sentences, out, bert=learner_folder, options=QUICK, length=16, device="cpu", watch=watch)
     assert steps == list(range(1, 9))
     assert notes[0].endswith("numbers learn from 11 rows in 8 steps")  # the long sentence has five rows
     assert "A tagger of 2 types of entities, fine-tuned from learner." in (out / "README.md").read_text(
