@@ -20,11 +20,13 @@ def encoded_texts(
     texts: Sequence[str],
     *,
     kind: TextKind = TextKind.PASSAGE,
-    listener: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
+    before: int = 0,
+    total: int | None = None,
 ) -> tuple[NDArray[np.float32], int]:
     """Encode texts; give their vectors as the encoder makes them, and how many of the texts were cut.
 
-    listener: called with the number of texts done
+    progress: called with the texts done, `before` among them, and `total`, or the number of these texts
     returns:  (texts, dimension) float32, not scaled; texts cut at the length limit, repeated ones each time
     """
     windows = (texts[start : start + _WINDOW_TEXTS] for start in range(0, len(texts), _WINDOW_TEXTS))
@@ -34,8 +36,8 @@ def encoded_texts(
         vectors[done : done + len(window.vectors)] = window.vectors
         done += len(window.vectors)
         truncated += window.truncated
-        if listener is not None:
-            listener(done)
+        if progress is not None:
+            progress(before + done, len(texts) if total is None else total)
     return vectors, truncated
 
 

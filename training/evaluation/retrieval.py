@@ -14,8 +14,10 @@ from nearsay.training.evaluation.rank_metrics import ndcg, recall, reciprocal_ra
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = [
+    "JudgedVectors",
     "evaluate_queries",
     "evaluate_retrieval",
+    "judged_vectors",
     "nearest",
 ]
 
@@ -45,6 +47,55 @@ def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
         last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
         rows = np.flatnonzero(scores >= last)
     return rows[np.argsort(-scores[rows], kind="stable")][:depth]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedVectors:
+    """A judged corpus as an encoder sees it."""
+
+    judged: RetrievalSet
+    query_ids: list[str]  # of the queries that are judged
+    document_ids: list[str]  # sorted
+    queries: NDArray[np.float32]  # (queries, dimension), of unit length
+    documents: NDArray[np.float32]  # (documents, dimension), of unit length
+    truncated_queries: int  # cut at the encoder's length limit
+    truncated_documents: int
+
+
+def judged_vectors(
+    encoder: TextEncoder,
+    judged: RetrievalSet,
+    progress: Progress | None = None,
+    *,
+    before: int = 0,
+    total: int | None = None,
+) -> JudgedVectors:
+    """Encode a judged corpus; `progress` as `encoded_texts` calls it. BadInputError when it is empty."""
+    query_ids = [query for query in judged.judgements if query in judged.queries]
+    document_ids = sorted(judged.corpus)
+    if not query_ids or not document_ids:
+        raise BadInputError(
+            f"the retrieval set {judged.name!r} has {len(document_ids)} documents and {len(query_ids)} "
+            "judged queries. It needs some of both: name another split or folder"
+        )
+    total = total or len(query_ids) + len(document_ids)
+    queries, cut_queries = encoded_texts(
+        encoder,
+        [judged.queries[query] for query in query_ids],
+        kind=TextKind.QUERY,
+        progress=progress,
+        before=before,
+        total=total,
+    )
+    documents, cut_documents = encoded_texts(
+        encoder,
+        [judged.corpus[document] for document in document_ids],
+        progress=progress,
+        before=before + len(query_ids),
+        total=total,
+    )
+    vectors = unit_rows(queries), unit_rows(documents)
+    return JudgedVectors(judged, query_ids, document_ids, *vectors, cut_queries, cut_documents)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,32 +166,14 @@ def evaluate_queries(
     """
     if depth < 100:
         raise ValueError(f"depth {depth} is less than the 100 that recall is measured at")
-    query_ids = [query for query in retrieval_set.judgements if query in retrieval_set.queries]
-    document_ids = sorted(retrieval_set.corpus)
-    if not query_ids or not document_ids:
-        raise BadInputError(
-            f"the retrieval set {retrieval_set.name!r} has {len(document_ids)} documents and "
-            f"{len(query_ids)} judged queries. It needs some of both: name another split or folder"
-        )
     started = perf_counter()
-    progress = progress or _silent
-    total = len(query_ids) + len(document_ids)
-    queries, cut_queries = encoded_texts(
-        encoder,
-        [retrieval_set.queries[query] for query in query_ids],
-        kind=TextKind.QUERY,
-        listener=lambda done: progress(done, total),
-    )
-    documents, cut_documents = encoded_texts(
-        encoder,
-        [retrieval_set.corpus[document] for document in document_ids],
-        listener=lambda done: progress(len(query_ids) + done, total),
-    )
+    found = judged_vectors(encoder, retrieval_set, progress)
     encoded = perf_counter()
     figures = []
     # One more than asked, for the document that may be the query itself.
-    rankings = nearest(unit_rows(queries), unit_rows(documents), depth=depth + 1)
-    for query, rows in zip(query_ids, rankings, strict=True):
+    rankings = nearest(found.queries, found.documents, depth=depth + 1)
+    document_ids = found.document_ids
+    for query, rows in zip(found.query_ids, rankings, strict=True):
         judgements = retrieval_set.judgements[query]
         # One that is judged is another text that only has the query's id.
         ranking = [document_ids[row] for row in rows if document_ids[row] != query or query in judgements][
@@ -151,17 +184,13 @@ def evaluate_queries(
         )
     each = np.array(figures, dtype=np.float64)
     return QueryFigures(
-        query_ids=tuple(query_ids),
+        query_ids=tuple(found.query_ids),
         ndcg_at_10=each[:, 0],
         mrr_at_10=each[:, 1],
         recall_at_100=each[:, 2],
         documents=len(document_ids),
-        truncated_documents=cut_documents,
-        truncated_queries=cut_queries,
+        truncated_documents=found.truncated_documents,
+        truncated_queries=found.truncated_queries,
         encoding_seconds=encoded - started,
         search_seconds=perf_counter() - encoded,
     )
-
-
-def _silent(_done: int, _total: int) -> None:
-    return

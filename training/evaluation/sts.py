@@ -148,9 +148,7 @@ def text_pair_similarities(
 ) -> tuple[dict[Similarity, NDArray[np.float64]], int]:
     """Give the similarities of texts, pair by pair, and how many texts were cut; all encoded as passages."""
     texts = [*first, *second]
-    vectors, truncated = encoded_texts(
-        encoder, texts, listener=None if progress is None else lambda done: progress(done, len(texts))
-    )
+    vectors, truncated = encoded_texts(encoder, texts, progress=progress)
     return pair_similarities(vectors[: len(first)], vectors[len(first) :]), truncated
 
 

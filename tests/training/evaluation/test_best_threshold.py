@@ -6,7 +6,7 @@ from sentence_transformers.sentence_transformer.evaluation import BinaryClassifi
 from sklearn.metrics import accuracy_score, f1_score
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.judged.labelled_pairs import best_accuracy, best_f1
+from nearsay.training.evaluation.judged.pairs import best_accuracy, best_f1
 
 ITEMS = st.lists(st.tuples(st.booleans(), st.integers(-8, 8)), min_size=1, max_size=30).filter(
     lambda items: any(positive for positive, _ in items)

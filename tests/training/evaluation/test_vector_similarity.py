@@ -11,7 +11,7 @@ from sentence_transformers.util import (
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation import sts
-from nearsay.training.evaluation.judged.triplets import right_triplets, triplet_accuracy
+from nearsay.training.evaluation.judged.lists import right_triplets, triplet_accuracy
 from nearsay.training.evaluation.sts import Similarity, pair_similarities
 
 THEIRS = {

@@ -1,9 +1,9 @@
 """Labelled texts with a train file, as a judged set."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import ClassVar, Final, Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
-    drawn_note,
+    RowSet,
     drawn_rows,
     drawn_training,
     mean_of_drawn,
@@ -70,77 +70,56 @@ def linear_predictions(
 
 
 @dataclass(frozen=True, slots=True)
-class NliSet:
-    """Premise, hypothesis and label; the accuracy of logistic regression on (u, v, |u-v|, u*v) decides."""
+class LearnedSet(RowSet[tuple[str, ...]]):
+    """Rows of one or two texts and their label; the accuracy of logistic regression on vectors decides."""
 
-    kind: ClassVar = EvaluationKind.NLI
-    name: str
-    rows: tuple[tuple[str, str, str], ...]  # premise, hypothesis, label
-    train: tuple[tuple[str, str, str], ...]  # what the linear layer learns from
+    train: tuple[tuple[str, ...], ...]  # what the linear layer learns from, as the rows
     train_name: str  # its file, for people
-    notes: tuple[str, ...] = ()
-    most_train_rows: int = 20_000  # of the train file, drawn with seed 0; more add little to a linear layer
+    most_train_rows: int | None = None  # of the train file, drawn with seed 0
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def texts(self) -> Iterator[str]:
-        """The texts that are measured on; those of the train file are for learning."""
-        for premise, hypothesis, _ in self.rows:
-            yield premise
-            yield hypothesis
-
-    def held_out(self) -> Iterator[tuple[str, ...]]:
-        """Each premise with its hypothesis."""
-        for premise, hypothesis, _ in self.rows:
-            yield premise, hypothesis
+    def texts_of(self, row: tuple[str, ...]) -> tuple[str, ...]:
+        """All but the label."""
+        return row[:-1]
 
     def limited(self, most: int, seed: int) -> Self:
-        """At most so many of its pairs, and five times as many training rows."""
-        rows = drawn_rows(len(self), most, seed)
-        if len(rows) == len(self):
+        """At most so many of its rows, and five times as many training rows."""
+        some = RowSet.limited(self, most, seed)
+        if some is self:
             return self
         learned, training = drawn_training(len(self.train), most, seed)
-        note = drawn_note(self.name, len(rows), len(self), seed)
-        return replace(
-            self,
-            rows=tuple(self.rows[row] for row in rows),
-            train=tuple(self.train[row] for row in learned),
-            notes=(*self.notes, f"{note}; {training}"),
-        )
+        train = tuple(self.train[row] for row in learned)
+        return replace(some, train=train, notes=(*self.notes, f"{some.notes[-1]}; {training}"))
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
         """Fit the layer on frozen vectors of the train file, and let it label; the encoder learns nothing.
 
-        So it measures what the vectors hold, not what fine-tuning on the set would reach. The structure of
-        Conneau et al. 2017, https://arxiv.org/abs/1705.02364
+        So it measures what the vectors hold, not what fine-tuning on the set would reach; of two texts they
+        have the structure of Conneau et al. 2017, https://arxiv.org/abs/1705.02364. A draw takes rows with
+        what was predicted: nothing is fitted again.
         """
         started = perf_counter()
-        learned = [self.train[row] for row in drawn_rows(len(self.train), self.most_train_rows, 0)]
-        texts = [text for premise, hypothesis, _ in (*learned, *self.rows) for text in (premise, hypothesis)]
-        vectors, truncated = encoded_texts(
-            encoder, texts, listener=None if progress is None else lambda done: progress(done, len(texts))
+        most = self.most_train_rows
+        learned = (
+            self.train if most is None else [self.train[row] for row in drawn_rows(len(self.train), most, 0)]
         )
-        features = pair_features(vectors[::2], vectors[1::2])
-        found = linear_predictions(
-            features[: len(learned)], [label for _, _, label in learned], features[len(learned) :], self.name
-        )
-        gold = [label for _, _, label in self.rows]
+        texts = [text for row in (*learned, *self.rows) for text in self.texts_of(row)]
+        vectors, truncated = encoded_texts(encoder, texts, progress=progress)
+        of_pairs = self.kind is EvaluationKind.NLI
+        features = pair_features(vectors[::2], vectors[1::2]) if of_pairs else vectors
+        known, unknown = features[: len(learned)], features[len(learned) :]
+        found = linear_predictions(known, [row[-1] for row in learned], unknown, self.name)
+        gold = [row[-1] for row in self.rows]
         right = np.array([truth == guess for truth, guess in zip(gold, found.labels, strict=True)])
-        return Outcome(
-            name=self.name,
-            kind=self.kind,
-            metrics={
+        return self.outcome(
+            {
                 "accuracy": accuracy(gold, found.labels),
                 "macro_f1": f1_score(gold, found.labels, Averaging.MACRO),
             },
-            main="accuracy",
-            items=len(self),
+            mean_of_drawn(right.astype(np.float64)),
             truncated=truncated,
-            seconds=perf_counter() - started,
-            resampled=mean_of_drawn(right.astype(np.float64)),
+            started=started,
             details={
-                "pairs": len(self),
+                **({"pairs": len(self)} if of_pairs else {"texts": len(self), "labels": len({*gold})}),
                 "train": self.train_name,
                 "train_rows": len(learned),
                 "regularisation": found.regularisation,
@@ -148,78 +127,23 @@ class NliSet:
         )
 
 
-def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Give (u, v, |u-v|, u*v) side by side: (pairs, dimension) twice in, (pairs, 4 · dimension) out."""
-    return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)
+class ClassificationSet(LearnedSet):
+    """Text and label."""
+
+    kind = EvaluationKind.CLASSIFICATION
 
 
 @dataclass(frozen=True, slots=True)
-class ClassificationSet:
-    """Labelled texts; the accuracy of logistic regression on frozen vectors decides."""
+class NliSet(LearnedSet):
+    """Premise, hypothesis and label; the layer stands on (u, v, |u-v|, u*v)."""
 
-    kind: ClassVar = EvaluationKind.CLASSIFICATION
-    name: str
-    items: tuple[tuple[str, str], ...]  # text, label
-    train: tuple[tuple[str, str], ...]  # what the linear layer learns from
-    train_name: str  # its file, for people
-    notes: tuple[str, ...] = ()
+    kind = EvaluationKind.NLI
+    most_train_rows: int | None = 20_000  # more add little to a linear layer
 
-    def __len__(self) -> int:
-        return len(self.items)
 
-    def texts(self) -> Iterator[str]:
-        """The texts that are measured on; those of the train file are for learning."""
-        for text, _ in self.items:
-            yield text
+def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Give (u, v, |u-v|, u*v) side by side: (pairs, dimension) twice in, (pairs, 4 · dimension) out.
 
-    def held_out(self) -> Iterator[str]:
-        """The texts."""
-        return self.texts()
-
-    def limited(self, most: int, seed: int) -> Self:
-        """At most so many of its texts, and five times as many training rows."""
-        rows = drawn_rows(len(self), most, seed)
-        if len(rows) == len(self):
-            return self
-        learned, training = drawn_training(len(self.train), most, seed)
-        note = drawn_note(self.name, len(rows), len(self), seed)
-        return replace(
-            self,
-            items=tuple(self.items[row] for row in rows),
-            train=tuple(self.train[row] for row in learned),
-            notes=(*self.notes, f"{note}; {training}"),
-        )
-
-    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
-        """As `linear_predictions`; a draw takes texts with what was predicted: nothing is fitted again."""
-        started = perf_counter()
-        texts = [text for text, _ in (*self.train, *self.items)]
-        vectors, truncated = encoded_texts(
-            encoder, texts, listener=None if progress is None else lambda done: progress(done, len(texts))
-        )
-        rows = len(self.train)
-        found = linear_predictions(
-            vectors[:rows], [label for _, label in self.train], vectors[rows:], self.name
-        )
-        gold = [label for _, label in self.items]
-        right = np.array([truth == guess for truth, guess in zip(gold, found.labels, strict=True)])
-        return Outcome(
-            name=self.name,
-            kind=self.kind,
-            metrics={
-                "accuracy": accuracy(gold, found.labels),
-                "macro_f1": f1_score(gold, found.labels, Averaging.MACRO),
-            },
-            main="accuracy",
-            items=len(self),
-            truncated=truncated,
-            seconds=perf_counter() - started,
-            resampled=mean_of_drawn(right.astype(np.float64)),
-            details={
-                "texts": len(self),
-                "labels": len({*gold}),
-                "train": self.train_name,
-                "train_rows": rows,
-                "regularisation": found.regularisation,
-            },
-        )
+    Conneau et al. 2017, section 3.1, https://arxiv.org/abs/1705.02364
+    """
+    return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)

@@ -1,10 +1,8 @@
 """Labelled texts to be clustered, as a judged set."""
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
-from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +12,7 @@ from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
-    drawn_note,
-    drawn_rows,
+    RowSet,
     mean_of_drawn,
 )
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -110,34 +107,15 @@ def _entropy(counts: NDArray[np.int64]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringSet:
-    """Labelled texts; the V-measure of k-means, as many clusters as labels, averaged over seeds, decides."""
+class ClusteringSet(RowSet[tuple[str, str]]):
+    """Texts and their labels; the V-measure of k-means, as many clusters as labels, over seeds decides."""
 
-    kind: ClassVar = EvaluationKind.CLUSTERING
-    name: str
-    items: tuple[tuple[str, str], ...]  # text, label
-    notes: tuple[str, ...] = ()
+    kind = EvaluationKind.CLUSTERING
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)  # of the clusters' first centres
 
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def texts(self) -> Iterator[str]:
-        """The texts, without their labels."""
-        for text, _ in self.items:
-            yield text
-
-    def held_out(self) -> Iterator[str]:
-        """The texts."""
-        return self.texts()
-
-    def limited(self, most: int, seed: int) -> Self:
-        """At most so many of its texts."""
-        rows = drawn_rows(len(self), most, seed)
-        if len(rows) == len(self):
-            return self
-        note = drawn_note(self.name, len(rows), len(self), seed)
-        return replace(self, items=tuple(self.items[row] for row in rows), notes=(*self.notes, note))
+    def texts_of(self, row: tuple[str, str]) -> tuple[str, ...]:
+        """The text, without its label."""
+        return row[:1]
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
         """Cluster the vectors as the encoder makes them, once a seed, and compare with the labels.
@@ -147,32 +125,25 @@ class ClusteringSet:
         https://arxiv.org/abs/2210.07316
         """
         started = perf_counter()
-        names, labels = np.unique([label for _, label in self.items], return_inverse=True)
+        names, labels = np.unique([label for _, label in self.rows], return_inverse=True)
         if len(names) < 2:
             raise BadInputError(
                 f"{self.name} has one label alone, {str(names[0]) if len(names) else 'none'!r}; "
                 "clusters are compared with 2 labels or more"
             )
-        texts = list(self.texts())
-        vectors, truncated = encoded_texts(
-            encoder, texts, listener=None if progress is None else lambda done: progress(done, len(texts))
-        )
+        vectors, truncated = encoded_texts(encoder, list(self.texts()), progress=progress)
         clusters = [k_means(vectors, len(names), seed) for seed in self.seeds]
         found = [v_measure(labels, each) for each in clusters]
         parts = np.mean([v_measure_parts(labels, each) for each in clusters], axis=0)
-        return Outcome(
-            name=self.name,
-            kind=self.kind,
-            metrics={
+        return self.outcome(
+            {
                 "v_measure": float(np.mean([each.figure for each in found])),
                 "homogeneity": float(np.mean([each.homogeneity for each in found])),
                 "completeness": float(np.mean([each.completeness for each in found])),
             },
-            main="v_measure",
-            items=len(self),
+            mean_of_drawn(parts),
             truncated=truncated,
-            seconds=perf_counter() - started,
-            resampled=mean_of_drawn(parts),
+            started=started,
             details={
                 "texts": len(self),
                 "labels": len(names),

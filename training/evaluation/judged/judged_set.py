@@ -1,9 +1,10 @@
 """The kinds of judged sets, what each can do, and what an encoder reached on one."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Protocol, Self, runtime_checkable
+from time import perf_counter
+from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ __all__ = [
     "JudgedSet",
     "Outcome",
     "PairScorer",
+    "RowSet",
     "drawn_note",
     "drawn_rows",
     "drawn_training",
@@ -90,6 +92,67 @@ def drawn_training(rows: int, most: int, seed: int) -> tuple[list[int], str]:
     """Give the training rows of a quick look at `most` items, five for each, and a note on how many."""
     learned = drawn_rows(rows, max(_TRAIN_A_TEST * most, 10), seed)
     return learned, f"{len(learned):,} of {rows:,} training rows"
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class RowSet(Generic[Row]):
+    """A judged set whose items are rows of one shape."""
+
+    kind: ClassVar[EvaluationKind]
+    name: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """The texts of a row, which are judged together."""
+        raise NotImplementedError
+
+    def texts(self) -> Iterator[str]:
+        """See `JudgedSet`."""
+        for row in self.rows:
+            yield from self.texts_of(row)
+
+    def held_out(self) -> Iterator[str | tuple[str, ...]]:
+        """See `JudgedSet`."""
+        for row in self.rows:
+            texts = self.texts_of(row)
+            yield texts if len(texts) > 1 else texts[0]
+
+    def limited(self, most: int, seed: int) -> Self:
+        """See `JudgedSet`."""
+        rows = drawn_rows(len(self), most, seed)
+        if len(rows) == len(self):
+            return self
+        note = drawn_note(self.name, len(rows), len(self), seed)
+        return replace(self, rows=tuple(self.rows[row] for row in rows), notes=(*self.notes, note))
+
+    def outcome(
+        self,
+        metrics: Mapping[str, float],
+        resampled: Callable[[NDArray[np.int64]], float],
+        *,
+        truncated: int,
+        started: float,
+        details: Mapping[str, JsonValue],
+    ) -> Outcome:
+        """Put the outcome together; the first of the metrics decides, `started` is by `perf_counter`."""
+        return Outcome(
+            name=self.name,
+            kind=self.kind,
+            metrics=metrics,
+            main=next(iter(metrics)),
+            items=len(self),
+            truncated=truncated,
+            seconds=perf_counter() - started,
+            resampled=resampled,
+            details=details,
+        )
 
 
 _SCORED_AT_ONCE: Final = 1024  # pairs between two calls of the listener

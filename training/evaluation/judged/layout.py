@@ -12,7 +12,7 @@ from nearsay.data.row_files import file_rows
 from nearsay.data.sentence_examples.examples import ExampleKind
 from nearsay.data.sentence_examples.labels import kind_of_labels, written_label
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
-from nearsay.training.evaluation.judged.reranking import ANCHORS, NEGATIVES, POSITIVES
+from nearsay.training.evaluation.judged.lists import ANCHORS, NEGATIVES, POSITIVES
 
 __all__ = [
     "Layout",

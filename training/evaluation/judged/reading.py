@@ -17,7 +17,6 @@ from nearsay.training.evaluation.judged.classification import ClassificationSet,
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet
-from nearsay.training.evaluation.judged.labelled_pairs import read_pair_set
 from nearsay.training.evaluation.judged.layout import (
     Layout,
     file_layout,
@@ -26,9 +25,8 @@ from nearsay.training.evaluation.judged.layout import (
     stem,
     train_file,
 )
-from nearsay.training.evaluation.judged.reranking import RerankingSet, read_candidates
-from nearsay.training.evaluation.judged.scored_pairs import StsSet
-from nearsay.training.evaluation.judged.triplets import TripletSet
+from nearsay.training.evaluation.judged.lists import RerankingSet, TripletSet, read_candidates
+from nearsay.training.evaluation.judged.pairs import StsSet, read_pair_set
 
 __all__ = [
     "read_judged_set",
@@ -201,20 +199,17 @@ def _pairs(layout: Layout, split: str, name: str) -> JudgedSet:
 def _triplets(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
     rows, notes = read_candidates(layout.path)
-    triplets = [
-        (number, (row.anchor, positive, negative))
-        for number, row in enumerate(rows)
-        for positive in row.positives
-        for negative in row.negatives
-    ]
-    texts = tuple(triplet for _, triplet in triplets)
-    return TripletSet(name, texts, tuple(notes), tuple(number for number, _ in triplets))
+    triplets = (
+        tuple((row.anchor, positive, negative) for positive in row.positives for negative in row.negatives)
+        for row in rows
+    )
+    return TripletSet(name, tuple(triplets), notes=tuple(notes))
 
 
 def _reranking(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
     rows, notes = read_candidates(layout.path)
-    return RerankingSet(name, tuple(rows), tuple(notes))
+    return RerankingSet(name, tuple(rows), notes=tuple(notes))
 
 
 def _retrieval(layout: Layout, split: str, name: str) -> JudgedSet:
@@ -225,7 +220,7 @@ def _retrieval(layout: Layout, split: str, name: str) -> JudgedSet:
 def _clustering(layout: Layout, split: str, name: str) -> JudgedSet:
     del split
     found = _labelled(layout.path, pairs=False)
-    return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), tuple(found.notes))
+    return ClusteringSet(name, tuple((row.text, row.label) for row in found.rows), notes=tuple(found.notes))
 
 
 def _classification(layout: Layout, split: str, name: str) -> JudgedSet:
@@ -237,7 +232,7 @@ def _classification(layout: Layout, split: str, name: str) -> JudgedSet:
         tuple((row.text, row.label) for row in found.rows),
         tuple((row.text, row.label) for row in learned.rows),
         train.name,
-        (*found.notes, *learned.notes, _learning_note(name, train, learned)),
+        notes=(*found.notes, *learned.notes, _learning_note(name, train, learned)),
     )
 
 
@@ -251,9 +246,9 @@ def _nli(layout: Layout, split: str, name: str) -> JudgedSet:
         found.rows,
         learned.rows,
         train.name,
-        (*found.notes, *learned.notes, _learning_note(name, train, learned)),
+        notes=(*found.notes, *learned.notes, _learning_note(name, train, learned)),
     )
-    if len(learned) <= judged.most_train_rows:
+    if judged.most_train_rows is None or len(learned) <= judged.most_train_rows:
         return judged
     note = f"{name}: of these {judged.most_train_rows:,} are drawn by chance with seed 0"
     return replace(judged, notes=(*judged.notes, note))

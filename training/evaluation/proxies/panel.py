@@ -327,13 +327,7 @@ def encoder_panel(
 
     def vectors(some: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         nonlocal done, truncated
-        begun = done
-        found, cut = encoded_texts(
-            encoder,
-            some,
-            kind=kind,
-            listener=None if progress is None else lambda so_far: progress(begun + so_far, len(texts)),
-        )
+        found, cut = encoded_texts(encoder, some, kind=kind, progress=progress, before=done, total=len(texts))
         done += len(some)
         truncated += cut
         return unit_rows(found)

@@ -15,6 +15,7 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
 from nearsay.training.evaluation.rank_metrics import ndcg
+from nearsay.training.evaluation.retrieval import JudgedVectors, judged_vectors
 from nearsay.training.evaluation.sts import spearman_correlation
 from nearsay.training.sentence.compression.quantisation import (
     Int8Ranges,
@@ -22,7 +23,7 @@ from nearsay.training.sentence.compression.quantisation import (
     hamming_distances,
     signs,
 )
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
     "CompressionRow",
@@ -204,17 +205,6 @@ class _Variant:
     restored: Callable[[Vectors], Vectors] | None  # what is left of vectors; None if a search alone shows it
 
 
-@dataclass(frozen=True, slots=True)
-class _Corpus:
-    """A retrieval set, encoded."""
-
-    judged: RetrievalSet
-    query_ids: Sequence[str]
-    document_ids: Sequence[str]
-    queries: Vectors  # unit rows
-    documents: Vectors
-
-
 def compare_compressions(
     encoder: TextEncoder,
     *,
@@ -243,11 +233,10 @@ def compare_compressions(
         raise BadInputError("there is nothing to measure on. Give scored pairs, a retrieval set or both")
     texts = [pair.sentence1 for pair in pairs] + [pair.sentence2 for pair in pairs]
     total = len(texts) + (len(retrieval.judgements) + len(retrieval.corpus) if retrieval else 0)
-    told = progress or _silent
-    sentences = unit_rows(encoded_texts(encoder, texts, listener=lambda done: told(done, total))[0])
+    sentences = unit_rows(encoded_texts(encoder, texts, progress=progress, total=total)[0])
     corpus = None
     if retrieval is not None:
-        corpus = _encoded(encoder, retrieval, lambda done: told(len(texts) + done, total))
+        corpus = judged_vectors(encoder, retrieval, progress, before=len(texts), total=total)
     rows = []
     for variant in _variants(encoder.dimension, dimensions):
         row = _row(variant, sentences, pairs)
@@ -300,7 +289,7 @@ def _row(variant: _Variant, sentences: Vectors, pairs: Sequence[ScoredPair]) -> 
     return replace(row, spearman=100 * spearman_correlation(cosines, [pair.score for pair in pairs]))
 
 
-def _searched(row: CompressionRow, variant: _Variant, corpus: _Corpus) -> CompressionRow:
+def _searched(row: CompressionRow, variant: _Variant, corpus: JudgedVectors) -> CompressionRow:
     queries = _cut(corpus.queries, variant.dimension)
     stored = variant.stored(_cut(corpus.documents, variant.dimension))
     figures = []
@@ -321,25 +310,6 @@ def _searched(row: CompressionRow, variant: _Variant, corpus: _Corpus) -> Compre
     )
 
 
-def _encoded(encoder: TextEncoder, judged: RetrievalSet, listener: Callable[[int], None]) -> _Corpus:
-    query_ids = [query for query in judged.judgements if query in judged.queries]
-    document_ids = sorted(judged.corpus)
-    if not query_ids or not document_ids:
-        raise BadInputError(
-            f"the retrieval set {judged.name!r} has {len(document_ids)} documents and {len(query_ids)} "
-            "judged queries. It needs some of both: name another split or folder"
-        )
-    queries, _ = encoded_texts(
-        encoder, [judged.queries[query] for query in query_ids], kind=TextKind.QUERY, listener=listener
-    )
-    documents, _ = encoded_texts(
-        encoder,
-        [judged.corpus[document] for document in document_ids],
-        listener=lambda done: listener(len(query_ids) + done),
-    )
-    return _Corpus(judged, query_ids, document_ids, unit_rows(queries), unit_rows(documents))
-
-
 def _cut(vectors: Vectors, dimension: int) -> Vectors:
     if vectors.shape[1] == dimension:
         return vectors
@@ -356,7 +326,3 @@ def _with_losses(row: CompressionRow, whole: CompressionRow) -> CompressionRow:
 
 def _difference(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else before - after
-
-
-def _silent(_done: int, _total: int) -> None:
-    return

@@ -90,10 +90,10 @@ def pair_vectors(
     bare = list(corpus.texts) if corpus.vectors is None else []
     total = len(anchors) + len(bare) + len(others)
     queries, cut_queries = encoded_texts(
-        encoder, anchors, kind=TextKind.QUERY, listener=lambda done: progress(done, total)
+        encoder, anchors, kind=TextKind.QUERY, progress=progress, total=total
     )
     passages, cut_passages = encoded_texts(
-        encoder, [*bare, *others], listener=lambda done: progress(len(anchors) + done, total)
+        encoder, [*bare, *others], progress=progress, before=len(anchors), total=total
     )
     unit_rows(queries)
     unit_rows(passages)

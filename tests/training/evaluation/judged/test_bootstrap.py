@@ -16,7 +16,7 @@ from nearsay.training.evaluation.judged.bootstrap import (
     interval_of_mean,
 )
 from nearsay.training.evaluation.judged.judged_set import mean_of_drawn
-from nearsay.training.evaluation.judged.scored_pairs import resampled_spearman
+from nearsay.training.evaluation.judged.pairs import resampled_spearman
 
 SCORED = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), min_size=2, max_size=40)
 

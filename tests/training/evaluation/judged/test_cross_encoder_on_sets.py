@@ -11,10 +11,8 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
-from nearsay.training.evaluation.judged.labelled_pairs import PairSet
-from nearsay.training.evaluation.judged.reranking import Candidates, RerankingSet
-from nearsay.training.evaluation.judged.scored_pairs import StsSet
-from nearsay.training.evaluation.judged.triplets import TripletSet
+from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet
+from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
 
 
 class LengthScorer:
@@ -42,11 +40,11 @@ def test_candidates_are_ranked_by_the_scores_of_query_and_candidate() -> None:
 
 
 def test_pairs_triplets_and_scored_pairs_take_the_score_for_the_similarity() -> None:
-    pairs = PairSet("pairs", (("a", "aaa"), ("a", "aa"), ("a", "a")), (True, False, True))
+    pairs = PairSet("pairs", (("a", "aaa", True), ("a", "aa", False), ("a", "a", True)))
     found = evaluate_judged_set(LengthScorer(), pairs).metrics
     assert found["average_precision"] == pytest.approx((1 + 2 / 3) / 2)
     assert not any("dot" in name for name in found)
-    triplets = TripletSet("triplets", (("a", "aa", "a"), ("a", "a", "a"), ("a", "aaa", "aa")))
+    triplets = TripletSet("triplets", ((("a", "aa", "a"),), (("a", "a", "a"),), (("a", "aaa", "aa"),)))
     assert evaluate_judged_set(LengthScorer(), triplets).metrics == {"accuracy": pytest.approx(2 / 3)}
     scored = tuple(ScoredPair("a", "a" * length, float(length)) for length in (1, 2, 4))
     assert evaluate_judged_set(LengthScorer(), StsSet("sts", scored)).metrics == {
@@ -57,7 +55,7 @@ def test_pairs_triplets_and_scored_pairs_take_the_score_for_the_similarity() -> 
 
 def test_pairs_are_reported_while_they_are_scored() -> None:
     told: list[tuple[int, int]] = []
-    pairs = PairSet("pairs", (("a", "a"),) * 1500, (True,) * 1500)
+    pairs = PairSet("pairs", (("a", "a", True),) * 1500)
     evaluate_judged_set(LengthScorer(), pairs, progress=lambda done, total: told.append((done, total)))
     assert told == [(1024, 1500), (1500, 1500)]
 

@@ -37,10 +37,8 @@ from nearsay.training.evaluation.judged.classification import (
 )
 from nearsay.training.evaluation.judged.clustering import ClusteringSet
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
-from nearsay.training.evaluation.judged.labelled_pairs import PairSet
-from nearsay.training.evaluation.judged.reranking import Candidates, RerankingSet, list_figures
-from nearsay.training.evaluation.judged.scored_pairs import StsSet
-from nearsay.training.evaluation.judged.triplets import TripletSet
+from nearsay.training.evaluation.judged.lists import Candidates, RerankingSet, TripletSet, list_figures
+from nearsay.training.evaluation.judged.pairs import PairSet, StsSet
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.text_encoder import TextKind
 
@@ -70,9 +68,10 @@ SETS: tuple[JudgedSet, ...] = (
         "ways", tuple(ScoredPair("east", other, score) for other, score in zip(TABLE, range(5), strict=True))
     ),
     TripletSet(
-        "ways", (("east", "far east", "north"), ("east", "west", "north"), ("north", "far north", "west"))
+        "ways",
+        ((("east", "far east", "north"),), (("east", "west", "north"),), (("north", "far north", "west"),)),
     ),
-    PairSet("ways", (("east", "far east"), ("east", "north"), ("north", "far north")), (True, False, True)),
+    PairSet("ways", (("east", "far east", True), ("east", "north", False), ("north", "far north", True))),
     RerankingSet("ways", (Candidates("east", ("far east",), ("north", "west")),) * 3),
     RetrievalJudgedSet(
         "ways",
@@ -143,7 +142,7 @@ def test_triplets_are_worked_by_hand(table_encoder: type) -> None:
 
 def test_triplets_of_one_row_are_drawn_together(table_encoder: type) -> None:
     right, wrong = ("east", "far east", "north"), ("east", "west", "north")
-    judged = TripletSet("ways", (right, wrong, wrong, right), rows=(0, 0, 0, 1))
+    judged = TripletSet("ways", ((right, wrong, wrong), (right,)))
     outcome = evaluate_judged_set(table_encoder(TABLE), judged)
     assert (len(judged), outcome.items) == (2, 2)
     assert outcome.metrics["accuracy"] == 1 / 2  # each triplet counts the same
@@ -153,24 +152,21 @@ def test_triplets_of_one_row_are_drawn_together(table_encoder: type) -> None:
 
 
 def test_copies_of_triplets_in_a_row_make_an_interval_no_narrower(table_encoder: type) -> None:
-    alone = (("east", "far east", "north"), ("east", "west", "north")) * 10
-    often = tuple(triplet for triplet in alone for _ in range(25))
-    rows = tuple(row for row in range(len(alone)) for _ in range(25))
+    alone = ((("east", "far east", "north"),), (("east", "west", "north"),)) * 10
+    often = tuple(row * 25 for row in alone)
     first, second = (
         bootstrap_interval(evaluate_judged_set(table_encoder(TABLE), judged))
-        for judged in (TripletSet("ways", alone), TripletSet("ways", often, rows=rows))
+        for judged in (TripletSet("ways", alone), TripletSet("ways", often))
     )
     assert (second.low, second.high) == pytest.approx((first.low, first.high))
 
 
 def test_a_quick_look_takes_whole_rows_of_triplets() -> None:
-    triplets = tuple((f"a{row}", "p", f"n{number}") for row in range(9) for number in range(row + 1))
-    rows = tuple(row for row in range(9) for _ in range(row + 1))
-    some = TripletSet("many", triplets, rows=rows).limited(4, 0)
+    rows = tuple(tuple((f"a{row}", "p", f"n{number}") for number in range(row + 1)) for row in range(9))
+    some = TripletSet("many", rows).limited(4, 0)
     kept = [int(anchor[1:]) for anchor, _, _ in some.triplets]
     assert len(some) == len(set(kept)) == 4
     assert all(kept.count(row) == row + 1 for row in kept)
-    assert sorted(set(some.rows)) == [0, 1, 2, 3]
 
 
 def test_only_documents_that_answer_are_held_out_with_their_query() -> None:
@@ -316,7 +312,7 @@ def test_triplets_and_pairs_agree_with_sentence_transformers(
     rows = [row for row in rows if len({*row}) == 3]
     names = ["cosine", "dot", "euclidean", "manhattan"]
     expected = TripletEvaluator(*map(list, zip(*rows, strict=True)), similarity_fn_names=names)(theirs)
-    found = evaluate_judged_set(tiny, TripletSet("x", tuple(rows))).metrics
+    found = evaluate_judged_set(tiny, TripletSet("x", tuple((row,) for row in rows))).metrics
     assert found["accuracy"] == pytest.approx(expected["cosine_accuracy"], abs=1e-6)
     assert found["accuracy_manhattan"] == pytest.approx(expected["manhattan_accuracy"], abs=1e-6)
     first, second, _ = map(list, zip(*rows, strict=True))
@@ -324,9 +320,7 @@ def test_triplets_and_pairs_agree_with_sentence_transformers(
     expected = BinaryClassificationEvaluator(
         first, second, [int(label) for label in same], similarity_fn_names=names
     )(theirs)
-    found = evaluate_judged_set(
-        tiny, PairSet("x", tuple(zip(first, second, strict=True)), tuple(same))
-    ).metrics
+    found = evaluate_judged_set(tiny, PairSet("x", tuple(zip(first, second, same, strict=True)))).metrics
     for name in names:
         end = "" if name == "cosine" else f"_{name}"
         assert found[f"average_precision{end}"] == pytest.approx(expected[f"{name}_ap"], abs=1e-6)

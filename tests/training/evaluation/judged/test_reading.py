@@ -7,10 +7,9 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.judged import EvaluationKind, read_judged_set
 from nearsay.training.evaluation.judged.classification import NliSet
 from nearsay.training.evaluation.judged.layout import kind_of_rows, train_file
-from nearsay.training.evaluation.judged.reranking import RerankingSet
-from nearsay.training.evaluation.judged.scored_pairs import StsSet
+from nearsay.training.evaluation.judged.lists import RerankingSet, TripletSet
+from nearsay.training.evaluation.judged.pairs import StsSet
 from nearsay.training.evaluation.judged.suite import find_suite
-from nearsay.training.evaluation.judged.triplets import TripletSet
 
 FILES = {
     "stsb/test.tsv": "score\tsentence1\tsentence2\n4.5\ta cat\ta pet\n1\ta cat\train\n",
@@ -193,17 +192,17 @@ def test_triplets_know_the_row_that_they_are_of(tmp_path: Path) -> None:
     (tmp_path / "triplets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = read_judged_set(f"triplets:{tmp_path}/triplets.jsonl")
     assert isinstance(found, TripletSet)
-    assert (found.rows, len(found), len(found.triplets)) == ((0, 0, 1, 1), 2, 4)
+    assert ([len(row) for row in found.rows], len(found), len(found.triplets)) == ([2, 2], 2, 4)
 
 
 def test_lists_and_triplets_keep_what_ranks_something(suite: Path) -> None:
     lists = read_judged_set(suite / "lists")
     assert isinstance(lists, RerankingSet)
-    assert lists.lists[0].positives == ("a cat", "a dog")
+    assert lists.rows[0].positives == ("a cat", "a dog")
     assert "1 rows lack a positive or a negative" in lists.notes[0]
     triplets = read_judged_set(f"triplets:{suite}/lists/test.jsonl")
     assert isinstance(triplets, TripletSet)
-    assert triplets.triplets == (("pets", "a cat", "rain"), ("pets", "a dog", "rain"))
+    assert triplets.triplets == [("pets", "a cat", "rain"), ("pets", "a dog", "rain")]
 
 
 @pytest.mark.parametrize(
@@ -289,13 +288,13 @@ def test_the_columns_of_scored_pairs_may_stand_behind_their_file(spec: str, tmp_
     file.write_text(SCORED, "utf-8")
     judged = read_judged_set(spec.format(file))
     assert isinstance(judged, StsSet)
-    assert [(pair.sentence1, pair.sentence2, pair.score) for pair in judged.pairs] == [
+    assert [(pair.sentence1, pair.sentence2, pair.score) for pair in judged.rows] == [
         ("a cat", "a pet", 4.5),
         ("a cat", "rain", 1.0),
     ]
-    assert read_judged_set(f"sts:{file}:left,right").pairs[0].score == 9  # the score is told from its name
+    assert read_judged_set(f"sts:{file}:left,right").rows[0].score == 9  # the score is told from its name
     named = read_judged_set(file, columns=("left", "right"), label="rating")
-    assert named.pairs == judged.pairs
+    assert named.rows == judged.rows
 
 
 @pytest.mark.parametrize(

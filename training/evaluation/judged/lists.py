@@ -1,10 +1,10 @@
-"""Lists to rerank as a judged set."""
+"""A text with those that belong to it and those that do not: lists to rerank, and triplets."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
     PairScorer,
-    drawn_note,
-    drawn_rows,
+    RowSet,
     mean_of_drawn,
     scores_of_pairs,
 )
 from nearsay.training.evaluation.rank_metrics import average_precision, ndcg, reciprocal_rank
+from nearsay.training.evaluation.sts import Similarity, pair_similarities
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "NEGATIVES",
     "POSITIVES",
     "RerankingSet",
+    "TripletSet",
     "read_candidates",
 ]
 
@@ -91,37 +92,14 @@ def _texts(value: object, name: str, place: str) -> Iterator[str]:
             yield text
 
 
-@dataclass(frozen=True, slots=True)
-class RerankingSet:
+class RerankingSet(RowSet[Candidates]):
     """Queries with candidates that answer them and some that do not; MAP decides, queries are its items."""
 
-    kind: ClassVar = EvaluationKind.RERANKING
-    name: str
-    lists: tuple[Candidates, ...]
-    notes: tuple[str, ...] = ()
+    kind = EvaluationKind.RERANKING
 
-    def __len__(self) -> int:
-        return len(self.lists)
-
-    def texts(self) -> Iterator[str]:
-        """The queries and their candidates."""
-        for each in self.lists:
-            yield each.anchor
-            yield from each.positives
-            yield from each.negatives
-
-    def held_out(self) -> Iterator[tuple[str, ...]]:
-        """Each query with its candidates."""
-        for each in self.lists:
-            yield (each.anchor, *each.positives, *each.negatives)
-
-    def limited(self, most: int, seed: int) -> Self:
-        """At most so many of its queries, with all of their candidates."""
-        rows = drawn_rows(len(self), most, seed)
-        if len(rows) == len(self):
-            return self
-        note = drawn_note(self.name, len(rows), len(self), seed)
-        return replace(self, lists=tuple(self.lists[row] for row in rows), notes=(*self.notes, note))
+    def texts_of(self, row: Candidates) -> tuple[str, ...]:
+        """A query and its candidates."""
+        return (row.anchor, *row.positives, *row.negatives)
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
         """Rank each query's candidates by cosine; MAP, MRR@10 and nDCG@10 as means over the queries.
@@ -129,17 +107,17 @@ class RerankingSet:
         Muennighoff et al. 2023, section 3.3, https://arxiv.org/abs/2210.07316
         """
         started = perf_counter()
-        report = progress or (lambda _done, _all: None)
-        candidates = [text for each in self.lists for text in (*each.positives, *each.negatives)]
+        candidates = [text for each in self.rows for text in (*each.positives, *each.negatives)]
         total = len(self) + len(candidates)
         queries, cut_queries = encoded_texts(
             encoder,
-            [each.anchor for each in self.lists],
+            [each.anchor for each in self.rows],
             kind=TextKind.QUERY,
-            listener=lambda done: report(done, total),
+            progress=progress,
+            total=total,
         )
         passages, cut_passages = encoded_texts(
-            encoder, candidates, listener=lambda done: report(len(self) + done, total)
+            encoder, candidates, progress=progress, before=len(self), total=total
         )
         unit_rows(queries)
         unit_rows(passages)
@@ -150,27 +128,23 @@ class RerankingSet:
     def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
         """As `measure`, by a cross-encoder's scores of query and candidate."""
         started = perf_counter()
-        pairs = [(each.anchor, text) for each in self.lists for text in (*each.positives, *each.negatives)]
+        pairs = [(each.anchor, text) for each in self.rows for text in (*each.positives, *each.negatives)]
         return self._outcome(scores_of_pairs(scorer, pairs, progress), scorer.cut(pairs), started)
 
     def _ends(self) -> NDArray[np.int64]:
         """Where each list's candidates end among those of all; without the last one's."""
-        return np.cumsum([len(each.positives) + len(each.negatives) for each in self.lists])[:-1]
+        return np.cumsum([len(each.positives) + len(each.negatives) for each in self.rows])[:-1]
 
     def _outcome(self, scores: NDArray[np.float32], truncated: int, started: float) -> Outcome:
         """The figures of the candidates' scores, (candidates,), query after query."""
-        found = zip(np.split(scores, self._ends()), self.lists, strict=True)
+        found = zip(np.split(scores, self._ends()), self.rows, strict=True)
         table = np.array([list_figures(one, len(each.positives)) for one, each in found], dtype=np.float64)
         means = table.mean(axis=0)
-        return Outcome(
-            name=self.name,
-            kind=self.kind,
-            metrics={"map": float(means[0]), "mrr_at_10": float(means[1]), "ndcg_at_10": float(means[2])},
-            main="map",
-            items=len(self),
+        return self.outcome(
+            {"map": float(means[0]), "mrr_at_10": float(means[1]), "ndcg_at_10": float(means[2])},
+            mean_of_drawn(table[:, 0]),
             truncated=truncated,
-            seconds=perf_counter() - started,
-            resampled=mean_of_drawn(table[:, 0]),
+            started=started,
             details={"queries": len(self), "candidates": len(scores)},
         )
 
@@ -190,3 +164,80 @@ def list_figures(scores: NDArray[np.float32], positives: int) -> tuple[float, fl
         reciprocal_rank(ranking, judgements),
         ndcg(ranking, judgements),
     )
+
+
+def right_triplets(
+    anchors: NDArray[np.float32], positives: NDArray[np.float32], negatives: NDArray[np.float32]
+) -> dict[Similarity, NDArray[np.bool_]]:
+    """Say of each triplet whether sim(anchor, positive) > sim(anchor, negative); a tie is wrong.
+
+    anchors, positives, negatives: (triplets, dimension) float32
+    returns: by similarity (triplets,) bool
+
+    Reimers & Gurevych 2019, section 4.4, https://arxiv.org/abs/1908.10084
+    """
+    near, far = pair_similarities(anchors, positives), pair_similarities(anchors, negatives)
+    return {similarity: near[similarity] > far[similarity] for similarity in Similarity}
+
+
+def triplet_accuracy(right: Mapping[Similarity, NDArray[np.bool_]]) -> dict[str, float]:
+    """Give the share of right triplets, 0 to 1, as `accuracy` of the cosine, `accuracy_dot` and so on.
+
+    Raises BadInputError when there are no triplets.
+    """
+    if not len(right[Similarity.COSINE]):
+        raise BadInputError("there are no triplets to measure on; give some")
+    return {f"accuracy{similarity.suffix}": float(each.mean()) for similarity, each in right.items()}
+
+
+class TripletSet(RowSet[tuple[tuple[str, str, str], ...]]):
+    """Anchor, positive, negative; the share whose positive is nearer by the cosine decides.
+
+    Its items are the rows of the file: a row with several positives or negatives gives several triplets of
+    one anchor, which are right or wrong together. Each triplet counts the same in the figures, and intervals
+    draw whole rows.
+    """
+
+    kind = EvaluationKind.TRIPLETS
+
+    @property
+    def triplets(self) -> list[tuple[str, str, str]]:
+        """Anchor, positive and negative of all rows."""
+        return [triplet for row in self.rows for triplet in row]
+
+    def texts_of(self, row: tuple[tuple[str, str, str], ...]) -> tuple[str, ...]:
+        """The three of each triplet."""
+        return tuple(text for triplet in row for text in triplet)
+
+    def held_out(self) -> Iterator[tuple[str, str, str]]:
+        """The triplets."""
+        return iter(self.triplets)
+
+    def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
+        """As `right_triplets`; every text is encoded as a passage, as triplets are of one kind of text."""
+        started = perf_counter()
+        vectors, truncated = encoded_texts(encoder, list(self.texts()), progress=progress)
+        right = right_triplets(vectors[::3], vectors[1::3], vectors[2::3])
+        return self._outcome(right, truncated, started)
+
+    def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
+        """As `measure`, by a cross-encoder's scores of the anchor with the other two."""
+        started = perf_counter()
+        pairs = [(anchor, text) for anchor, *others in self.triplets for text in others]
+        scores = scores_of_pairs(scorer, pairs, progress)
+        right = {Similarity.COSINE: scores[::2] > scores[1::2]}
+        return self._outcome(right, scorer.cut(pairs), started)
+
+    def _outcome(
+        self, right: Mapping[Similarity, NDArray[np.bool_]], truncated: int, started: float
+    ) -> Outcome:
+        metrics = triplet_accuracy(right)
+        sizes = np.array([len(row) for row in self.rows])
+        rights = np.add.reduceat(right[Similarity.COSINE], np.cumsum([0, *sizes[:-1]]), dtype=np.int64)
+        return self.outcome(
+            metrics,
+            lambda drawn: float(rights[drawn].sum() / sizes[drawn].sum()),
+            truncated=truncated,
+            started=started,
+            details={"triplets": int(sizes.sum()), "rows": len(self)},
+        )

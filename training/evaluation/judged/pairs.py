@@ -1,32 +1,31 @@
-"""Pairs labelled as the same or not, as a judged set."""
+"""Pairs with people's scores, or labelled as the same or not, as judged sets."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import ClassVar, Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import read_labelled_texts
+from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
     PairScorer,
-    drawn_note,
-    drawn_rows,
+    Row,
+    RowSet,
     scores_of_pairs,
 )
 from nearsay.training.evaluation.rank_metrics import average_precision, resampled_average_precision
-from nearsay.training.evaluation.sts import Similarity, text_pair_similarities
+from nearsay.training.evaluation.sts import Similarity, sts_figures, text_pair_similarities
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = [
-    "read_pair_set",
-]
+__all__ = ["PairSet", "StsSet", "read_pair_set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,70 +91,98 @@ _SAME: Final = frozenset({"1", "1.0", "true", "yes", "same", "duplicate", "parap
 _DIFFERENT: Final = frozenset({"0", "0.0", "false", "no", "different", "not_duplicate", "not_paraphrase"})
 
 
-@dataclass(frozen=True, slots=True)
-class PairSet:
-    """Pairs that mean the same or not; average precision of the cosine decides."""
+def resampled_spearman(first: ArrayLike, second: ArrayLike) -> Callable[[NDArray[np.int64]], float]:
+    """Give a function from the numbers of drawn pairs to Spearman's rho of them, times 100.
 
-    kind: ClassVar = EvaluationKind.PAIRS
-    name: str
-    pairs: tuple[tuple[str, str], ...]
-    same: tuple[bool, ...]  # of each pair
-    notes: tuple[str, ...] = ()
+    The values are sorted once; a draw is ranked by counting, equal values sharing the average of their ranks.
+    It gives NaN where one side of a draw is the same throughout.
+    """
+    sides = []
+    for values in (first, second):
+        distinct, place = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
+        sides.append((len(distinct), place))
 
-    def __len__(self) -> int:
-        return len(self.pairs)
+    def spearman(drawn: NDArray[np.int64]) -> float:
+        x, y = (_centred_ranks(place[drawn], size) for size, place in sides)
+        scale = float(np.sqrt((x @ x) * (y @ y)))
+        return 100 * float(x @ y) / scale if scale else float("nan")
 
-    def texts(self) -> Iterator[str]:
-        """Both texts of each pair."""
-        for pair in self.pairs:
-            yield from pair
+    return spearman
 
-    def held_out(self) -> Iterator[tuple[str, str]]:
-        """The pairs."""
-        return iter(self.pairs)
 
-    def limited(self, most: int, seed: int) -> Self:
-        """At most so many of its pairs."""
-        rows = drawn_rows(len(self), most, seed)
-        if len(rows) == len(self):
-            return self
-        return replace(
-            self,
-            pairs=tuple(self.pairs[row] for row in rows),
-            same=tuple(self.same[row] for row in rows),
-            notes=(*self.notes, drawn_note(self.name, len(rows), len(self), seed)),
-        )
+def _centred_ranks(places: NDArray[np.int64], size: int) -> NDArray[np.float64]:
+    """Ranks less their mean, which is (items + 1) / 2 whatever the ties."""
+    counts = np.bincount(places, minlength=size)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(ranks[places] - (len(places) + 1) / 2, dtype=np.float64)
+
+
+class _Pairs(RowSet[Row]):
+    """Pairs whose similarities are compared with what people said of them."""
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
-        """As `pair_figures`; raises BadInputError when no pair means the same."""
+        """By the similarities of vectors; BadInputError where the figures are not defined."""
         started = perf_counter()
-        similarities, truncated = text_pair_similarities(
-            encoder,
-            [first for first, _ in self.pairs],
-            [second for _, second in self.pairs],
-            progress=progress,
-        )
+        first, second = zip(*map(self.texts_of, self.rows), strict=True) if self.rows else ((), ())
+        similarities, truncated = text_pair_similarities(encoder, first, second, progress=progress)
         return self._outcome(similarities, truncated, started)
 
     def measure_pairs(self, scorer: PairScorer, progress: Progress | None = None) -> Outcome:
         """As `measure`, by a cross-encoder's scores alone."""
         started = perf_counter()
-        scores = scores_of_pairs(scorer, self.pairs, progress).astype(np.float64)
-        return self._outcome({Similarity.COSINE: scores}, scorer.cut(self.pairs), started)
+        pairs = [self.texts_of(row) for row in self.rows]
+        scores = scores_of_pairs(scorer, pairs, progress).astype(np.float64)
+        return self._outcome({Similarity.COSINE: scores}, scorer.cut(pairs), started)
+
+    def texts_of(self, row: Row) -> tuple[str, str]:
+        raise NotImplementedError
 
     def _outcome(
         self, similarities: Mapping[Similarity, NDArray[np.float64]], truncated: int, started: float
     ) -> Outcome:
-        same = np.array(self.same, dtype=np.bool_)
-        return Outcome(
-            name=self.name,
-            kind=self.kind,
-            metrics=pair_figures(similarities, same),
-            main="average_precision",
-            items=len(self),
+        raise NotImplementedError
+
+
+class StsSet(_Pairs[ScoredPair]):
+    """Pairs with people's scores; Spearman's correlation with the cosine decides."""
+
+    kind = EvaluationKind.STS
+
+    def texts_of(self, row: ScoredPair) -> tuple[str, str]:
+        """Both sentences."""
+        return row.sentence1, row.sentence2
+
+    def _outcome(
+        self, similarities: Mapping[Similarity, NDArray[np.float64]], truncated: int, started: float
+    ) -> Outcome:
+        scores = [pair.score for pair in self.rows]
+        return self.outcome(
+            sts_figures(similarities, scores),
+            resampled_spearman(similarities[Similarity.COSINE], scores),
             truncated=truncated,
-            seconds=perf_counter() - started,
-            resampled=resampled_average_precision(same, similarities[Similarity.COSINE]),
+            started=started,
+            details={"pairs": len(self)},
+        )
+
+
+class PairSet(_Pairs[tuple[str, str, bool]]):
+    """Pairs, and whether they mean the same; average precision of the cosine decides."""
+
+    kind = EvaluationKind.PAIRS
+
+    def texts_of(self, row: tuple[str, str, bool]) -> tuple[str, str]:
+        """Both texts."""
+        return row[0], row[1]
+
+    def _outcome(
+        self, similarities: Mapping[Similarity, NDArray[np.float64]], truncated: int, started: float
+    ) -> Outcome:
+        same = np.array([same for _, _, same in self.rows], dtype=np.bool_)
+        return self.outcome(
+            pair_figures(similarities, same),
+            resampled_average_precision(same, similarities[Similarity.COSINE]),
+            truncated=truncated,
+            started=started,
             details={"pairs": len(self), "same": int(same.sum())},
         )
 
@@ -184,7 +211,7 @@ def pair_figures(
 def read_pair_set(path: Path, name: str) -> PairSet:
     """Read pairs with a label of 0 or 1 (or true, duplicate, …); BadInputError names a row of another one."""
     found = read_labelled_texts(path)
-    pairs, same = [], []
+    rows = []
     for row in found.rows:
         label = row.label.lower()
         if row.pair is None or label not in _SAME | _DIFFERENT:
@@ -192,6 +219,5 @@ def read_pair_set(path: Path, name: str) -> PairSet:
                 f"{path}:{row.line}: a pair's label is 0 or 1, and this row has {row.label!r} for "
                 f"{'one text' if row.pair is None else 'two texts'}. Mend the row, or name another kind"
             )
-        pairs.append((row.text, row.pair))
-        same.append(label in _SAME)
-    return PairSet(name, tuple(pairs), tuple(same), tuple(found.notes))
+        rows.append((row.text, row.pair, label in _SAME))
+    return PairSet(name, tuple(rows), notes=tuple(found.notes))
