@@ -22,7 +22,7 @@ from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.prompts import prompts_of
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
@@ -285,12 +285,7 @@ class FeatureExtractor:
         A prompt that the folder defines for the kind is put before each text and counts as part of it.
         Raises NearsayError when a vector is NaN, infinite or all zero.
         """
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        start = truncated = 0
-        for window in self.stream(_slices(texts), kind=kind):
-            vectors[start : start + len(window.vectors)] = window.vectors
-            start += len(window.vectors)
-            truncated += window.truncated
+        vectors, truncated = encoded_texts(self, texts, kind=kind, window=_WINDOW_TEXTS)
         self._warn_of_cuts(truncated, len(texts), self.max_tokens)
         return vectors
 
@@ -361,10 +356,3 @@ class FeatureExtractor:
 def feature_fingerprint(bert: BertFolder, layers: LayerChoice, pooling: Pooling) -> str:
     """Give the hex sha256 of what decides the features: equal ones give comparable vectors."""
     return hashlib.sha256(f"{encoder_fingerprint(bert.folder)} {layers} {pooling}".encode()).hexdigest()
-
-
-def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    if isinstance(texts, str):
-        raise TypeError("texts is one string; give a list of texts")
-    for start in range(0, len(texts), _WINDOW_TEXTS):
-        yield texts[start : start + _WINDOW_TEXTS]

@@ -74,12 +74,19 @@ class HiddenStates:
     """Runs a BERT's layers over tokenized texts; threads take turns."""
 
     def __init__(
-        self, bert: BertFolder, *, device: str, precision: Precision, deepest: int | None = None
+        self,
+        bert: BertFolder,
+        *,
+        device: str,
+        precision: Precision,
+        deepest: int | None = None,
+        model_class: type[PreTrainedModel] | None = None,
     ) -> None:
         """Load the model.
 
-        precision: a resolved one
-        deepest:   the highest layer that is needed, from 0; those above it are neither loaded nor run
+        precision:   a resolved one
+        deepest:     the highest layer that is needed, from 0; those above it are neither loaded nor run
+        model_class: that it has to be of; None: whatever its kind is
         """
         layers = int(bert.config.num_hidden_layers)
         self.layers = layers if deepest is None else max(deepest, 1)
@@ -87,7 +94,7 @@ class HiddenStates:
         self._precision = precision
         self._pad_id = int(bert.config.pad_token_id or 0)
         self._turn = threading.Lock()
-        model_class = cast("type[PreTrainedModel]", MODEL_MAPPING[type(bert.config)])
+        model_class = model_class or cast("type[PreTrainedModel]", MODEL_MAPPING[type(bert.config)])
         # The pooler was trained for next-sentence prediction; no layer's states come from it.
         self._model = load_model(bert, model_class, fresh=("pooler",), num_hidden_layers=self.layers)
         self._model.to(device)  # type: ignore[arg-type]  # transformers wraps torch's method
@@ -95,9 +102,15 @@ class HiddenStates:
         kept = 2 * (self.layers + 1) * int(bert.config.hidden_size)  # each layer's states, and in float32
         self._batch_tokens = _BATCH_TOKENS.get(device) or inference_tokens(device, self._model, kept=kept)
 
-    def run(self, token_ids: Sequence[Sequence[int]], take: TakeStates) -> None:
+    def run(
+        self,
+        token_ids: Sequence[Sequence[int] | NDArray[np.int32]],
+        take: TakeStates,
+        segments: Sequence[NDArray[np.int32]] | None = None,
+    ) -> None:
         """Give `take` every batch, texts of like length together, the longest first.
 
+        segments: of each text's tokens, 0 or 1; None: all are of the first
         Nothing that it is given may be changed; gradients are not kept.
         """
         lengths = [len(ids) for ids in token_ids]
@@ -105,9 +118,14 @@ class HiddenStates:
             for batch in token_batches(lengths, token_budget=self._batch_tokens, max_texts=_BATCH_TEXTS):
                 numbers, mask = padded([token_ids[index] for index in batch], pad_id=self._pad_id)
                 real = torch.from_numpy(mask).to(self._device)
+                more = {}
+                if segments is not None:
+                    types, _ = padded([segments[index] for index in batch], pad_id=0)
+                    more["token_type_ids"] = torch.from_numpy(types).to(self._device)
                 output = self._model(
                     input_ids=torch.from_numpy(numbers).to(self._device),
                     attention_mask=real,
+                    **more,
                     output_hidden_states=True,
                 )
                 take(batch, [states.float() for states in output.hidden_states], real.bool())

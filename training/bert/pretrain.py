@@ -28,14 +28,13 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.run.loop import Evaluation, TrainingResult, train
 from nearsay.training.run.metrics_clients import require_clients
 from nearsay.training.run.metrics_log import read_metrics
-from nearsay.training.run.model_card import ModelCard
+from nearsay.training.run.model_card import LINEAGE_FILE, ModelCard
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
 from nearsay.training.run.training_progress import TrainingProgress
-from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 
@@ -394,9 +393,8 @@ def _finish(
             network.trained().save_pretrained(place)
             tokenizer.model_max_length = network.bert.config.max_position_embeddings
             tokenizer.save_pretrained(place)
-        (place / LINEAGE_FILE).write_text(json.dumps(steps, indent=1, ensure_ascii=False), "utf-8")
         card = pretraining_card(folder.out.resolve().name, network.bert.config, config, result, text, steps)
-        (place / "README.md").write_text(card.markdown(), "utf-8")
+        card.save(place)
 
     folder.finish(save)
     refuse_unsafe(EncoderFolder(folder.out))  # what we make must be what we take

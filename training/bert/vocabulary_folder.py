@@ -14,7 +14,7 @@ from nearsay.data.document import JsonValue
 from nearsay.data.durable import TEMPORARY_PREFIX, new_folder
 from nearsay.data.errors import NearsayError
 from nearsay.training.bert.vocabulary import SPECIAL_TOKENS, Accents, Vocabulary
-from nearsay.training.sentence.lineage import LINEAGE_FILE
+from nearsay.training.run.model_card import LINEAGE_FILE
 
 __all__ = ["REPORT_FILE", "check_vocabulary_folder", "save_vocabulary"]
 

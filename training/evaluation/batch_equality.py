@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.encoded_texts import Progress
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder
 
 __all__ = ["BATCH_SIZES", "TOLERANCE", "BatchDifference", "BatchEquality", "batch_equality"]
 

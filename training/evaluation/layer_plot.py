@@ -1,5 +1,6 @@
 """A picture of what each layer and pooling reached."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ from nearsay.training.evaluation.layers import LayerReport
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["layer_figure", "plot_format", "write_layer_plot"]
+__all__ = ["layer_figure", "plot_format", "write_figure", "write_layer_plot"]
 
 _FORMATS: Final = (".png", ".svg")
 # Okabe and Ito's colours, which colour-blind people tell apart (https://jfly.uni-koeln.de/color/), and marks.
@@ -30,8 +31,13 @@ def plot_format(path: Path) -> str:
 
 def write_layer_plot(report: LayerReport, path: Path) -> None:
     """Write the picture as .png or .svg, whole or not at all; raises BadInputError for another ending."""
+    write_figure(lambda: layer_figure(report), path)
+
+
+def write_figure(draw: "Callable[[], Figure]", path: Path) -> None:
+    """Draw and write a picture as .png or .svg, whole or not at all; BadInputError for another ending."""
     kind = plot_format(path)
-    figure = layer_figure(report)
+    figure = draw()
     with replacing(path) as stream:
         figure.savefig(stream, format=kind, dpi=150)
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts, unit_rows
 from nearsay.training.evaluation.rank_metrics import ndcg, recall, reciprocal_rank
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "JudgedVectors",

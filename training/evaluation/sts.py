@@ -12,8 +12,7 @@ from scipy import stats
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
 
 __all__ = [
     "Similarity",

@@ -1,12 +1,16 @@
 """The model card that is saved beside a model."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from nearsay.data.document import JsonValue
 
-__all__ = ["ModelCard"]
+__all__ = ["LINEAGE_FILE", "ModelCard"]
+
+LINEAGE_FILE: Final = "lineage.json"  # a JSON list of strings, oldest first
 
 _TASKS: Final = ("fill-mask", "sentence-similarity", "text-ranking")  # tags that are pipelines of the hub
 
@@ -27,6 +31,11 @@ class ModelCard:
     limits: Sequence[str] = field(default=())
     base: str | None = None  # what it was made of, by its name on the hub
     results: Sequence[tuple[str, str, float]] = ()  # of the model: the set, the metric, the figure
+
+    def save(self, folder: Path) -> None:
+        """Write README.md and the lineage beside a model."""
+        (folder / LINEAGE_FILE).write_text(json.dumps(self.lineage, indent=1, ensure_ascii=False), "utf-8")
+        (folder / "README.md").write_text(self.markdown(), "utf-8")
 
     def markdown(self) -> str:
         """Give the card, with the front matter that hubs read."""

@@ -1,16 +1,26 @@
-"""The pass through an encoder that keeps each token's part of a text's vector."""
+"""An encoder that is open, and the pass through it that keeps each token's part of a text's vector."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
+from nearsay.training.cut_note import cut_note
+from nearsay.training.encoder.weights import combined_sha256
 from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.fingerprint import encoder_fingerprint
+from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import PoolingShares
-from nearsay.training.sentence.tokens import TextTokenizer
+from nearsay.training.sentence.prompts import prompts_of
+from nearsay.training.sentence.source import EncoderSource
+from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.tokens import TextTokenizer, TokenPiece
 
-__all__ = ["ContributingPass"]
+__all__ = ["ContributingPass", "OpenedEncoder"]
+
+logger = logging.getLogger("nearsay")
 
 
 class ContributingPass:
@@ -73,3 +83,32 @@ def _spans(encoding: Encoding, prompt_characters: int, count: int) -> NDArray[np
     spans[np.array(encoding.special_tokens_mask, dtype=bool)] = 0
     spans = np.maximum(spans, 0)
     return spans if len(spans) == count else np.zeros((count, 2), dtype=np.int64)
+
+
+class OpenedEncoder:
+    """What an encoder is known to be before anything is encoded, whoever runs it."""
+
+    def __init__(self, source: EncoderSource, weights: Mapping[str, str], tokens: TextTokenizer) -> None:
+        """`weights`: the hex sha256 of each weight file, by its path."""
+        self.name = source.name
+        self.source = source.source
+        self.lineage = lineage_of(source)
+        self.fingerprint = encoder_fingerprint(source.folder, weights)
+        self.weights_sha256 = combined_sha256(weights)
+        self._tokens = tokens
+        self._prompts = prompts_of(source.folder)
+        self._prompt_lengths = {kind: tokens.prompt_length(text) for kind, text in self._prompts.items()}
+        self.max_tokens = tokens.room_after(self._prompts[TextKind.PASSAGE])
+
+    def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
+        """Give all of a text's tokens with their numbers, those that the length limit cuts off too."""
+        return self._tokens.pieces(text, self._prompts[kind])
+
+    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
+        return self._tokens.offsets(texts)
+
+    def _warn_of_cuts(self, truncated: int, texts: int) -> None:
+        if truncated:
+            limit = f"the {self.max_tokens} tokens that {self.name} takes"
+            logger.warning("%s", cut_note(truncated, texts, limit))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.cut_note import cut_note
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import (
@@ -21,17 +20,15 @@ from nearsay.training.encoder.plain_encoder import (
 )
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.contributing import ContributingPass
+from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder
 from nearsay.training.sentence.contributions import TextContributions
-from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.forward import ForwardPass
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_plain
-from nearsay.training.sentence.prompts import prompt_note, prompts_of
+from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
-from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
 from nearsay.training.sentence.vectors import checked_vectors, unit_vectors
 
 if TYPE_CHECKING:  # seconds to import, and not needed for what is read from plain files
@@ -46,7 +43,7 @@ _GPU_WINDOWS_AHEAD = 3  # windows tokenized or being tokenized beside those that
 _GPU_WINDOWS_BEGUN = 1  # windows whose vectors are still on their way while the next is given to the GPU
 
 
-class Encoder:
+class Encoder(OpenedEncoder):
     """A pooled sentence encoder; may be used from several threads at once, whose batches take turns.
 
     Make one with `Encoder.load`.
@@ -62,29 +59,20 @@ class Encoder:
         weights: Mapping[str, str],
     ) -> None:
         """`precision`: a resolved one; `weights`: the hex sha256 of each weight file, by its path."""
-        self.name = source.name
-        self.source = source.source
-        self.lineage = lineage_of(source)
-        self.fingerprint = encoder_fingerprint(source.folder, weights)
-        self.weights_sha256 = combined_sha256(weights)
-        self.device = device
-        self.precision = precision
         if isinstance(model, PlainEncoder):
             self.normalised = model.normalised
-            self._tokens = TextTokenizer(model.tokenizer, model.limit)
+            tokens = TextTokenizer(model.tokenizer, model.limit)
             shares = shares_of_plain(model)
         else:
             from nearsay.training.sentence.loading import gives_unit_vectors, is_static, length_limit
 
             self.normalised = gives_unit_vectors(model)
             limit = length_limit(model, source.folder)
-            self._tokens = TextTokenizer(model.tokenizer, limit, special_tokens=not is_static(model))
+            tokens = TextTokenizer(model.tokenizer, limit, special_tokens=not is_static(model))
             shares = pooling_shares(model)
-        self._prompts = prompts_of(source.folder)
-        self._prompt_lengths = {
-            kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
-        }
-        self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
+        super().__init__(source, weights, tokens)
+        self.device = device
+        self.precision = precision
         self._forward = ForwardPass(model, device=device, precision=precision)
         self._contributing = ContributingPass(shares, self._tokens, self._forward.token_vectors)
         on_gpu = device.partition(":")[0] == "cuda"
@@ -138,15 +126,8 @@ class Encoder:
 
         Raises NearsayError when the encoder gives a vector that is NaN, infinite or all zero.
         """
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        start = truncated = 0
-        for window in self.stream(_slices(texts), kind=kind):
-            vectors[start : start + len(window.vectors)] = window.vectors
-            start += len(window.vectors)
-            truncated += window.truncated
-        if truncated:
-            limit = f"the {self.max_tokens} tokens that {self.name} takes"
-            logger.warning("%s", cut_note(truncated, len(texts), limit))
+        vectors, truncated = encoded_texts(self, texts, kind=kind, window=_WINDOW_TEXTS)
+        self._warn_of_cuts(truncated, len(texts))
         return vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
@@ -200,14 +181,6 @@ class Encoder:
             texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
         )
 
-    def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
-        """Give all of a text's tokens with their numbers, those that the length limit cuts off too."""
-        return self._tokens.pieces(text, self._prompts[kind])
-
-    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
-        return self._tokens.offsets(texts)
-
     def _tokenized(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow:
         return self._tokens.window(texts, self._prompts[kind])
 
@@ -233,10 +206,3 @@ def _read(source: EncoderSource) -> PlainEncoder | None:
     except UnsupportedEncoderError as reason:
         logger.debug("%s is loaded by sentence-transformers: %s", source.name, reason)
         return None
-
-
-def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    if isinstance(texts, str):
-        raise TypeError("texts is one string; give a list of texts")
-    for start in range(0, len(texts), _WINDOW_TEXTS):
-        yield texts[start : start + _WINDOW_TEXTS]

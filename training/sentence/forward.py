@@ -150,7 +150,7 @@ class ModelInputs:
 
 
 def padded(
-    token_ids: Sequence[Sequence[int] | NDArray[np.int32]],
+    token_ids: Sequence[Sequence[int] | NDArray[np.int32] | NDArray[np.int64]],
     *,
     pad_id: int,
     left: bool = False,

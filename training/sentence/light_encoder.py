@@ -11,22 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.training.cut_note import cut_note
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.contributing import ContributingPass
+from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder
 from nearsay.training.sentence.contributions import TextContributions
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_model import LightModel
-from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.pooling_shares import shares_of_plain
-from nearsay.training.sentence.prompts import prompt_note, prompts_of
+from nearsay.training.sentence.prompts import prompt_note
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
-from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow, TokenPiece
+from nearsay.training.sentence.tokens import TextTokenizer, TokenizedWindow
 from nearsay.training.sentence.vectors import checked_vectors
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def _wish_for_torch(device: str | None, precision: str) -> str | None:
     return None if precision in {"auto", "float32"} else f"the precision {precision} is asked for"
 
 
-class LightEncoder:
+class LightEncoder(OpenedEncoder):
     """Encodes questions in float32 with numpy alone, and loads `Encoder` for whatever is more.
 
     Up to 4,096 tokens of questions run here on the calling thread, in float32, whatever is loaded already: a
@@ -98,21 +96,10 @@ class LightEncoder:
             logger.warning("%s", note)
         self._model = LightModel(plain)
         self._plain = plain
-        self.name = source.name
-        self.source = source.source
+        tokens = TextTokenizer(plain.tokenizer, plain.limit, special_tokens=plain.transformer is not None)
+        super().__init__(source, weights, tokens)
         self._source = source
-        self.lineage = lineage_of(source)
-        self.fingerprint = encoder_fingerprint(folder, weights)
-        self.weights_sha256 = combined_sha256(weights)
         self.normalised = plain.normalised
-        self._tokens = TextTokenizer(
-            plain.tokenizer, plain.limit, special_tokens=plain.transformer is not None
-        )
-        self._prompts = prompts_of(folder)
-        self._prompt_lengths = {
-            kind: self._tokens.prompt_length(text) for kind, text in self._prompts.items()
-        }
-        self.max_tokens = self._tokens.room_after(self._prompts[TextKind.PASSAGE])
         self._contributing = ContributingPass(shares_of_plain(plain), self._tokens, self._model.token_states)
         self.dimension = self._model.vectors(self._tokens.window(["a"]).token_ids).shape[1]
         self._looks_up = plain.transformer is None
@@ -127,9 +114,7 @@ class LightEncoder:
         if window is None:
             return self.full().encode(texts, kind=kind)
         encoded = self._encoded(window, kind)
-        if encoded.truncated:
-            limit = f"the {self.max_tokens} tokens that {self.name} takes"
-            logger.warning("%s", cut_note(encoded.truncated, len(texts), limit))
+        self._warn_of_cuts(encoded.truncated, len(texts))
         return encoded.vectors
 
     def encode_window(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> EncodedWindow:
@@ -163,14 +148,6 @@ class LightEncoder:
                 texts, prompt=self._prompts[kind], prompt_length=self._prompt_lengths[kind]
             )
         return self.full().contributions(texts, kind=kind)
-
-    def pieces(self, text: str, *, kind: TextKind = TextKind.PASSAGE) -> list[TokenPiece]:
-        """Give all of a text's tokens with their numbers, those that the length limit cuts off too."""
-        return self._tokens.pieces(text, self._prompts[kind])
-
-    def token_offsets(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Give each text's tokens as (tokens, 2) character spans, uncut, without special tokens or prompt."""
-        return self._tokens.offsets(texts)
 
     def full(self) -> "Encoder":
         """The same encoder run by torch, loaded once; raises NearsayError when its folder changed since."""

@@ -1,12 +1,9 @@
 """Where an encoder comes from."""
 
+from nearsay.training.run.model_card import LINEAGE_FILE
 from nearsay.training.sentence.source import EncoderSource
 
-__all__ = ["LINEAGE_FILE", "lineage_of"]
-
-LINEAGE_FILE = (
-    "lineage.json"  # a JSON list of strings, oldest first, which training runs write into the folder
-)
+__all__ = ["lineage_of"]
 
 _BUNDLED = (
     "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)",

@@ -1,14 +1,14 @@
 """What everything above asks of an encoder, without importing torch."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EncodedWindow", "TextEncoder", "TextKind", "WindowEncoder"]
+__all__ = ["EncodedWindow", "Progress", "TextEncoder", "TextKind", "WindowEncoder", "encoded_texts"]
 
 
 class TextKind(StrEnum):
@@ -78,3 +78,36 @@ class WindowEncoder(Protocol):
 
         Their precision may differ from that of `stream` and `encode`, by which all stored vectors come.
         """
+
+
+Progress: TypeAlias = Callable[[int, int], None]  # texts encoded, and texts in all
+
+
+def encoded_texts(
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    *,
+    kind: TextKind = TextKind.PASSAGE,
+    progress: Progress | None = None,
+    before: int = 0,
+    total: int | None = None,
+    window: int = 1024,
+) -> tuple[NDArray[np.float32], int]:
+    """Encode texts; give their vectors as the encoder makes them, and how many of the texts were cut.
+
+    progress: called with the texts done, `before` among them, and `total`, or the number of these texts
+    window:   texts between two calls, which are sorted by length together
+    returns:  (texts, dimension) float32, not scaled; texts cut at the length limit, repeated ones each time
+    """
+    if isinstance(texts, str):
+        raise TypeError("texts is one string; give a list of texts")
+    windows = (texts[start : start + window] for start in range(0, len(texts), window))
+    vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
+    done = truncated = 0
+    for encoded in encoder.stream(windows, kind=kind):
+        vectors[done : done + len(encoded.vectors)] = encoded.vectors
+        done += len(encoded.vectors)
+        truncated += encoded.truncated
+        if progress is not None:
+            progress(before + done, len(texts) if total is None else total)
+    return vectors, truncated

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import NearsayError
 from nearsay.training.sentence.tokens import shortened
 
-__all__ = ["checked_vectors", "unit_vectors"]
+__all__ = ["checked_vectors", "unit_rows", "unit_vectors"]
 
 
 def checked_vectors(
@@ -34,3 +34,9 @@ def unit_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Scale each row to length 1; rows must not be zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.ascontiguousarray(vectors / lengths, dtype=np.float32)
+
+
+def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale each row to length 1, in place; rows must not be zero. Returns the same array."""
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors

@@ -14,6 +14,7 @@ from tokenizers import Encoding, Tokenizer
 from nearsay.data.answered_questions import Answer
 from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.sentence.forward import padded
 
 __all__ = [
     "NO_TARGET",
@@ -165,18 +166,9 @@ def batch_tensors(examples: Sequence[HeadExample], *, pad_id: int) -> dict[str, 
     returns: input_ids, attention_mask (1 = a real token) and token_type_ids, each (examples, width) int64;
              targets: (examples, targets of one), those of a tagger filled with NO_TARGET to the width
     """
-    width = max(len(example) for example in examples)
-    shape = (len(examples), width)
-    numbers = np.full(shape, pad_id, dtype=np.int64)
-    mask, segments = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    targets = np.full(
-        (len(examples), max(len(example.targets) for example in examples)), NO_TARGET, dtype=np.int64
-    )
-    for row, example in enumerate(examples):
-        numbers[row, : len(example)] = example.token_ids
-        mask[row, : len(example)] = 1
-        segments[row, example.second_from : len(example)] = 1
-        targets[row, : len(example.targets)] = example.targets
+    numbers, mask = padded([example.token_ids for example in examples], pad_id=pad_id)
+    segments = mask * (np.arange(mask.shape[1]) >= [[example.second_from] for example in examples])
+    targets, _ = padded([example.targets for example in examples], pad_id=NO_TARGET)
     return {
         "input_ids": torch.from_numpy(numbers),
         "attention_mask": torch.from_numpy(mask),

@@ -1,18 +1,16 @@
 """Vectors from the layers of a BERT that is not trained, for linear heads."""
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from transformers import BertModel
 
-from nearsay.training.bert.bert_folder import BertFolder, load_model
+from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.heads.example import HeadExample, WordExample
-from nearsay.training.bert.heads.network import run_examples
-from nearsay.training.bert.layers import LayerChoice, Pooling, pooled
-from nearsay.training.encoder.hardware import Precision, narrow_linear_weights
+from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, pooled
+from nearsay.training.encoder.hardware import Precision
 
 __all__ = ["FrozenFeatures"]
 
@@ -25,13 +23,9 @@ class FrozenFeatures:
         self.layers = layers
         self.width = layers.width(int(bert.config.hidden_size))
         self._taken = layers.taken(int(bert.config.num_hidden_layers), name=bert.name)
-        self._pad_id = int(bert.config.pad_token_id or 0)
-        self._device = device
-        self._precision = precision
-        # The pooler gives no layer's states.
-        self._model = cast("torch.nn.Module", load_model(bert, BertModel, fresh=("pooler",)))
-        self._model.to(device)
-        narrow_linear_weights(self._model, precision)
+        self._states = HiddenStates(
+            bert, device=device, precision=precision, deepest=self._taken[-1], model_class=BertModel
+        )
 
     def of_rows(self, examples: Sequence[HeadExample], pooling: Pooling) -> NDArray[np.float32]:
         """Give a vector for each row, (rows, width); [CLS] and [SEP] are among its tokens."""
@@ -64,14 +58,8 @@ class FrozenFeatures:
         examples: Sequence[HeadExample],
         take: Callable[[NDArray[np.int64], torch.Tensor, torch.Tensor], None],
     ) -> None:
-        def run(batch: NDArray[np.int64], tensors: dict[str, torch.Tensor]) -> None:
-            output = self._model(
-                input_ids=tensors["input_ids"],
-                attention_mask=tensors["attention_mask"],
-                token_type_ids=tensors["token_type_ids"],
-                output_hidden_states=True,
-            )
-            states = self.layers.combined([output.hidden_states[layer].float() for layer in self._taken])
-            take(batch, states, tensors["attention_mask"].bool())
+        def chosen(batch: NDArray[np.int64], states: Sequence[torch.Tensor], mask: torch.Tensor) -> None:
+            take(batch, self.layers.combined([states[layer] for layer in self._taken]), mask)
 
-        run_examples(examples, run, pad_id=self._pad_id, device=self._device, precision=self._precision)
+        segments = [(np.arange(len(one)) >= one.second_from).astype(np.int32) for one in examples]
+        self._states.run([one.token_ids for one in examples], chosen, segments)

@@ -1,7 +1,6 @@
 """Training a head: one run for classifiers, taggers and readers, fine-tuned or linear on what is frozen."""
 
 import importlib.metadata
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +38,6 @@ from nearsay.training.run.run_plot import plot_run
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
@@ -355,8 +353,7 @@ class _Run:
         def save_all(place: Path) -> None:
             with quiet_libraries():
                 save(place)
-            (place / LINEAGE_FILE).write_text(json.dumps(lineage, indent=1, ensure_ascii=False), "utf-8")
-            (place / "README.md").write_text(card.markdown(), "utf-8")
+            card.save(place)
 
         self.folder.finish(save_all)
         refuse_unsafe(EncoderFolder(self.folder.out))  # what we make must be what we take

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.heads.linear_head import REGULARISATIONS, chosen_head, every_tenth
-from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -20,7 +19,7 @@ from nearsay.training.evaluation.judged.judged_set import (
     mean_of_drawn,
 )
 from nearsay.training.evaluation.label_metrics import Averaging, accuracy, f1_score
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
 
 __all__ = [
     "ClassificationSet",

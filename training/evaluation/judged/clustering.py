@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
     RowSet,
     mean_of_drawn,
 )
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder, encoded_texts
 
 __all__ = [
     "ClusteringSet",

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.figure_names import figure_name
 from nearsay.training.evaluation.judged.comparison import Comparison, EncoderProfile
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
-from nearsay.training.evaluation.layer_plot import plot_format
+from nearsay.training.evaluation.layer_plot import write_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,10 +28,7 @@ _LOOKS: Final = (
 
 def write_comparison_plot(comparison: Comparison, path: Path) -> None:
     """Write the picture as .png or .svg, whole or not at all; raises BadInputError for another ending."""
-    kind = plot_format(path)
-    figure = comparison_figure(comparison)
-    with replacing(path) as stream:
-        figure.savefig(stream, format=kind, dpi=150)
+    write_figure(lambda: comparison_figure(comparison), path)
 
 
 def comparison_figure(comparison: Comparison) -> "Figure":

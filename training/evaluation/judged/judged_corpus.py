@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 
 from nearsay.data.retrieval_set import RetrievalSet
-from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -14,7 +13,7 @@ from nearsay.training.evaluation.judged.judged_set import (
     mean_of_drawn,
 )
 from nearsay.training.evaluation.retrieval import evaluate_queries
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder
 
 __all__ = ["RetrievalJudgedSet"]
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.encoded_texts import Progress
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder
 
 __all__ = [
     "EvaluationKind",

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.row_files import column_named, file_rows
-from nearsay.training.evaluation.encoded_texts import Progress, encoded_texts, unit_rows
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -22,7 +21,8 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.rank_metrics import average_precision, ndcg, reciprocal_rank
 from nearsay.training.evaluation.sts import Similarity, pair_similarities
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "ANCHORS",

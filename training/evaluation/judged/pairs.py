@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.labelled_texts import read_labelled_texts
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-from nearsay.training.evaluation.encoded_texts import Progress
 from nearsay.training.evaluation.judged.judged_set import (
     EvaluationKind,
     Outcome,
@@ -23,7 +22,7 @@ from nearsay.training.evaluation.judged.judged_set import (
 )
 from nearsay.training.evaluation.rank_metrics import average_precision, resampled_average_precision
 from nearsay.training.evaluation.sts import Similarity, sts_figures, text_pair_similarities
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import Progress, TextEncoder
 
 __all__ = ["PairSet", "StsSet", "read_pair_set"]
 

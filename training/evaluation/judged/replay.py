@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from nearsay.data import samples
 from nearsay.data.retrieval_set import read_retrieval_set
-from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.bootstrap import bootstrap_difference
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind, JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.reading import read_judged_set
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = ["Remembering", "Replayed", "general_search", "general_sets", "held", "replay"]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
 from nearsay.training.evaluation.proxies.corpus import UnjudgedCorpus
 from nearsay.training.evaluation.retrieval import nearest
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "EncoderPanel",

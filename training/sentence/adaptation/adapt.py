@@ -19,7 +19,6 @@ from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder.hardware import Precision, choose_device
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
-from nearsay.training.evaluation.encoded_texts import unit_rows
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Remembering, general_sets, held
@@ -41,6 +40,7 @@ from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = ["Adaptation", "AdaptationResult", "adapt_encoder", "is_better", "partial_whitening"]
 

@@ -6,12 +6,7 @@ from pathlib import Path
 import torch
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.derived_folder import (
-    Derivation,
-    open_model,
-    require_new,
-    save_derived,
-)
+from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 
 __all__ = ["average_encoders"]
 
@@ -52,11 +47,13 @@ def average_encoders(encoders: Sequence[str | Path], out: str | Path) -> Path:
             tensor.copy_((total[name] / len(encoders)).to(tensor.dtype))
     names = [first.name, *(source.name for source in others)]
     listed = ", ".join(names)
-    derivation = Derivation(
+    return save_derived(
+        model,
+        first,
+        place,
         step=f"average of the weights of {len(names)} encoders: {listed}",
         summary=f"The average of the weights of {len(names)} trainings of one base: {listed}.",
         settings={"averaged": [str(encoder) for encoder in encoders]},
         limits=("Its lineage tells the first encoder's training; the others' stand in their folders.",),
         others=others,
     )
-    return save_derived(model, first, place, derivation)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
 from nearsay.training.evaluation.rank_metrics import ndcg
 from nearsay.training.evaluation.retrieval import JudgedVectors, judged_vectors
 from nearsay.training.evaluation.sts import spearman_correlation
@@ -23,7 +22,8 @@ from nearsay.training.sentence.compression.quantisation import (
     hamming_distances,
     signs,
 )
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import TextEncoder, encoded_texts
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "CompressionRow",

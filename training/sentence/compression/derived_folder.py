@@ -3,7 +3,6 @@
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +17,13 @@ from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.run.model_card import ModelCard
 from nearsay.training.sentence.bundled import check_bundled_weights
 from nearsay.training.sentence.encoder import Encoder, Precision
-from nearsay.training.sentence.lineage import LINEAGE_FILE, lineage_of
+from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import EncoderSource, find_encoder, hub_name
 
-__all__ = ["Derivation", "open_model", "require_new", "save_derived"]
+__all__ = ["open_model", "require_new", "save_derived"]
 
 _PROBES = ["Two owls call from the wet wood.", "No train before noon", "a"]
 _USAGE = """
@@ -33,17 +32,6 @@ from sentence_transformers import SentenceTransformer
 model = SentenceTransformer("{name}")
 vectors = model.encode(["A first sentence.", "A second one."])
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """What was done to an encoder."""
-
-    step: str  # for the lineage: the work and its main settings, in a line
-    summary: str  # for the model card: what the encoder is, in a sentence or two
-    settings: Mapping[str, JsonValue]  # all that the work depended on
-    limits: Sequence[str] = ()  # what it does worse than the encoder that it comes from
-    others: Sequence[EncoderSource] = ()  # encoders that are in it as well, as in an average
 
 
 def open_model(name_or_folder: str | Path) -> tuple[EncoderSource, SentenceTransformer]:
@@ -62,38 +50,50 @@ def require_new(out: Path) -> None:
 
 
 def save_derived(
-    model: SentenceTransformer, source: EncoderSource, out: Path, derivation: Derivation
+    model: SentenceTransformer,
+    source: EncoderSource,
+    out: Path,
+    *,
+    step: str,
+    summary: str,
+    settings: Mapping[str, JsonValue],
+    limits: Sequence[str],
+    others: Sequence[EncoderSource] = (),
 ) -> Path:
     """Save a model, with its lineage and card, as the new folder `out`; it is there whole or not at all.
 
-    model:  its modules, on the CPU in float32
-    source: the encoder that it was made out of, whose record of the texts that trained it goes along
+    model:    its modules, on the CPU in float32
+    source:   the encoder that it was made out of, whose record of the texts that trained it goes along
+    step:     for the lineage: the work and its main settings, in a line
+    summary:  for the card: what the encoder is, in a sentence or two
+    settings: all that the work depended on
+    limits:   what it does worse than the encoder that it comes from
+    others:   encoders that are in it as well, as in an average
     Raises NearsayError when the saved folder does not give the model's vectors, as happens where an
     architecture's layers know their number, and as `new_folder` does.
     """
     require_new(out)
     name = out.resolve().name
-    lineage = [*lineage_of(source), f"{derivation.step}, nearsay {importlib.metadata.version('nearsay')}"]
+    lineage = [*lineage_of(source), f"{step}, nearsay {importlib.metadata.version('nearsay')}"]
     card = ModelCard(
         title=name,
-        summary=derivation.summary,
+        summary=summary,
         library="sentence-transformers",
         tags=("sentence-similarity", "nearsay"),
         usage=_USAGE.format(name=name),
         figures={},
         figures_note="",
         lineage=lineage,
-        settings=derivation.settings,
-        limits=derivation.limits,
+        settings=settings,
+        limits=limits,
         base=hub_name(source.source),
     )
     with new_folder(out) as place:
         with quiet_libraries():
             model.save(str(place), create_model_card=False, safe_serialization=True)
-        (place / LINEAGE_FILE).write_text(json.dumps(lineage, indent=1, ensure_ascii=False), "utf-8")
-        (place / "README.md").write_text(card.markdown(), "utf-8")
+        card.save(place)
         learned = LearnedTexts.of(source.folder.path, source.name)
-        for other in derivation.others:
+        for other in others:
             learned = learned.with_encoder(other.folder.path, other.name)
         (place / "run").mkdir()
         (place / "run" / LEARNED_FILE).write_text(json.dumps(learned.to_json()), "utf-8")

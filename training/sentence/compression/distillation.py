@@ -15,12 +15,7 @@ from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import STUDENT_PREFIX, RunFolder
 from nearsay.training.run.training_progress import Watch
-from nearsay.training.sentence.compression.derived_folder import (
-    Derivation,
-    open_model,
-    require_new,
-    save_derived,
-)
+from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining, TrainingSet
 from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_encoder
 from nearsay.training.sentence.loading import transformer_of
@@ -61,12 +56,10 @@ def kept_layers(encoder: str | Path, out: Path, *, keep: int | Sequence[int]) ->
         model,
         source,
         out,
-        Derivation(
-            step=f"kept layers {numbers} of {len(layers)}",
-            summary=f"Layers {numbers} of the {len(layers)} of {source.name}: a start for distillation.",
-            settings={"layers_kept": list(chosen), "layers_of_the_whole": len(layers)},
-            limits=("Nothing was trained since the other layers were taken out.",),
-        ),
+        step=f"kept layers {numbers} of {len(layers)}",
+        summary=f"Layers {numbers} of the {len(layers)} of {source.name}: a start for distillation.",
+        settings={"layers_kept": list(chosen), "layers_of_the_whole": len(layers)},
+        limits=("Nothing was trained since the other layers were taken out.",),
     )
 
 

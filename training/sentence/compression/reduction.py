@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from sentence_transformers.base.modules import Dense, Normalize
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.compression.derived_folder import (
-    Derivation,
-    open_model,
-    require_new,
-    save_derived,
-)
+from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextEncoder
 
@@ -187,22 +182,18 @@ def reduce_encoder(
         model,
         source,
         out,
-        Derivation(
-            step=f"{loaded.dimension} dimensions reduced to {dimension} by PCA of {fitted.vectors:,} texts",
-            summary=(
-                f"{source.name} with vectors of {dimension} dimensions in place of {loaded.dimension}: the "
-                f"principal components of {fitted.vectors:,} texts' vectors, with {kept} of their variance."
-            ),
-            settings={
-                "method": "pca",
-                "dimension": dimension,
-                "texts": fitted.vectors,
-                "variance_kept": kept,
-            },
-            limits=(
-                "The directions that were left out told texts apart too; texts of another kind lose more.",
-            ),
+        step=f"{loaded.dimension} dimensions reduced to {dimension} by PCA of {fitted.vectors:,} texts",
+        summary=(
+            f"{source.name} with vectors of {dimension} dimensions in place of {loaded.dimension}: the "
+            f"principal components of {fitted.vectors:,} texts' vectors, with {kept} of their variance."
         ),
+        settings={
+            "method": "pca",
+            "dimension": dimension,
+            "texts": fitted.vectors,
+            "variance_kept": kept,
+        },
+        limits=("The directions that were left out told texts apart too; texts of another kind lose more.",),
     )
     return ReductionReport(out, dimension, loaded.dimension, fitted.vectors, fitted.variance_kept)
 
@@ -225,12 +216,10 @@ def truncate_encoder(encoder: str | Path, out: Path, *, dimension: int) -> Reduc
         model,
         source,
         out,
-        Derivation(
-            step=f"cut from {before} to {dimension} dimensions",
-            summary=f"{source.name} with the first {dimension} of its {before} dimensions.",
-            settings={"method": "matryoshka", "dimension": dimension},
-            limits=("An encoder that was not trained for it may lose much by this.",),
-        ),
+        step=f"cut from {before} to {dimension} dimensions",
+        summary=f"{source.name} with the first {dimension} of its {before} dimensions.",
+        settings={"method": "matryoshka", "dimension": dimension},
+        limits=("An encoder that was not trained for it may lose much by this.",),
     )
     return ReductionReport(out, dimension, before, 0, None)
 

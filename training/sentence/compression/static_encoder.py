@@ -14,12 +14,7 @@ from tokenizers import Tokenizer
 
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.hardware import Precision, choose_hardware
-from nearsay.training.sentence.compression.derived_folder import (
-    Derivation,
-    open_model,
-    require_new,
-    save_derived,
-)
+from nearsay.training.sentence.compression.derived_folder import open_model, require_new, save_derived
 from nearsay.training.sentence.compression.reduction import encoded_windows, principal_components
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.forward import ForwardPass
@@ -182,15 +177,13 @@ def make_static_encoder(
         SentenceTransformer(modules=[static, Normalize()], device="cpu"),
         source,
         out,
-        Derivation(
-            step=f"static table of {len(table):,} tokens and {table.shape[1]} dimensions{fitted}",
-            summary=(
-                f"A vector for each token, made from {source.name}{fitted}; a text's vector is their mean. "
-                "No transformer runs."
-            ),
-            settings={"tokens": len(table), "dimension": table.shape[1], "texts": len(given)},
-            limits=("The order of words and what they mean beside each other are lost.",),
+        step=f"static table of {len(table):,} tokens and {table.shape[1]} dimensions{fitted}",
+        summary=(
+            f"A vector for each token, made from {source.name}{fitted}; a text's vector is their mean. "
+            "No transformer runs."
         ),
+        settings={"tokens": len(table), "dimension": table.shape[1], "texts": len(given)},
+        limits=("The order of words and what they mean beside each other are lost.",),
     )
     return StaticReport(out, len(table), table.shape[1], len(given))
 

@@ -1,12 +1,11 @@
 """The losses of cross-encoders, in one table: the command line and the docs are made from it."""
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
-from nearsay.training.sentence.objectives.table import plain_name
+from nearsay.training.sentence.objectives.table import NamedRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,27 +26,10 @@ class PairLoss:
     scored: bool = False  # whether tuples need a teacher's score of each passage
 
 
-class CrossLoss(StrEnum):
+class CrossLoss(NamedRows):
     """The losses by name; `losses_of_rows` has their formulas."""
 
     row: PairLoss
-
-    def __new__(cls, name: str, row: PairLoss | None = None) -> Self:
-        """Make the name with its row."""
-        if row is None:
-            raise TypeError(f"the loss {name} has no row")
-        made = str.__new__(cls, name)
-        made._value_ = name
-        made.row = row
-        return made
-
-    @classmethod
-    def _missing_(cls, value: object) -> "CrossLoss | None":
-        """Find a loss by another of its names: BCE, MarginMSELoss."""
-        wanted = plain_name(value) if isinstance(value, str) else ""
-        return next(
-            (one for one in cls if wanted in {plain_name(one), *map(plain_name, one.row.names)}), None
-        )
 
     BINARY = (
         "binary",

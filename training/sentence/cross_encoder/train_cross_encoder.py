@@ -18,9 +18,7 @@ from nearsay.data.sentence_examples.mixing import ExampleMix
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
 from nearsay.training.encoder.weights import combined_sha256, require_complete, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, pairwise
-from nearsay.training.run.loop import train
 from nearsay.training.run.processes import Processes, processes
-from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
@@ -30,7 +28,6 @@ from nearsay.training.sentence.fine_tuning.measuring import (
     Measured,
     MeasuredModel,
     changed,
-    dev_evaluation,
     dev_figure,
     outcomes,
 )
@@ -48,10 +45,10 @@ from nearsay.training.sentence.fine_tuning.sentence_folder import (
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, SentenceTraining
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.fine_tuning.train_encoder import (
-    optimisation_of,
+    begin_run,
     require_trainable,
-    steps_between,
     texts_learned,
+    train_rows,
     with_epochs,
     without_all_leaks,
 )
@@ -224,11 +221,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         "dev": None if dev is None else told_judged(dev),
         **chosen.to_json(),
     }
-    environment = RunEnvironment.here(place, chosen.precision, processes=joined.count)
-    joined.wait()  # all have read what was there
-    if joined.leads and run.begin(settings, environment, exact=chosen.exact_resume):
-        watch.report(f"going on with the run in {run.out}")
-    joined.wait()
+    begin_run(run, settings, chosen, joined, watch)
     before = []
     if held_out and joined.leads:
         watch.report(f"measuring {source.name}")
@@ -237,37 +230,26 @@ def _train(  # noqa: PLR0917 - one call's parts
         )
     measured = _MeasuredPairs(run.out.resolve().name, model)
     task = _task(sets, model, measured.name, chosen, joined, watch)
-    steps = task.steps_per_epoch
-    optimisation = optimisation_of(chosen, steps)
-    evaluation = None
-    if dev is not None:
-        every = steps_between(chosen, steps, optimisation, limited=asked.epochs != chosen.epochs)
-        first = source.folder.is_cross_encoder  # a head drawn by chance is nothing to keep
-        evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience, first=first)
-    ended = train(
+    result = train_rows(
         task,
         run,
-        optimisation,
+        chosen,
         joined,
-        evaluation=evaluation,
-        listener=watch.listener,
-        stop=watch.stop,
-        log_to=watch.log_to,
+        watch,
+        rows=sum(len(one.examples) for one in sets),
+        steps=task.steps_per_epoch,
+        dev=dev,
+        measured=measured,
+        limited=asked.epochs != chosen.epochs,
+        first=source.folder.is_cross_encoder,  # a head drawn by chance is nothing to keep
     )
-    if not ended.finished or not joined.leads:
-        return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)
+    if not result.finished or not result.leads:
+        return result
     if tests:
         watch.report("measuring the cross-encoder")
     after = outcomes(measured, tests, precision=chosen.precision, device=place)
-    rows = sum(len(one.examples) for one in sets) * ended.steps / steps
-    result = SentenceResult(
-        finished=True,
-        seconds=ended.seconds,
-        steps=ended.steps,
-        stopped_early=ended.stopped_early,
-        pairs_per_second=rows / max(ended.seconds, 1e-9),
-        training=ended.metrics,
-        dev=ended.evaluation,
+    result = dataclasses.replace(
+        result,
         base_dev={} if dev is None else dev_figure(before[0]),
         changes=changed(before[len(held_out) - len(tests) :], after),
     )
@@ -277,7 +259,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         result,
         learned=", ".join(learned_by(one.examples, _loss(one)) for one in sets),
         base=lineage_of(source),
-        settings=settings | environment.settings(),
+        settings=settings,
         texts=texts_learned(source, [one.examples for one in sets], [one.guide for one in sets]),
         text=_TEXT,
     )

@@ -26,7 +26,7 @@ from nearsay.training.sentence.forward import ModelInputs
 from nearsay.training.sentence.loading import is_static, length_limit
 from nearsay.training.sentence.prompts import prompts_of_model
 from nearsay.training.sentence.source import EncoderSource
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
@@ -68,9 +68,7 @@ class TrainedEncoder:
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), C-contiguous."""
-        windows = (texts[start : start + _WINDOW_TEXTS] for start in range(0, len(texts), _WINDOW_TEXTS))
-        parts = [window.vectors for window in self.stream(windows, kind=kind)]
-        return np.concatenate(parts) if parts else np.empty((0, self.dimension), dtype=np.float32)
+        return encoded_texts(self, texts, kind=kind, window=_WINDOW_TEXTS)[0]
 
     def stream(
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE

@@ -21,7 +21,6 @@ from nearsay.training.run.model_card import ModelCard
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.run_plot import plot_run
 from nearsay.training.sentence.fine_tuning.settings import SentenceResult, TrainingSet
-from nearsay.training.sentence.lineage import LINEAGE_FILE
 from nearsay.training.sentence.quiet import quiet_libraries
 from nearsay.training.sentence.refusal import refuse_unsafe
 from nearsay.training.sentence.source import find_encoder, hub_name
@@ -169,8 +168,7 @@ def finish_encoder(
     def save(folder: Path) -> None:
         with quiet_libraries():
             encoder.save(str(folder), create_model_card=False)
-        (folder / LINEAGE_FILE).write_text(json.dumps(lineage, indent=1, ensure_ascii=False), "utf-8")
-        (folder / "README.md").write_text(card.markdown(), "utf-8")
+        card.save(folder)
 
     run.finish(save)
     refuse_unsafe(EncoderFolder(run.out))  # what we make must be what we take

@@ -25,9 +25,10 @@ from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.run.processes import Processes, processes
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
+from nearsay.training.run.task import TrainingTask
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.measuring import MeasuredModel, changes, dev_evaluation
+from nearsay.training.sentence.fine_tuning.measuring import Measured, MeasuredModel, changes, dev_evaluation
 from nearsay.training.sentence.fine_tuning.preparation import PreparedSets, converted_set, prepare_sets
 from nearsay.training.sentence.fine_tuning.sentence_folder import (
     finish_encoder,
@@ -54,10 +55,10 @@ if TYPE_CHECKING:
     from peft import LoraModel
 
 __all__ = [
-    "optimisation_of",
+    "begin_run",
     "require_trainable",
-    "steps_between",
     "texts_learned",
+    "train_rows",
     "train_sentence_encoder",
     "with_epochs",
     "without_all_leaks",
@@ -199,11 +200,7 @@ def _train(  # noqa: PLR0917 - one call's parts
         "dev": None if dev is None else told_judged(dev),
         **chosen.to_json(),
     }
-    environment = RunEnvironment.here(place, chosen.precision, processes=joined.count)
-    joined.wait()  # all have read what was there
-    if joined.leads and run.begin(settings, environment, exact=chosen.exact_resume):
-        watch.report(f"going on with the run in {run.out}")
-    joined.wait()
+    begin_run(run, settings, chosen, joined, watch)
     measured = MeasuredModel(source, encoder)
     own = structure.query_prompt, structure.passage_prompt
     if own == (None, None) and (note := prompt_note(source)) is not None:
@@ -213,44 +210,29 @@ def _train(  # noqa: PLR0917 - one call's parts
         sets, encoder, tokenizer, measured.prompts, chosen, report=watch.report, joined=joined
     )
     _report(prepared, sets, watch)
-    steps = prepared.task.steps_per_epoch
-    optimisation = optimisation_of(chosen, steps)
-    evaluation = None
-    if dev is not None:
-        every = steps_between(chosen, steps, optimisation, limited=asked.epochs != chosen.epochs)
-        evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience)
-    ended = train(
+    result = train_rows(
         prepared.task,
         run,
-        optimisation,
+        chosen,
         joined,
-        evaluation=evaluation,
-        listener=watch.listener,
-        stop=watch.stop,
-        log_to=watch.log_to,
+        watch,
+        rows=sum(len(one.examples) for one in sets),
+        steps=prepared.task.steps_per_epoch,
+        dev=dev,
+        measured=measured,
+        limited=asked.epochs != chosen.epochs,
     )
-    if not ended.finished or not joined.leads:
-        return SentenceResult(ended.finished, ended.seconds, ended.steps, leads=joined.leads)
+    if not result.finished or not result.leads:
+        return result
     if adapters is not None:
         merge_adapters(adapters)
-    rows = sum(len(one.examples) for one in sets) * ended.steps / steps
-    result = SentenceResult(
-        finished=True,
-        seconds=ended.seconds,
-        steps=ended.steps,
-        stopped_early=ended.stopped_early,
-        pairs_per_second=rows / max(ended.seconds, 1e-9),
-        training=ended.metrics,
-        dev=ended.evaluation,
-        base_dev=_base_dev(run),
-    )
+    result = dataclasses.replace(result, base_dev=_base_dev(run))
     if tests:
         watch.report("measuring the base and what was made of it")
         base_model = build_encoder(source.folder, structure, device=place, seed=chosen.seed)
         before = MeasuredModel(source, base_model)
         found = changes(before, measured, tests, precision=chosen.precision, device=place)
         result = dataclasses.replace(result, changes=found)
-    settings |= environment.settings()
     finish_encoder(
         run,
         encoder,
@@ -261,6 +243,67 @@ def _train(  # noqa: PLR0917 - one call's parts
         texts=texts_learned(source, [one.examples for one in sets], [one.guide for one in sets]),
     )
     return result
+
+
+def begin_run(
+    run: RunFolder,
+    settings: dict[str, JsonValue],
+    chosen: SentenceTraining,
+    joined: Processes,
+    watch: Watch,
+) -> None:
+    """Begin or resume the run, on the process that leads; the settings get those of the environment."""
+    environment = RunEnvironment.here(joined.device, chosen.precision, processes=joined.count)
+    joined.wait()  # all have read what was there
+    if joined.leads and run.begin(settings, environment, exact=chosen.exact_resume):
+        watch.report(f"going on with the run in {run.out}")
+    joined.wait()
+    settings |= environment.settings()
+
+
+def train_rows(
+    task: TrainingTask,
+    run: RunFolder,
+    chosen: SentenceTraining,
+    joined: Processes,
+    watch: Watch,
+    *,
+    rows: int,
+    steps: int,
+    dev: JudgedSet | None,
+    measured: Measured,
+    limited: bool,
+    first: bool = True,
+) -> SentenceResult:
+    """Run the loop over the task's rows and steps, so many an epoch, and measure on dev.
+
+    limited: whether the number of epochs was chosen by the rows
+    """
+    optimisation = _optimisation(chosen, steps)
+    evaluation = None
+    if dev is not None:
+        every = _steps_between(chosen, steps, optimisation, limited=limited)
+        evaluation = dev_evaluation(dev, measured, every=every, patience=chosen.patience, first=first)
+    ended = train(
+        task,
+        run,
+        optimisation,
+        joined,
+        evaluation=evaluation,
+        listener=watch.listener,
+        stop=watch.stop,
+        log_to=watch.log_to,
+    )
+    return SentenceResult(
+        finished=ended.finished,
+        seconds=ended.seconds,
+        steps=ended.steps,
+        stopped_early=ended.stopped_early,
+        pairs_per_second=rows * ended.steps / steps / max(ended.seconds, 1e-9),
+        training=ended.metrics,
+        dev=ended.evaluation,
+        leads=joined.leads,
+    )
 
 
 def texts_learned(
@@ -407,7 +450,7 @@ def _report(prepared: PreparedSets, sets: Sequence[TrainingSet], watch: Watch) -
         watch.report(f"{prepared.truncated:,} of {prepared.texts:,} texts are cut at {prepared.limit} tokens")
 
 
-def steps_between(
+def _steps_between(
     options: SentenceTraining, steps_per_epoch: int, optimisation: Optimisation, *, limited: bool
 ) -> int | None:
     """Give the steps between two evaluations of the dev set; None: at the end alone.
@@ -420,7 +463,7 @@ def steps_between(
     return max(every, math.ceil((optimisation.steps or 0) / _MOST_EVALUATIONS)) if limited else every
 
 
-def optimisation_of(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
+def _optimisation(options: SentenceTraining, steps_per_epoch: int) -> Optimisation:
     """Give the loop's settings."""
     steps = options.steps
     if steps is None and options.minutes is None:

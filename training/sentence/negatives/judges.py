@@ -6,9 +6,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
 from nearsay.training.sentence.batching import distinct
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = ["EncoderJudge", "Judge"]
 

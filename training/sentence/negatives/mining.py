@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError, MissingExtraError
-from nearsay.training.evaluation.encoded_texts import encoded_texts, unit_rows
 from nearsay.training.sentence.batching import distinct
 from nearsay.training.sentence.negatives.candidates import (
     Anchor,
@@ -25,7 +24,8 @@ from nearsay.training.sentence.negatives.candidates import (
 )
 from nearsay.training.sentence.negatives.judges import Judge
 from nearsay.training.sentence.negatives.mining_corpus import MiningConfig, MiningCorpus, NegativeSampling
-from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, encoded_texts
+from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "MiningStage",

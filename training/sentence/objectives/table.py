@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import ExampleKind
@@ -11,10 +11,10 @@ from nearsay.data.sentence_examples.examples import ExampleKind
 __all__ = [
     "Distance",
     "Loss",
+    "NamedRows",
     "ObjectiveKind",
     "kind_to_learn_from",
     "losses_table",
-    "plain_name",
     "usual_objective_kind",
 ]
 
@@ -68,28 +68,41 @@ class Loss:
         return _told(self.defaults[setting]) if setting in self.defaults else ""
 
 
-class ObjectiveKind(StrEnum):
-    """The losses by name. Each has a module of its own, with its formula, and a row here."""
+class _Row(Protocol):
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
-    loss: Loss
 
-    def __new__(cls, name: str, loss: Loss | None = None) -> Self:
+class NamedRows(StrEnum):
+    """Losses by name, each with its row, found by any of its other names: MNRL, CoSENTLoss, distillation."""
+
+    def __new__(cls, name: str, row: _Row | None = None) -> Self:
         """Make the name with its row."""
-        if loss is None:
+        if row is None:
             raise TypeError(f"the loss {name} has no row")
         made = str.__new__(cls, name)
         made._value_ = name
-        made.loss = loss
+        made.row = row  # type: ignore[attr-defined]  # subclasses say of what kind
         return made
 
     @classmethod
-    def _missing_(cls, value: object) -> "ObjectiveKind | None":
-        """Find a loss by another of its names: MNRL, CoSENTLoss, distillation."""
+    def _missing_(cls, value: object) -> Self | None:
         wanted = plain_name(value) if isinstance(value, str) else ""
         return next(
-            (kind for kind in cls if wanted in {plain_name(kind), *map(plain_name, kind.loss.names)}),
+            (one for one in cls if wanted in {plain_name(one), *map(plain_name, one.row.names)}),  # type: ignore[attr-defined]
             None,
         )
+
+
+class ObjectiveKind(NamedRows):
+    """The losses by name. Each has a module of its own, with its formula, and a row here."""
+
+    row: Loss
+
+    @property
+    def loss(self) -> Loss:
+        """Its row."""
+        return self.row
 
     SOFTMAX = (
         "softmax",
