@@ -25,8 +25,8 @@ from nearsay.data import samples
 from nearsay.data.retrieval_set import RetrievalSet, read_retrieval_set
 from nearsay.data.sentence_examples.similarity_pairs import read_scored_pairs
 from nearsay.training.encoder.hardware import Precision
+from nearsay.training.evaluation.judged.pairs import StsSet
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
-from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.bundled import bundled_folder
 from nearsay.training.sentence.encoder import Encoder
 
@@ -60,7 +60,7 @@ def main() -> None:
     encoder = Encoder.load(precision=Precision(chosen.precision))
     model = SentenceTransformer(str(bundled_folder()), device="cpu")
     pairs, scifact = chosen.data / "stsb" / "test.tsv", read_retrieval_set(chosen.data / "ir_scifact")
-    sts = evaluate_sts(encoder, read_scored_pairs(pairs))
+    sts = StsSet("stsb", tuple(read_scored_pairs(pairs))).measure(encoder)
     found = evaluate_retrieval(encoder, scifact)
     own = evaluate_retrieval(encoder, read_retrieval_set(samples.folder()))
     result = {
@@ -72,7 +72,7 @@ def main() -> None:
         "machine": machine(),
         "data_sha256": {"stsb/test.tsv": hashlib.sha256(pairs.read_bytes()).hexdigest()},
         "stsb_test_spearman": {
-            "nearsay": round(sts.spearman, 3),
+            "nearsay": round(sts.figure, 3),
             "sentence-transformers": peer_sts(model, pairs),
         },
         "scifact_test_ndcg_at_10": {

@@ -20,10 +20,11 @@ from nearsay.training.bert.bert_folder import BertFolder
 from nearsay.training.bert.features import TokenCutter, feature_fingerprint
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, LayerRule, Pooling, layer_choices, pooled
 from nearsay.training.encoder.hardware import Precision, choose_hardware
-from nearsay.training.evaluation.retrieval import evaluate_retrieval
-from nearsay.training.evaluation.sts import evaluate_sts
+from nearsay.training.evaluation.figure_names import figure_name
+from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
+from nearsay.training.evaluation.judged.pairs import StsSet
 from nearsay.training.sentence.prompts import prompts_of
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextEncoder, TextKind
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 
@@ -183,6 +184,7 @@ class StoredEncoder:
 
 
 # [CLS] comes out of the embeddings the same for every text, so that nothing can be told by it.
+_SHOWN = ("spearman", "pearson", "ndcg_at_10", "mrr_at_10", "recall_at_100")
 _SAYS_NOTHING = (LayerChoice(number=0), Pooling.CLS)
 
 
@@ -230,20 +232,26 @@ def evaluate_layers(
 ) -> LayerReport:
     """Score every layer, and the combinations, under every pooling, as if each were an encoder of its own.
 
-    judged:   scored pairs, measured as `evaluate_sts` does, or a retrieval set, as `evaluate_retrieval` does;
-              each of the texts goes through the model once
+    judged:   scored pairs or a retrieval set; each of the texts goes through the model once
     progress: called with different texts encoded and in all
-    Raises BadInputError as those two do, and for a device that is not there.
+    Raises BadInputError as measuring on a judged set does, and for a device that is not there.
     """
     started = perf_counter()
     chosen, resolved = choose_hardware(device, precision)
     scores = []
     truncated = 0
-    with StoredFeatures(bert, _texts(judged), device=chosen, precision=resolved, progress=progress) as stored:
+    asked: StsSet | RetrievalJudgedSet
+    if isinstance(judged, RetrievalSet):
+        asked = RetrievalJudgedSet(judged.name, judged)
+    else:
+        asked = StsSet("pairs", tuple(judged))
+    with StoredFeatures(bert, _texts(asked), device=chosen, precision=resolved, progress=progress) as stored:
         for choice, pooling in product(layer_choices(stored.layers), Pooling):
             if (choice, pooling) != _SAYS_NOTHING:
-                figures, truncated = _measured(StoredEncoder(stored, choice, pooling), judged)
+                found = asked.measure(StoredEncoder(stored, choice, pooling))
+                figures = {figure_name(name): found.metrics[name] for name in _SHOWN if name in found.metrics}
                 scores.append(LayerScore(str(choice), pooling, figures))
+                truncated = found.truncated
     return LayerReport(
         encoder=bert.name,
         layers=stored.layers,
@@ -254,22 +262,11 @@ def evaluate_layers(
     )
 
 
-def _texts(judged: Sequence[ScoredPair] | RetrievalSet) -> dict[TextKind, list[str]]:
-    if isinstance(judged, RetrievalSet):
+def _texts(judged: StsSet | RetrievalJudgedSet) -> dict[TextKind, list[str]]:
+    if isinstance(judged, RetrievalJudgedSet):
+        whole = judged.retrieval_set
         return {
-            TextKind.QUERY: list(judged.queries.values()),
-            TextKind.PASSAGE: list(judged.corpus.values()),
+            TextKind.QUERY: list(whole.queries.values()),
+            TextKind.PASSAGE: list(whole.corpus.values()),
         }
-    return {TextKind.PASSAGE: [text for pair in judged for text in (pair.sentence1, pair.sentence2)]}
-
-
-def _measured(
-    encoder: TextEncoder, judged: Sequence[ScoredPair] | RetrievalSet
-) -> tuple[dict[str, float], int]:
-    """The figures, the one that decides first, and how many texts were cut."""
-    if isinstance(judged, RetrievalSet):
-        found = evaluate_retrieval(encoder, judged)
-        figures = {"nDCG@10": found.ndcg_at_10, "MRR@10": found.mrr_at_10, "recall@100": found.recall_at_100}
-        return figures, found.truncated_documents + found.truncated_queries
-    agreed = evaluate_sts(encoder, judged)
-    return {"Spearman": agreed.spearman, "Pearson": agreed.pearson}, agreed.truncated
+    return {TextKind.PASSAGE: list(judged.texts())}

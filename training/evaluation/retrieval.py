@@ -15,7 +15,6 @@ from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "JudgedVectors",
-    "evaluate_queries",
     "evaluate_retrieval",
     "judged_vectors",
     "nearest",
@@ -99,61 +98,42 @@ def judged_vectors(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QueryFigures:
-    """What an encoder reached on each judged query, 0 to 1; arrays (queries,) float64 in one order."""
-
-    query_ids: tuple[str, ...]
-    ndcg_at_10: NDArray[np.float64]
-    mrr_at_10: NDArray[np.float64]  # the reciprocal rank, whose mean is MRR
-    recall_at_100: NDArray[np.float64]
-    documents: int
-    truncated_documents: int  # cut at the encoder's length limit
-    truncated_queries: int
-    encoding_seconds: float
-    search_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class RetrievalReport:
-    """What an encoder reached on a retrieval set; each figure is the mean over its judged queries, 0 to 1."""
+    """What an encoder reached on a retrieval set, on each judged query and as the means over them, 0 to 1."""
 
     name: str
-    queries: int
+    query_ids: tuple[str, ...]
+    each: NDArray[np.float64]  # (queries, 3): nDCG@10, the reciprocal rank at 10 and recall@100 of each
     documents: int
-    ndcg_at_10: float
-    mrr_at_10: float
-    recall_at_100: float
     truncated_documents: int  # cut at the encoder's length limit
     truncated_queries: int
     encoding_seconds: float
     search_seconds: float
+
+    @property
+    def queries(self) -> int:
+        """Judged queries."""
+        return len(self.query_ids)
+
+    @property
+    def ndcg_at_10(self) -> float:
+        """The figure that decides."""
+        return float(self.each[:, 0].mean())
+
+    @property
+    def mrr_at_10(self) -> float:
+        """The mean of the reciprocal ranks."""
+        return float(self.each[:, 1].mean())
+
+    @property
+    def recall_at_100(self) -> float:
+        """The mean share of the relevant documents that are found."""
+        return float(self.each[:, 2].mean())
 
 
 def evaluate_retrieval(
     encoder: TextEncoder, retrieval_set: RetrievalSet, *, depth: int = 100, progress: Progress | None = None
 ) -> RetrievalReport:
-    """Rank every document for every judged query by exact cosine, and average what the rankings are worth.
-
-    As `evaluate_queries`, of which it gives the means.
-    """
-    found = evaluate_queries(encoder, retrieval_set, depth=depth, progress=progress)
-    return RetrievalReport(
-        name=retrieval_set.name,
-        queries=len(found.query_ids),
-        documents=found.documents,
-        ndcg_at_10=float(found.ndcg_at_10.mean()),
-        mrr_at_10=float(found.mrr_at_10.mean()),
-        recall_at_100=float(found.recall_at_100.mean()),
-        truncated_documents=found.truncated_documents,
-        truncated_queries=found.truncated_queries,
-        encoding_seconds=found.encoding_seconds,
-        search_seconds=found.search_seconds,
-    )
-
-
-def evaluate_queries(
-    encoder: TextEncoder, retrieval_set: RetrievalSet, *, depth: int = 100, progress: Progress | None = None
-) -> QueryFigures:
     """Rank every document for every judged query by exact cosine, and measure each ranking.
 
     depth:    documents ranked for a query, at least 100
@@ -182,12 +162,10 @@ def evaluate_queries(
         figures.append(
             (ndcg(ranking, judgements), reciprocal_rank(ranking, judgements), recall(ranking, judgements))
         )
-    each = np.array(figures, dtype=np.float64)
-    return QueryFigures(
+    return RetrievalReport(
+        name=retrieval_set.name,
         query_ids=tuple(found.query_ids),
-        ndcg_at_10=each[:, 0],
-        mrr_at_10=each[:, 1],
-        recall_at_100=each[:, 2],
+        each=np.array(figures, dtype=np.float64),
         documents=len(document_ids),
         truncated_documents=found.truncated_documents,
         truncated_queries=found.truncated_queries,

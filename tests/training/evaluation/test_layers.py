@@ -14,6 +14,7 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling
+from nearsay.training.evaluation.judged.pairs import StsSet
 from nearsay.training.evaluation.layer_plot import layer_figure, write_layer_plot
 from nearsay.training.evaluation.layers import (
     LayerReport,
@@ -23,7 +24,6 @@ from nearsay.training.evaluation.layers import (
     evaluate_layers,
 )
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
-from nearsay.training.evaluation.sts import evaluate_sts
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
 
@@ -79,8 +79,8 @@ def test_every_layer_and_combination_is_scored_under_each_pooling(bert: BertFold
 
 def test_each_score_is_what_the_choice_alone_reaches_on_pairs(bert: BertFolder) -> None:
     for score in run(bert, PAIRS).scores:
-        found = evaluate_sts(alone(bert, score), PAIRS)
-        wanted = {"Spearman": found.spearman, "Pearson": found.pearson}
+        found = StsSet("pets", tuple(PAIRS)).measure(alone(bert, score)).metrics
+        wanted = {"Spearman": found["spearman"], "Pearson": found["pearson"]}
         assert score.figures == pytest.approx(wanted, abs=1e-3), (score.layers, score.pooling)
 
 
@@ -96,9 +96,11 @@ def test_each_score_is_what_the_choice_alone_reaches_in_retrieval(bert: BertFold
 
 def test_the_encoders_own_choice_reaches_what_the_encoder_reaches(bert: BertFolder) -> None:
     encoder = Encoder.load(bert.source, device="cpu", precision=Precision.FLOAT32)
-    found = evaluate_sts(encoder, PAIRS)
+    found = StsSet("pets", tuple(PAIRS)).measure(encoder).metrics
     (own,) = [s for s in run(bert, PAIRS).scores if (s.layers, s.pooling) == ("5", Pooling.MEAN)]
-    assert own.figures == pytest.approx({"Spearman": found.spearman, "Pearson": found.pearson}, abs=1e-3)
+    assert own.figures == pytest.approx(
+        {"Spearman": found["spearman"], "Pearson": found["pearson"]}, abs=1e-3
+    )
 
 
 def test_the_bundled_encoders_last_layers_mean_is_its_own_score(bundled: Encoder) -> None:
@@ -111,8 +113,9 @@ def test_the_bundled_encoders_last_layers_mean_is_its_own_score(bundled: Encoder
     ]
     report = run(load_bert(), pairs)
     (own,) = [s for s in report.scores if (s.layers, s.pooling) == ("6", Pooling.MEAN)]
-    assert report.figure(own) == pytest.approx(evaluate_sts(bundled, pairs).spearman)
-    assert own.figures["Pearson"] == pytest.approx(evaluate_sts(bundled, pairs).pearson, abs=1e-3)
+    found = StsSet("pets", tuple(pairs)).measure(bundled).metrics
+    assert report.figure(own) == pytest.approx(found["spearman"])
+    assert own.figures["Pearson"] == pytest.approx(found["pearson"], abs=1e-3)
 
 
 def test_each_different_text_goes_through_the_model_once(

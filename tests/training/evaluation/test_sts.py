@@ -3,7 +3,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
-from nearsay.training.evaluation.sts import evaluate_sts
+from nearsay.training.evaluation.judged.pairs import StsSet
 from nearsay.training.sentence.text_encoder import TextKind
 
 TABLE = {"east": (2, 0), "north": (0, 5), "north-east": (1, 1), "west": (-3, 0)}
@@ -17,12 +17,14 @@ PAIRS = [
 
 def test_it_correlates_cosines_with_scores(table_encoder: type) -> None:
     encoder = table_encoder(TABLE, truncated=["east"])
-    report = evaluate_sts(encoder, PAIRS)
+    report = StsSet("ways", tuple(PAIRS)).measure(encoder)
     cosines, scores = [-1, 0, 0.5**0.5, 1], [0, 2, 1, 5]
-    assert report.pairs == 4
-    assert report.spearman == pytest.approx(80)  # one swap of neighbours in four: 1 - 6 * 2 / (4 * 15)
-    assert report.spearman == pytest.approx(100 * spearmanr(cosines, scores).statistic)
-    assert report.pearson == pytest.approx(100 * pearsonr(cosines, scores).statistic, abs=1e-4)
+    assert report.items == 4
+    assert report.metrics["spearman"] == pytest.approx(
+        80
+    )  # one swap of neighbours in four: 1 - 6 * 2 / (4 * 15)
+    assert report.metrics["spearman"] == pytest.approx(100 * spearmanr(cosines, scores).statistic)
+    assert report.metrics["pearson"] == pytest.approx(100 * pearsonr(cosines, scores).statistic, abs=1e-4)
     assert report.truncated == 4
     assert report.seconds > 0
     assert encoder.kinds == [TextKind.PASSAGE]
@@ -33,10 +35,11 @@ def test_an_encoder_that_is_wrong_throughout_reaches_minus_one_hundred(table_enc
         ScoredPair(pair.sentence1, pair.sentence2, -score)
         for pair, score in zip(PAIRS, range(4), strict=True)
     ]
-    assert evaluate_sts(table_encoder(TABLE), turned).spearman == pytest.approx(-100)
+    outcome = StsSet("ways", tuple(turned)).measure(table_encoder(TABLE))
+    assert outcome.figure == pytest.approx(-100)
 
 
 @pytest.mark.parametrize("pairs", [[], PAIRS[:1]])
 def test_too_few_pairs_are_refused(pairs: list[ScoredPair], table_encoder: type) -> None:
     with pytest.raises(BadInputError, match="two lists"):
-        evaluate_sts(table_encoder(TABLE), pairs)
+        StsSet("ways", tuple(pairs)).measure(table_encoder(TABLE))

@@ -12,7 +12,7 @@ from nearsay.training.evaluation.judged.judged_set import (
     drawn_rows,
     mean_of_drawn,
 )
-from nearsay.training.evaluation.retrieval import evaluate_queries
+from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.sentence.text_encoder import Progress, TextEncoder
 
 __all__ = ["RetrievalJudgedSet"]
@@ -76,22 +76,22 @@ class RetrievalJudgedSet:
 
     def measure(self, encoder: TextEncoder, progress: Progress | None = None) -> Outcome:
         """As `evaluate_retrieval`."""
-        found = evaluate_queries(encoder, self.retrieval_set, progress=progress)
+        found = evaluate_retrieval(encoder, self.retrieval_set, progress=progress)
         return Outcome(
             name=self.name,
             kind=self.kind,
             metrics={
-                "ndcg_at_10": float(found.ndcg_at_10.mean()),
-                "mrr_at_10": float(found.mrr_at_10.mean()),
-                "recall_at_100": float(found.recall_at_100.mean()),
+                "ndcg_at_10": found.ndcg_at_10,
+                "mrr_at_10": found.mrr_at_10,
+                "recall_at_100": found.recall_at_100,
             },
             main="ndcg_at_10",
-            items=len(found.query_ids),
+            items=found.queries,
             truncated=found.truncated_documents + found.truncated_queries,
             seconds=found.encoding_seconds + found.search_seconds,
-            resampled=mean_of_drawn(found.ndcg_at_10),
+            resampled=mean_of_drawn(found.each[:, 0]),
             details={
-                "queries": len(found.query_ids),
+                "queries": found.queries,
                 "documents": found.documents,
                 "truncated_documents": found.truncated_documents,
                 "truncated_queries": found.truncated_queries,
