@@ -10,37 +10,18 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.json_values import UnusableRowError, check_string
 from nearsay.data.row_files import file_rows
 
-__all__ = ["LabelColumns", "LabelledText", "LabelledTexts", "read_labelled_texts"]
+__all__ = ["LABELS", "PAIRS", "TEXTS", "LabelColumns", "LabelledText", "LabelledTexts", "read_labelled_texts"]
 
-_LABELS: Final = (
-    "label",
-    "gold_label",
-    "class",
-    "category",
-    "intent",
-    "target",
-    "sentiment",
-    "is_duplicate",
-    "entailment_judgment",
-    "relation",
-    "labels",
+# Usual names of columns, in any case of letters; of several the first is taken.
+LABELS: Final = (
+    *("label", "gold_label", "class", "category", "intent", "target", "sentiment", "is_duplicate"),
+    *("entailment_judgment", "relation", "labels"),
 )
-_TEXTS: Final = (
-    "text",
-    "sentence",
-    "utterance",
-    "content",
-    "body",
-    "document",
-    "question",
-    "query",
-    "review",
-    "tweet",
-    "comment",
-    "message",
-    "title",
+TEXTS: Final = (
+    *("text", "sentence", "utterance", "content", "body", "document", "question", "query", "review"),
+    *("tweet", "comment", "message", "title"),
 )
-_PAIRS: Final = (
+PAIRS: Final = (
     ("premise", "hypothesis"),
     ("sentence1", "sentence2"),
     ("sentence_1", "sentence_2"),
@@ -160,16 +141,16 @@ def _columns(row: Mapping[str, object], given: LabelColumns, path: str | Path) -
                 "Name one of them"
             )
     lower = {name.lower(): name for name in row}
-    label = given.label or next((lower[name] for name in _LABELS if name in lower), None)
+    label = given.label or next((lower[name] for name in LABELS if name in lower), None)
     if label is None:
         raise _unnamed(path, row, "label", "--label")
     if given.text is not None:
         return LabelColumns(label, given.text, given.pair)
-    for first, second in _PAIRS:
+    for first, second in PAIRS:
         if first in lower and second in lower and label not in {lower[first], lower[second]}:
             return LabelColumns(label, lower[first], lower[second])
     others = [name for name in row if name != label]
-    text = next((lower[name] for name in _TEXTS if lower.get(name) in others), None)
+    text = next((lower[name] for name in TEXTS if lower.get(name) in others), None)
     if text is None and len(others) == 1:
         text = others[0]
     if text is None:

@@ -15,6 +15,7 @@ from nearsay.training.sentence.vectors import unit_rows
 
 __all__ = [
     "JudgedVectors",
+    "best_rows",
     "evaluate_retrieval",
     "judged_vectors",
     "nearest",
@@ -36,10 +37,11 @@ def nearest(
     rows = max(_BLOCK_SCORES // max(len(documents), 1), 1)
     for start in range(0, len(queries), rows):
         for scores in queries[start : start + rows] @ documents.T:
-            yield _best(scores, depth)
+            yield best_rows(scores, depth)
 
 
-def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
+def best_rows(scores: NDArray[np.float32] | NDArray[np.int64], depth: int) -> NDArray[np.int64]:
+    """Give the rows of the highest scores, best first; equal scores come in the order of their rows."""
     rows = np.arange(len(scores), dtype=np.int64)
     if depth < len(scores):
         # Everything that ties with the last one stays in, so that the cut is by row and not by chance.

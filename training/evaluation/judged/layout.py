@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.labelled_texts import LABELS, PAIRS, TEXTS
 from nearsay.data.read_options import Format, format_of
 from nearsay.data.row_files import file_rows
 from nearsay.data.sentence_examples.examples import ExampleKind
@@ -26,31 +27,6 @@ __all__ = [
 
 
 _SCORES: Final = ("score", "similarity", "similarity_score", "similarity score", "relatedness_score")
-_LABELS: Final = (
-    "label",
-    "gold_label",
-    "entailment_judgment",
-    "is_duplicate",
-    "gold",
-    "class",
-    "category",
-    "intent",
-    "target",
-    "sentiment",
-    "labels",
-    "relation",
-)
-_PAIRS: Final = (
-    ("premise", "hypothesis"),
-    ("sentence1", "sentence2"),
-    ("sentence_1", "sentence_2"),
-    ("sentence_a", "sentence_b"),
-    ("text1", "text2"),
-    ("text_1", "text_2"),
-    ("text_a", "text_b"),
-    ("question1", "question2"),
-)
-_TEXTS: Final = ("text", "sentence", "utterance", "content", "body", "document", "question", "query", "title")
 _NO_AGREEMENT: Final = "-"  # what NLI's annotators leave where they do not agree
 _KINDS: Final = {
     ExampleKind.NLI: EvaluationKind.NLI,
@@ -73,12 +49,12 @@ def kind_of_rows(rows: Sequence[Mapping[str, object]]) -> EvaluationKind | None:
     if positive and negative and _first(names, ANCHORS):
         listed = isinstance(rows[0][positive], list) or isinstance(rows[0][negative], list)
         return EvaluationKind.RERANKING if listed else EvaluationKind.TRIPLETS
-    label = _first(names, _LABELS)
-    pair = next(((first, second) for first, second in _PAIRS if first in names and second in names), None)
+    label = _first(names, (*LABELS, "gold"))
+    pair = next(((first, second) for first, second in PAIRS if first in names and second in names), None)
     if pair:
-        told = label and _kind_of_labels(rows, label, entailing=pair == _PAIRS[0])
+        told = label and _kind_of_labels(rows, label, entailing=pair == PAIRS[0])
         return told or (EvaluationKind.STS if _first(names, _SCORES) else None)
-    if label and _first(names, _TEXTS):
+    if label and _first(names, TEXTS):
         return EvaluationKind.CLASSIFICATION
     return None
 

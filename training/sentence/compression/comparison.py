@@ -14,7 +14,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.evaluation.rank_metrics import ndcg
-from nearsay.training.evaluation.retrieval import JudgedVectors, judged_vectors
+from nearsay.training.evaluation.retrieval import JudgedVectors, best_rows, judged_vectors
 from nearsay.training.evaluation.sts import spearman_correlation
 from nearsay.training.sentence.compression.quantisation import (
     Int8Ranges,
@@ -70,7 +70,7 @@ class FloatVectors:
         return _products(self.vectors if rows is None else self.vectors[rows], query)
 
     def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-        return _highest(self.scores(query), depth)
+        return best_rows(self.scores(query), depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Int8Vectors:
         return _products(self.codes if rows is None else self.codes[rows], query * self.ranges.step)
 
     def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-        return _highest(self.scores(query), depth)
+        return best_rows(self.scores(query), depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ class BinaryVectors:
     def nearest(self, query: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
         distances = hamming_distances(binary_codes(query), self.codes)
         if not self.rescored:
-            return _highest(-distances, depth)
-        rows = np.sort(_highest(-distances, depth * self.candidates))  # equal scores come in order of rows
-        return rows[_highest((self.rescored_by or self).scores(query, rows), depth)]
+            return best_rows(-distances, depth)
+        rows = np.sort(best_rows(-distances, depth * self.candidates))  # equal scores come in order of rows
+        return rows[best_rows((self.rescored_by or self).scores(query, rows), depth)]
 
 
 def _products(
@@ -165,15 +165,6 @@ def _products(
         )
         products[start : start + _BLOCK_ROWS] = wide @ query
     return products
-
-
-def _highest(scores: NDArray[np.float32] | NDArray[np.int64], depth: int) -> NDArray[np.int64]:
-    """The rows of the highest scores, best first; equal scores come in the order of their rows."""
-    rows = np.arange(len(scores), dtype=np.int64)
-    if depth < len(scores):
-        last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
-        rows = np.flatnonzero(scores >= last)
-    return rows[np.argsort(-scores[rows], kind="stable")][:depth]
 
 
 Vectors = NDArray[np.float32]
