@@ -126,10 +126,11 @@ def together(data: Path, seed: int, folder: Path, base: str) -> dict[str, object
     )
     seconds = trained(first, folder / "first")[1]
     second = replace(on_stsb(data, seed, str(folder / "first")), evaluate=())
-    second = second.with_training(epochs=SECOND_EPOCHS, learning_rate=SECOND_RATE)
+    training = replace(second.training, epochs=SECOND_EPOCHS, learning_rate=SECOND_RATE)
     places = [folder / f"second-{number}" for number in (0, 1)]
     for number, place in enumerate(places):
-        seconds += trained(second.with_training(seed=2 * seed + number), place)[1]
+        one = replace(second, training=replace(training, seed=2 * seed + number))
+        seconds += trained(one, place)[1]
     average_encoders(places, folder / "out")
     before, *each, after = (measured(one, test) for one in (base, *places, folder / "out"))
     return {

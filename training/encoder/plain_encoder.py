@@ -105,37 +105,22 @@ class _Names:
 
 
 _BERT = _Names(
-    layers="encoder.layer",
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
-    attended="attention.output.dense",
-    attended_norm="attention.output.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    norm="output.LayerNorm",
+    "encoder.layer",
+    *("attention.self.query", "attention.self.key", "attention.self.value"),
+    *("attention.output.dense", "attention.output.LayerNorm"),
+    *("intermediate.dense", "output.dense", "output.LayerNorm"),
 )
 _MPNET = _Names(
-    layers="encoder.layer",
-    query="attention.attn.q",
-    key="attention.attn.k",
-    value="attention.attn.v",
-    attended="attention.attn.o",
-    attended_norm="attention.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    norm="output.LayerNorm",
+    "encoder.layer",
+    *("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+    *("attention.attn.o", "attention.LayerNorm"),
+    *("intermediate.dense", "output.dense", "output.LayerNorm"),
 )
 _DISTILBERT = _Names(
-    layers="transformer.layer",
-    query="attention.q_lin",
-    key="attention.k_lin",
-    value="attention.v_lin",
-    attended="attention.out_lin",
-    attended_norm="sa_layer_norm",
-    up="ffn.lin1",
-    down="ffn.lin2",
-    norm="output_layer_norm",
+    "transformer.layer",
+    *("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+    *("attention.out_lin", "sa_layer_norm"),
+    *("ffn.lin1", "ffn.lin2", "output_layer_norm"),
 )
 _ARCHITECTURES: Mapping[str, _Names] = {
     "bert": _BERT,

@@ -42,14 +42,10 @@ class Processes:
         distributed.broadcast(told, src=0)
         return float(told.item())
 
-    def share_of(self, total: int) -> int:
-        """How many of so many things, dealt out one by one, are this process's."""
-        return len(range(self.rank, total, self.count))
-
     def together(self, own: torch.Tensor, total: int) -> torch.Tensor:
         """Put the processes' rows together: the first one's, then the second's (total, …).
 
-        own: (share_of(total), …); gradients go back to this process's own rows alone
+        own: (rows dealt to this process, …); gradients go back to these alone
         """
         if self.count == 1:
             return own

@@ -92,10 +92,6 @@ class Window:
     own_start: int
     own_end: int  # one past; own_start == own_end: another window sees every unit in more context
 
-    def owns(self, unit: int) -> bool:
-        """Whether a unit is seen here in more context than in any other window."""
-        return self.own_start <= unit < self.own_end
-
 
 def sliding_windows(sizes: Sequence[int], *, room: int, step: int) -> list[Window]:
     """Cut a row of units into windows that overlap, so that every unit is in one.

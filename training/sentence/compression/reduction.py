@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 
@@ -111,13 +110,6 @@ def encoded_windows(
         if progress is not None:
             progress(done)
         yield window, encoded.vectors
-
-
-class ReductionMethod(StrEnum):
-    """How vectors are made shorter."""
-
-    PCA = "pca"  # turned into the directions in which texts' vectors differ most, and cut there
-    MATRYOSHKA = "matryoshka"  # cut as they are, for an encoder that was trained so
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,11 +62,6 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise BadInputError(f"seeds is {self.seeds}; give 1 or more")
-
-    def with_training(self, **changes: object) -> "Recipe":
-        """Give the recipe with other settings of the training."""
-        values: dict[str, Any] = changes
-        return replace(self, training=replace(self.training, **values))
 
 
 def read_recipe(path: str | Path) -> Recipe:

@@ -23,7 +23,6 @@ DECODER_KINDS: Final = (
     "roberta",
     "xlm-roberta",
 )  # transformers can make decoders of these
-_IGNORED: Final = -100  # targets that are no token
 
 
 class DenoisingObjective(SentenceObjective):

@@ -49,7 +49,7 @@ def test_every_unit_is_owned_by_exactly_one_window_that_holds_it(
     for window in windows:
         assert sum(sizes[window.start : window.end]) <= room
         assert all(
-            window.start <= unit < window.end and window.owns(unit)
+            window.start <= unit < window.end and window.own_start <= unit < window.own_end
             for unit in range(window.own_start, window.own_end)
         )
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -237,7 +238,7 @@ def test_seeds_that_never_came_to_a_checkpoint_hold_nobody_to_their_settings(
 
     with pytest.raises(KeyboardInterrupt):
         run_recipe(wanted, tmp_path / "out", device="cpu", watch=Watch(listener=kill))
-    smaller = wanted.with_training(batch=4)
+    smaller = replace(wanted, training=replace(wanted.training, batch=4))
     results = run_recipe(smaller, tmp_path / "out", device="cpu")
     assert [one.result.finished for one in results if one.result] == [True, True]
     with pytest.raises(BadInputError, match="trained with other settings"):
