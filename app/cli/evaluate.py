@@ -93,8 +93,8 @@ def compare(
     """
     from nearsay.training.evaluation.judged.comparison import ComparisonOptions
     from nearsay.training.evaluation.judged.comparison_plot import write_comparison_plot
+    from nearsay.training.evaluation.judged.layer_plot import plot_format
     from nearsay.training.evaluation.judged.suite import find_suite
-    from nearsay.training.evaluation.layer_plot import plot_format
 
     if plot:
         plot_format(plot)  # a wrong ending is told now, not when all is measured

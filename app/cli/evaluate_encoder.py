@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nearsay.data.retrieval_set import RetrievalSet
     from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
     from nearsay.training.evaluation.batch_equality import BatchEquality
-    from nearsay.training.evaluation.layers import LayerReport
+    from nearsay.training.evaluation.judged.layers import LayerReport
     from nearsay.training.sentence.compression.comparison import CompressionRow
 
 __all__ = ["batches", "compression", "layers"]
@@ -255,8 +255,8 @@ def layers(
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.bert_folder import load_bert
     from nearsay.training.encoder.hardware import Precision
-    from nearsay.training.evaluation.layer_plot import plot_format, write_layer_plot
-    from nearsay.training.evaluation.layers import evaluate_layers
+    from nearsay.training.evaluation.judged.layer_plot import plot_format, write_layer_plot
+    from nearsay.training.evaluation.judged.layers import evaluate_layers
 
     if plot:
         plot_format(plot)  # a wrong ending is told now, not when all is measured

@@ -14,15 +14,15 @@ from nearsay.data.sentence_examples.similarity_pairs import ScoredPair
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.features import FeatureExtractor
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling
-from nearsay.training.evaluation.judged.pairs import StsSet
-from nearsay.training.evaluation.layer_plot import layer_figure, write_layer_plot
-from nearsay.training.evaluation.layers import (
+from nearsay.training.evaluation.judged.layer_plot import layer_figure, write_layer_plot
+from nearsay.training.evaluation.judged.layers import (
     LayerReport,
     LayerScore,
     StoredEncoder,
     StoredFeatures,
     evaluate_layers,
 )
+from nearsay.training.evaluation.judged.pairs import StsSet
 from nearsay.training.evaluation.retrieval import evaluate_retrieval
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
@@ -138,7 +138,7 @@ def test_each_different_text_goes_through_the_model_once(
 
 def test_small_windows_give_the_same_scores(bert: BertFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(bert, JUDGED)
-    monkeypatch.setattr("nearsay.training.evaluation.layers._WINDOW_TEXTS", 3)
+    monkeypatch.setattr("nearsay.training.evaluation.judged.layers._WINDOW_TEXTS", 3)
     progress: list[tuple[int, int]] = []
     parts = run(bert, JUDGED, progress=lambda done, total: progress.append((done, total)))
     assert progress == [(3, 7), (6, 7), (7, 7)]  # q3 and d5 are one text

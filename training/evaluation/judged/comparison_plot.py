@@ -7,7 +7,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.training.evaluation.figure_names import figure_name
 from nearsay.training.evaluation.judged.comparison import Comparison, EncoderProfile
 from nearsay.training.evaluation.judged.judged_set import EvaluationKind
-from nearsay.training.evaluation.layer_plot import write_figure
+from nearsay.training.evaluation.judged.layer_plot import write_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

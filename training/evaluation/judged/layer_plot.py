@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.training.bert.layers import Pooling
-from nearsay.training.evaluation.layers import LayerReport
+from nearsay.training.evaluation.judged.layers import LayerReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
