@@ -53,7 +53,7 @@ def mlm(
         nearsay evaluate mlm held-out.txt --bert my-bert
     """
     from nearsay.app.cli.train_pretrain import prepare_options
-    from nearsay.training.evaluation.mlm_of_folder import evaluate_mlm_of
+    from nearsay.training.bert.mlm import evaluate_mlm_of
 
     report, notes = evaluate_mlm_of(
         bert,

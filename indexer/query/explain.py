@@ -12,7 +12,7 @@ from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue.passage import encoded_text
 from nearsay.indexer.query.hit import BestSentence, ExplainedPassage, Explanation, Hit, WordShare
 from nearsay.indexer.query.matched_terms import matched_terms
-from nearsay.training.sentence.contributions import ContributingEncoder, TextContributions
+from nearsay.training.sentence.contributing import ContributingEncoder, TextContributions
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind, WindowEncoder
 
 __all__ = ["explain_hits", "explain_passages"]

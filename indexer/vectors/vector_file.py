@@ -12,7 +12,7 @@ from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
 from nearsay.data.read_options import ReadOptions, Split
 from nearsay.data.reading import read
-from nearsay.training.cut_note import cut_note
+from nearsay.training.sentence.text_encoder import cut_note
 
 __all__ = ["EncodeReport", "encode_features", "encode_file", "encode_tokens"]
 

@@ -17,12 +17,11 @@ from tokenizers import Encoding, Tokenizer
 from nearsay.data.errors import NearsayError
 from nearsay.training.bert.bert_folder import BertFolder, load_bert
 from nearsay.training.bert.layers import HiddenStates, LayerChoice, Pooling, pooled
-from nearsay.training.cut_note import cut_note
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.prompts import prompts_of
-from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, encoded_texts
+from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind, cut_note, encoded_texts
 from nearsay.training.sentence.tokens import TextTokenizer
 from nearsay.training.sentence.vectors import checked_vectors
 

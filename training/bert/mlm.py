@@ -1,22 +1,29 @@
 """How well a BERT fills in masked words and tells next sentences, on text that it was not trained on."""
 
 import math
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
+from transformers import BertForPreTraining
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.pretraining.batches import PretrainingBatches
 from nearsay.data.pretraining.example_config import ExampleConfig, Packing
+from nearsay.data.pretraining.prepare import prepare_text
+from nearsay.data.pretraining.prepare_options import PrepareOptions
 from nearsay.data.pretraining.prepared_text import PreparedText
 from nearsay.data.pretraining.special_tokens import SpecialTokens
+from nearsay.training.bert.bert_folder import BertFolder, load_bert, load_model
 from nearsay.training.bert.pretraining_network import PretrainingNetwork
 from nearsay.training.bert.pretraining_task import network_batches
+from nearsay.training.encoder.hardware import Precision, choose_hardware, computing_in
 
-__all__ = ["MlmReport", "evaluate_mlm"]
+__all__ = ["MlmReport", "evaluate_mlm", "evaluate_mlm_of"]
 
 _ROWS = 64  # of a batch; a memory matter alone
 _SEED = 7  # of the rows and masks, so that every model sees the same
@@ -111,3 +118,61 @@ def evaluate_mlm(
         masked=masked,
         seconds=time.perf_counter() - begun,
     )
+
+
+def evaluate_mlm_of(
+    name_or_folder: str,
+    texts: Sequence[str | Path],
+    *,
+    length: int = 128,
+    most_rows: int | None = None,
+    reading: PrepareOptions | None = None,
+    device: str | None = None,
+    precision: str = "auto",
+) -> tuple[MlmReport, list[str]]:
+    """Measure a BERT's folder on texts; also gives notes on what was read and what could not be measured.
+
+    Raises BadInputError when the folder has no masked-language-model head or the texts give no rows.
+    """
+    bert = load_bert(name_or_folder)
+    notes: list[str] = []
+    try:
+        model = load_model(bert, BertForPreTraining)
+        pairs = True
+    except BadInputError:
+        model = _without_next_sentences(bert)
+        notes.append(f"{bert.name} has no next-sentence head: masked words alone are measured")
+        pairs = False
+    if length > bert.positions:
+        raise BadInputError(
+            f"{bert.name} takes rows of up to {bert.positions} tokens, not {length}. Give a shorter --length"
+        )
+    chosen, resolved = choose_hardware(device, Precision(precision))
+    with tempfile.TemporaryDirectory(prefix="nearsay-") as folder:
+        text = prepare_text(
+            texts, bert.tokenizer, Path(folder) / "text", reading or PrepareOptions(), report=notes.append
+        )
+        if pairs and (not text.has_breaks or text.sentences == text.documents):
+            why = "documents of one sentence each" if text.has_breaks else "one document"
+            notes.append(f"the text is {why}, so next sentences are not measured")
+            pairs = False
+        packing = Packing.SENTENCE_PAIRS if pairs else Packing.FULL_SENTENCES
+        network = PretrainingNetwork(model, next_sentence=pairs).to(chosen).eval()
+        with computing_in(resolved, chosen):
+            report = evaluate_mlm(
+                network,
+                text,
+                SpecialTokens.from_tokenizer(bert.tokenizer),
+                ExampleConfig(length=length, packing=packing),
+                most_rows=most_rows,
+            )
+    return report, notes
+
+
+def _without_next_sentences(bert: BertFolder) -> BertForPreTraining:
+    try:
+        return load_model(bert, BertForPreTraining, fresh=("cls.seq_relationship", "pooler"))
+    except BadInputError as error:
+        raise BadInputError(
+            f"{bert.name} has no head for masked words: {error}. A BERT of nearsay train pretrain has one"
+        ) from error

@@ -20,8 +20,7 @@ from nearsay.training.encoder.plain_encoder import (
 )
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder
-from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
 from nearsay.training.sentence.forward import ForwardPass
 from nearsay.training.sentence.pooling_shares import pooling_shares, shares_of_plain
 from nearsay.training.sentence.prompts import prompt_note

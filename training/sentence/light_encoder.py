@@ -15,8 +15,7 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.sentence.bundled import BUNDLED_NAME, check_bundled_weights
-from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder
-from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.contributing import ContributingPass, OpenedEncoder, TextContributions
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.pooling_shares import shares_of_plain

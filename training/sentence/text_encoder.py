@@ -8,7 +8,15 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EncodedWindow", "Progress", "TextEncoder", "TextKind", "WindowEncoder", "encoded_texts"]
+__all__ = [
+    "EncodedWindow",
+    "Progress",
+    "TextEncoder",
+    "TextKind",
+    "WindowEncoder",
+    "cut_note",
+    "encoded_texts",
+]
 
 
 class TextKind(StrEnum):
@@ -111,3 +119,9 @@ def encoded_texts(
         if progress is not None:
             progress(before + done, len(texts) if total is None else total)
     return vectors, truncated
+
+
+def cut_note(cut: int, texts: int, limit: str) -> str:
+    """`2 of 3 texts are longer than LIMIT; what is beyond was left out`; of one text alone, in singular."""
+    longer = "the text is" if texts == 1 else f"{cut:,} of {texts:,} texts {'is' if cut == 1 else 'are'}"
+    return f"{longer} longer than {limit}; what is beyond was left out"

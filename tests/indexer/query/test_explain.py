@@ -11,7 +11,7 @@ from words_encoder import WordsEncoder
 from nearsay.indexer.catalogue.passage import encoded_text
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.hit import ExplainedPassage, Explanation
-from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.contributing import TextContributions
 from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
 
 PASSAGES = [

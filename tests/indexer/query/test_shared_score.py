@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nearsay.indexer.query.explain import share_out
-from nearsay.training.sentence.contributions import TextContributions
+from nearsay.training.sentence.contributing import TextContributions
 
 
 def contributions(

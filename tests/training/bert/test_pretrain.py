@@ -20,10 +20,10 @@ from nearsay.data.errors import BadInputError, DiskFullError
 from nearsay.data.pretraining.example_config import ExampleConfig, Masking, Packing
 from nearsay.training.bert.bert_folder import load_bert
 from nearsay.training.bert.fill import Filler, NextSentence
+from nearsay.training.bert.mlm import evaluate_mlm_of
 from nearsay.training.bert.pretrain import Pretraining, pretrain
 from nearsay.training.bert.sizes import BertSize
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.evaluation.mlm_of_folder import evaluate_mlm_of
 from nearsay.training.run.metrics_log import read_metrics
 from nearsay.training.run.optimisation import Optimisation
 from nearsay.training.sentence.encoder import Encoder

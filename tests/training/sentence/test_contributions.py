@@ -12,7 +12,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from nearsay.data.errors import BadInputError
-from nearsay.training.sentence.contributions import ContributingEncoder, TextContributions
+from nearsay.training.sentence.contributing import ContributingEncoder, TextContributions
 from nearsay.training.sentence.encoder import Encoder, Precision, TextKind
 
 MakeFolder = Callable[..., Path]

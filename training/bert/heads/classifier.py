@@ -19,11 +19,10 @@ from nearsay.training.bert.heads.labels import LabelSet
 from nearsay.training.bert.heads.linear_head import LinearHead
 from nearsay.training.bert.heads.network import HeadKind, HeadNetwork, example_logits, load_saved_network
 from nearsay.training.bert.layers import LayerChoice, Pooling
-from nearsay.training.cut_note import cut_note
 from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.text_encoder import TextEncoder
+from nearsay.training.sentence.text_encoder import TextEncoder, cut_note
 
 __all__ = [
     "TextClassifier",

@@ -168,10 +168,6 @@ classifier.predict(["a text"]).labels
         """The figures on a file, for the run's log; the best one's first."""
         return evaluate_classifier(self._model, self._files[name]).metrics()
 
-    def settle(self) -> dict[str, JsonValue]:
-        """Choose what is left to choose when the weights are."""
-        return {}
-
 
 class Sentences:
     """A tagger's part of the run."""
@@ -256,10 +252,6 @@ tagger.predict([["Ada", "wrote", "it"]])
     def measured(self, name: str) -> dict[str, float]:
         """The figures on a file, for the run's log; the best one's first."""
         return _entity_metrics(evaluate_tagger(self._model, self._files[name]))
-
-    def settle(self) -> dict[str, JsonValue]:
-        """Choose what is left to choose when the weights are."""
-        return {}
 
 
 class Questions:

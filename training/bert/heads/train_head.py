@@ -151,7 +151,7 @@ def _fine_tuned(
     )
     if not trained.finished:
         return HeadResult(finished=False, seconds=trained.seconds)
-    found = task.settle()
+    found = task.settle() if isinstance(task, Questions) else {}
     result = HeadResult(
         finished=True,
         seconds=trained.seconds,
