@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["Document", "JsonValue", "beginning"]
+__all__ = ["Document", "JsonValue", "beginning", "visible"]
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -37,3 +37,8 @@ def beginning(text: str, characters: int) -> str:
     if len(line) <= characters or 2 * len(words) >= characters:
         return words
     return line[: characters - 2].rstrip() + " …"
+
+
+def visible(text: str) -> str:
+    """The text without control characters: a document must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from nearsay.app.cli import main
+from nearsay.app.ui.application import PAGES
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("data", "training", "indexer", "app")  # each may import itself and those before it
@@ -49,7 +50,7 @@ def test_imports_point_from_app_down_to_data_only() -> None:
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("layer", ["data", "training", "indexer"])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_rooms_import_only_those_below_them_in_the_tables_of_the_architecture(layer: str) -> None:
     rooms = re.findall(rf"^\| `({layer}(?:/\w+)*)` \|", ARCHITECTURE, re.MULTILINE)
     found = {module.parent.as_posix() for module in MODULES if module.parts[0] == layer}
@@ -64,6 +65,16 @@ def test_rooms_import_only_those_below_them_in_the_tables_of_the_architecture(la
                 named = Path(*str(node.module).split(".")[1:])
                 imported = named if (ROOT / named).is_dir() else named.parent
                 assert imported.as_posix() in below, f"{module} imports {node.module}"
+
+
+def test_no_page_imports_another() -> None:
+    rooms = {"app/ui/" + page.module.split(".")[3] for page in PAGES}
+    assert len(rooms) == len(PAGES)
+    for module in MODULES:
+        for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
+            if module.parent.as_posix() in rooms and isinstance(node, ast.ImportFrom):
+                named = "/".join((node.module or "").split(".")[1:4])
+                assert named not in rooms - {module.parent.as_posix()}, f"{module} imports {node.module}"
 
 
 def test_the_pages_about_the_code_name_functions_that_are_there() -> None:

@@ -16,7 +16,8 @@ from nearsay.app.cli.options import (
     removal_options,
     rows_option,
 )
-from nearsay.app.cli.printing import print_json, print_plan, print_table, visible
+from nearsay.app.cli.printing import print_json, print_plan, print_table
+from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
 __all__ = ["collections"]

@@ -26,9 +26,9 @@ from nearsay.app.cli.options import (
     rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
-from nearsay.data.document import beginning
+from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -198,7 +198,6 @@ def add(
         nearsay documents add news today.jsonl --near-duplicates skip
     """
     from nearsay.app.bulk_work import bulk_work
-    from nearsay.app.cli.add_report import print_report
     from nearsay.data.read_options import Format, ReadOptions, Split
     from nearsay.indexer.writing.ingest import checked_files
 
@@ -232,7 +231,10 @@ def add(
             stdin=stdin,
             index=index_,
         )
-    print_report(collection, report, as_json=as_json)
+    if as_json:
+        print_json(report)
+    else:
+        print_notes(report.lines(collection))
 
 
 @documents.command("list")

@@ -16,7 +16,8 @@ from nearsay.app.cli.options import (
     library_options,
     open_library,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import as_json as to_plain
 

@@ -20,7 +20,8 @@ from nearsay.app.cli.options import (
     sample_option,
     seed_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 

@@ -18,7 +18,8 @@ from nearsay.app.cli.options import (
     seed_option,
     text_options,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.document import visible
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:

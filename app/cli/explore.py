@@ -35,9 +35,9 @@ from nearsay.app.cli.printing import (
     print_passages,
     print_table,
     rows_alone,
-    visible,
 )
 from nearsay.app.cli.progress import ProgressBar
+from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 
 if TYPE_CHECKING:

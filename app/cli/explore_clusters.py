@@ -20,9 +20,9 @@ from nearsay.app.cli.options import (
     rows_option,
     where_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table, rows_alone
 from nearsay.app.cli.progress import ProgressBar
-from nearsay.data.document import beginning
+from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:

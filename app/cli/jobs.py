@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
-from nearsay.app.cli.add_report import report_lines
 from nearsay.app.cli.options import (
     CommandGroup,
     Place,
@@ -20,7 +19,8 @@ from nearsay.app.cli.options import (
     removal_options,
     rows_option,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table, visible
+from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.data.document import visible
 from nearsay.data.quantity import significant
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def print_result(run: "Run", first: int | None = None) -> None:
     if run.kind is RunKind.ADD and run.collection:
         added = newest(output, AddReport)
         if added is not None:
-            for line in report_lines(run.collection, added):
+            for line in added.lines(run.collection):
                 click.echo(visible(line))
             return
     found = read_results(output[:first])

@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from nearsay.app import CONFIG
 from nearsay.app.cli.bert import bert
 from nearsay.app.cli.cluster import cluster
 from nearsay.app.cli.collections import collections
@@ -26,15 +27,13 @@ from nearsay.app.cli.index import index
 from nearsay.app.cli.jobs import jobs
 from nearsay.app.cli.judgements import judgements
 from nearsay.app.cli.options import CommandGroup
-from nearsay.app.cli.printing import visible
 from nearsay.app.cli.search import search, similar
 from nearsay.app.cli.train import train
 from nearsay.app.cli.ui import ui
+from nearsay.data.document import visible
 from nearsay.data.errors import NearsayError
 
-__all__ = ["CONFIG", "main"]
-
-CONFIG: Final = "nearsay.config"  # in a context's meta: the file that gives options their defaults
+__all__ = ["main"]
 
 
 class _Root(CommandGroup):

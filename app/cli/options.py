@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 import click
 
-from nearsay.app.cli.printing import ROWS_FORMAT, visible
+from nearsay.app import ONLY_CHECKED
+from nearsay.app.cli.printing import ROWS_FORMAT
+from nearsay.data.document import visible
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENCODER",
-    "ONLY_CHECKED",
     "SEED",
     "CommandGroup",
     "OnCluster",
@@ -168,7 +169,6 @@ class _EncoderName(click.types.StringParamType):
 
 
 ENCODER = _EncoderName()
-ONLY_CHECKED = "nearsay.only_checked"  # in a context's meta: arguments are only looked at, no library is open
 _LIBRARY, _DATABASE = "nearsay.library", "nearsay.database"  # in a context's meta: what --library names
 
 

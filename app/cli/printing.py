@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from nearsay.data.document import beginning
+from nearsay.data.document import beginning, visible
 from nearsay.data.quantity import counted
 from nearsay.data.report import Report
 
@@ -35,7 +35,6 @@ __all__ = [
     "print_plan",
     "print_table",
     "rows_alone",
-    "visible",
 ]
 
 
@@ -178,11 +177,6 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console.print(table, crop=False)
     for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
         click.echo(line.rstrip())
-
-
-def visible(text: str) -> str:
-    """The text without control characters: a document must not steer the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value

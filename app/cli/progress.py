@@ -5,10 +5,9 @@ A job in the background listens, so that a page can show how far it is. Without 
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -16,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import click
 
 if TYPE_CHECKING:
+    from nearsay.app.runs import RunProgress
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.run.training_progress import TrainingProgress
 
 __all__ = [
     "ProgressBar",
     "ProgressHearer",
-    "RunProgress",
     "TrainingLine",
     "heard_by",
     "hearer",
@@ -31,25 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """One look at a command that is under way."""
-
-    doing: str  # in a word or two: "embedding", "measuring kinds of index", "training"
-    unit: str  # what is counted: "passages", "steps"
-    done: int
-    total: int | None  # known or estimated; None where nobody knows, and of a training limited by time
-    share: float | None  # of what is being done now, from 0 to 1
-    rate: float | None  # units a second; None before the first
-    seconds: float  # that it has been doing this
-    seconds_left: float | None  # at the rate so far
-    metrics: Mapping[str, float] = field(default_factory=dict)  # of a training, as of the log's last line
-    evaluation: Mapping[str, float] = field(default_factory=dict)  # of a training, the last one
-    tokens_per_second: float | None = None  # of a training
-    at: float = field(default_factory=time.time)  # when this was seen, in seconds since 1970
-
-
-ProgressHearer: TypeAlias = Callable[[RunProgress], None]
+ProgressHearer: TypeAlias = Callable[["RunProgress"], None]
 
 _HEARER: ContextVar[ProgressHearer | None] = ContextVar("nearsay_progress_hearer", default=None)
 
@@ -128,6 +109,8 @@ class ProgressBar:
         """Tell who listens, if anyone does."""
         if self._hearer is None:
             return
+        from nearsay.app.runs import RunProgress
+
         seconds = time.monotonic() - self._begun
         rate = done / seconds if done and seconds else None
         self._hearer(
@@ -169,6 +152,8 @@ class TrainingLine:
         self._terminal = sys.stderr.isatty()
         self._hearer = hearer()
         if self._hearer is not None and before is None:
+            from nearsay.app.runs import RunProgress
+
             self._hearer(RunProgress("preparing", "steps", 0, None, None, None, 0.0, None))
         self._said = time.monotonic()
         self._pending = False
@@ -227,7 +212,9 @@ class TrainingLine:
         return ", ".join(parts)
 
 
-def _look(progress: "TrainingProgress") -> RunProgress:
+def _look(progress: "TrainingProgress") -> "RunProgress":
+    from nearsay.app.runs import RunProgress
+
     return RunProgress(
         doing="training",
         unit="steps",

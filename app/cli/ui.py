@@ -97,7 +97,7 @@ def ui(
 
 
 def _password(*, asked: bool, file: Path | None) -> str | None:
-    from nearsay.app.ui.password import hashed
+    from nearsay.app.ui.settings import hashed
     from nearsay.data.errors import BadInputError
 
     typed = os.environ.get("NEARSAY_UI_PASSWORD")

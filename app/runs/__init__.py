@@ -31,8 +31,8 @@ runs.wait(run.number)  # until it has ended (for scripts and tests)
 Names of files in the arguments are seen from the folder in which `start` was called: whole paths are safer.
 """
 
-from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs.run import Run, RunKind, RunState
+from nearsay.app.runs.run_folder import RunProgress
 from nearsay.app.runs.runs import Runs
 
 __all__ = ["Run", "RunKind", "RunProgress", "RunState", "Runs"]

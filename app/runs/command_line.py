@@ -1,18 +1,22 @@
 """A run is a `nearsay` command: whether it can be one, and what is added to it in the background."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
+from nearsay.app import ONLY_CHECKED
 from nearsay.data.errors import BadInputError
 
-__all__ = ["CheckedCommand", "background_arguments", "checked", "shell_line", "storable"]
+__all__ = ["CheckedCommand", "background_arguments", "checked", "options_of", "shell_line", "storable"]
 
 _NOT_RUNS = {"jobs", "ui"}  # a page and the care for runs are no runs
+_COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
 _HELP = {"-h", "--help", "--version"}
 
 
@@ -109,13 +113,10 @@ def storable(*texts: str | None) -> None:
 
 
 def _named(arguments: Sequence[str]) -> _Named:
-    from nearsay.app.cli.main import main
-    from nearsay.app.cli.options import ONLY_CHECKED
-
-    command: click.Command = main
+    command: click.Command = resolve_name(_COMMAND)
     running = click.get_current_context(silent=True)
     defaults = None if running is None else running.find_root().default_map
-    context = click.Context(main, info_name="nearsay", default_map=defaults)
+    context = click.Context(command, info_name="nearsay", default_map=defaults)
     context.meta[ONLY_CHECKED] = True  # names of encoders are those of the run's library
     path: list[str] = []
     rest = list(arguments)
@@ -132,3 +133,19 @@ def _named(arguments: Sequence[str]) -> _Named:
             context = click.Context(found, info_name=name, parent=context)
         command = found
     return _Named(tuple(path), tuple(rest), command, context)
+
+
+def options_of(chosen: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
+    """The options of a command as arguments, by their long names with _ for -; what is usual is left away.
+
+    So are None, an empty list, and False, which an absent flag means. Several values repeat the option.
+    """
+    arguments: list[str] = []
+    for name, value in chosen.items():
+        if value is None or value is False or (name in usual and value == usual[name]):
+            continue
+        option = f"--{name.replace('_', '-')}"
+        for one in value if isinstance(value, list | tuple) else [value]:
+            said = f"{one:.12g}" if isinstance(one, float) else str(one)
+            arguments += [option] if one is True else [option, said]
+    return arguments

@@ -7,8 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from nearsay.app.cli.progress import RunProgress
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.runs.run_folder import RunFolder, RunProgress
 
 __all__ = [
     "Run",

@@ -4,19 +4,37 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import asdict
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nearsay.app import life_lock
-from nearsay.app.cli.progress import RunProgress
 from nearsay.data.durable import FULL
 from nearsay.data.errors import DiskFullError, NearsayError
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "RunProgress"]
 
 _TAIL_BYTES = 256 * 2**10  # of a log that are looked at for its last lines
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """One look at a command that is under way."""
+
+    doing: str  # in a word or two: "embedding", "measuring kinds of index", "training"
+    unit: str  # what is counted: "passages", "steps"
+    done: int
+    total: int | None  # known or estimated; None where nobody knows, and of a training limited by time
+    share: float | None  # of what is being done now, from 0 to 1
+    rate: float | None  # units a second; None before the first
+    seconds: float  # that it has been doing this
+    seconds_left: float | None  # at the rate so far
+    metrics: Mapping[str, float] = field(default_factory=dict)  # of a training, as of the log's last line
+    evaluation: Mapping[str, float] = field(default_factory=dict)  # of a training, the last one
+    tokens_per_second: float | None = None  # of a training
+    at: float = field(default_factory=time.time)  # when this was seen, in seconds since 1970
 
 
 class RunFolder:

@@ -22,6 +22,7 @@ from typing import IO, Any, Final
 
 import click
 
+from nearsay.app import CONFIG
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.data.errors import NearsayError
 
@@ -34,7 +35,7 @@ __all__ = [
 
 
 # -P: modules that lie in the working folder shadow nothing.
-CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.runs.child")
+CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "nearsay.app.cli.child")
 
 
 def spawn(folder: RunFolder, lock: int, *, working_folder: Path, database: str | None, at_once: int) -> int:
@@ -61,7 +62,7 @@ def start_process(
     output: IO[bytes] | int,
     log: IO[bytes] | int,
 ) -> subprocess.Popen[bytes]:
-    """Start `nearsay.app.runs.child` in a session of its own; it inherits the descriptor."""
+    """Start `nearsay.app.cli.child` in a session of its own; it inherits the descriptor."""
     environment = {  # NEARSAY_UI…: the page's password and what else it was told
         name: value
         for name, value in os.environ.items()
@@ -70,11 +71,8 @@ def start_process(
     if database is not None:
         environment["NEARSAY_DATABASE"] = database
     command = click.get_current_context(silent=True)
-    if command is not None:
-        from nearsay.app.cli.main import CONFIG
-
-        if CONFIG in command.meta:
-            environment["NEARSAY_CONFIG"] = command.meta[CONFIG]
+    if command is not None and CONFIG in command.meta:
+        environment["NEARSAY_CONFIG"] = command.meta[CONFIG]
     try:
         return subprocess.Popen(  # noqa: S603 - our own module
             [*CHILD, *arguments],

@@ -10,11 +10,10 @@ import streamlit as st
 
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.opened import is_there, opened
+from nearsay.app.ui.opened import is_there, make_library, opened
 from nearsay.app.ui.page_link import NEXT_COLLECTION
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.welcome import offer_first_collection, offer_library
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Library
 
@@ -95,7 +94,7 @@ PAGES = (
     PageEntry("runs", "Runs", ":material/timeline:", "nearsay.app.ui.runs.page", read_only=False),
 )
 _SEEN = "pages_seen"  # in the session: the pages that were shown whole
-# Where there is nothing yet, the way in is shown instead.
+# Where there is nothing yet, the way in is shown instead, by the page Collections.
 _NEEDS_DOCUMENTS = ("search", "compare", "judge", "explore")
 
 
@@ -114,7 +113,7 @@ def run() -> None:
         chosen = st.navigation(pages, position="sidebar" if shown else "hidden")
         st.html(STYLE)
         if not shown:
-            offer_library(settings)
+            _offer_library(settings)
             return
         library = opened(settings)
         _sidebar(settings, library)
@@ -132,17 +131,14 @@ def prepare() -> None:
 
 def show_page(path: str, settings: Settings) -> None:
     """One page of the menu by its address, with the collection that the sidebar names."""
-    entry = next(entry for entry in PAGES if entry.path == path)
     seen: set[str] = st.session_state.setdefault(_SEEN, set())
     with telling_errors(again=path not in seen):  # nothing was pressed on a page that was not shown yet
         library = opened(settings)
-        show: Callable[[Visit], None] = importlib.import_module(entry.module).show
         name, names = st.session_state.get("collection"), library.names()
-        visit = Visit(settings, library, name if name in names else None)
-        if entry.path in _NEEDS_DOCUMENTS and not names:
-            offer_first_collection(visit)
-        else:
-            show(visit)
+        shown = "collections" if path in _NEEDS_DOCUMENTS and not names else path
+        module = next(entry.module for entry in PAGES if entry.path == shown)
+        show: Callable[[Visit], None] = importlib.import_module(module).show
+        show(Visit(settings, library, name if name in names else None))
         seen.add(path)
 
 
@@ -177,3 +173,21 @@ def _sidebar(settings: Settings, library: Library) -> None:
 def _to_address() -> None:
     """Streamlit's own binding leaves out the first choice, and which is the first may change."""
     st.query_params["collection"] = st.session_state["collection"]
+
+
+def _offer_library(settings: Settings) -> None:
+    """Offer to make the library, once its folder was looked at: a name that was mistyped makes none."""
+    st.title("Welcome to nearsay", anchor=False)
+    st.markdown("nearsay finds the sentences that say nearly the same, whatever words they use.")
+    if settings.read_only:
+        st.info("There is no library here, and this page only reads.")
+        return
+    place = as_markdown(settings.library)
+    st.markdown(f"There is no library in **{place}** yet.")
+    st.caption(
+        "A library is a folder in which everything lives: your texts, what was made of them, and what you "
+        "say about them. Nothing leaves this machine."
+    )
+    if st.button("Make a library here", type="primary", icon=":material/create_new_folder:"):
+        make_library(settings)
+        st.rerun()

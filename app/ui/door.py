@@ -21,8 +21,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from nearsay.app.ui.password import is_right
-from nearsay.app.ui.settings import UPLOADS_HELD, Access
+from nearsay.app.ui.settings import UPLOADS_HELD, Access, is_right
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ class Launch:
     port: int | None = None  # None: 8501, or the next that is free
     hosts: tuple[str, ...] = ()  # names that browsers may use for it, beyond the address itself
     browser: bool = True  # open one
-    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`; None: none is asked
+    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.settings`; None: none is asked
     server_files: bool | None = (
         None  # may files of this machine be named; None: if only this machine reaches it
     )

@@ -4,12 +4,13 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar, cast
 
 import streamlit as st
 
 from nearsay.app.bulk_work import bulk_work
 from nearsay.app.ui.errors import is_import_clash
-from nearsay.app.ui.explore.mapped import kept_drawing
+from nearsay.app.ui.map_component.packed_map import LONGEST, MOST_POINTS, PackedMap, packed_map
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
@@ -17,7 +18,16 @@ from nearsay.indexer import Library
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["get_ready", "is_there", "make_library", "opened"]
+__all__ = [
+    "get_ready",
+    "is_there",
+    "kept_drawing",
+    "make_library",
+    "opened",
+    "remembered",
+    "remembered_map",
+    "state_of",
+]
 
 _log = logging.getLogger(__name__)
 _SECONDS = 1.0  # until what is loaded beside begins: the first page of a million came in 2.9 instead of 3.7 s
@@ -96,3 +106,60 @@ def _search(library: Library, settings: Settings) -> None:
         library.shared(names[0]).get_ready()
     else:
         library.encoder(BUNDLED_NAME).encode(["the first search"], kind=TextKind.QUERY)
+
+
+_Found = TypeVar("_Found")
+_MOST = 24  # findings of everybody who looks at the page
+_MOST_MAPS = 3  # one of 30,000 short passages takes some 30 MB
+
+
+def state_of(visit: Visit) -> str:
+    """Names the collection as it is now: another text once documents, vectors or clusters are others."""
+    snapshot = visit.collection.snapshot()
+    row = snapshot.collection
+    parts = (visit.library.store.folder, row.id, row.version, row.compactions, snapshot.generation.number)
+    return "|".join(str(part) for part in parts)
+
+
+def remembered(key: str, make: Callable[[], _Found]) -> _Found:
+    """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
+    return cast("_Found", _remembered(key, make))
+
+
+def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
+    """The same for maps, of which few are kept: they are large, and another is made with each change.
+
+    Also for threads in which no page runs: it shows nothing of its own.
+    """
+    return cast("_Found", _remembered_map(key, make))
+
+
+@st.cache_resource(max_entries=_MOST_MAPS, show_spinner=False)
+def _remembered_map(key: str, _make: Callable[[], object]) -> object:
+    del key
+    return _make()
+
+
+@st.cache_resource(max_entries=_MOST, ttl=3600.0, show_spinner="Looking …")
+def _remembered(key: str, _make: Callable[[], object]) -> object:
+    del key
+    return _make()
+
+
+def kept_drawing(visit: Visit) -> tuple[PackedMap, int] | None:
+    """The map that is kept, packed for the browser, and how many passages are on it; None without one.
+
+    It is read once for a state of the collection; of many passages a sample, always the same, is drawn.
+    """
+    explorer = visit.collection.explore
+    number = explorer.kept_map_number()
+    if number is None:
+        return None
+
+    def make() -> tuple[PackedMap, int] | None:
+        found = explorer.kept_map()
+        if found is None or not len(found):
+            return None
+        return packed_map(explorer.drawing(found, most=MOST_POINTS, longest=LONGEST)), len(found)
+
+    return remembered_map(f"{state_of(visit)}|map {number}", make)

@@ -1,8 +1,15 @@
-"""Links from one page to another, which keep the session and the chosen collection."""
+"""Links from one page to another, which keep the session and the chosen collection, and scrolling on one."""
+
+from functools import cache
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-__all__ = ["NEXT_COLLECTION", "link_to", "open_page"]
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
+
+__all__ = ["NEXT_COLLECTION", "bring_into_view", "link_to", "open_page", "scroll_to_top"]
+
 
 NEXT_COLLECTION = "next_collection"  # in the session: what the sidebar is to choose when it is drawn again
 
@@ -35,3 +42,45 @@ def _page(path: str) -> "st.Page":
 
 def _nothing() -> None:
     """Never called: the menu's page of that address is."""
+
+
+_SECONDS = 5  # in which what is to be seen may come
+# The window remembers it: Streamlit calls this at every run of the page.
+_SCRIPT = """
+export default function ({ data }) {
+  const done = window.nearsayBroughtIntoView ??= {}
+  if (done[data.selector] === data.when) return
+  const until = Date.now() + 1000 * data.seconds
+  const look = () => {
+    const found = document.querySelector(data.selector)
+    if (!found && Date.now() < until) return
+    clearInterval(looking)
+    done[data.selector] = data.when
+    found?.scrollIntoView({ block: data.block })
+  }
+  const looking = setInterval(look, 100)
+  return () => clearInterval(looking)
+}
+"""
+
+
+def scroll_to_top(number: int) -> None:
+    """Once for each number, however often the page is run."""
+    bring_into_view("[data-testid=stMainBlockContainer]", str(number))
+
+
+def bring_into_view(selector: str, when: str, *, centre: bool = False) -> None:
+    """Scroll to the first that the selector finds, once for each `when`; centre: to its middle."""
+    with st.container(key="ns_top"):  # nothing is seen of it
+        data = {
+            "selector": selector,
+            "when": when,
+            "block": "center" if centre else "start",
+            "seconds": _SECONDS,
+        }
+        _component()(data=data, key="bring_into_view")
+
+
+@cache
+def _component() -> "ComponentRenderer":
+    return st.components.v2.component("nearsay_bring_into_view", js=_SCRIPT)

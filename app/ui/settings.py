@@ -1,13 +1,18 @@
-"""What the person who starts the page decides for everybody who looks at it."""
+"""What the person who starts the page decides for everybody who looks at it, and how a password is kept."""
 
+import base64
+import hashlib
+import hmac
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from nearsay.data.errors import BadInputError
 
-__all__ = ["PRIVATE_VARIABLES", "UPLOADS_HELD", "VARIABLE", "Access", "Settings"]
+__all__ = ["PRIVATE_VARIABLES", "UPLOADS_HELD", "VARIABLE", "Access", "Settings", "hashed", "is_right"]
+
 
 VARIABLE = "NEARSAY_UI"  # how the settings reach the process that serves the page: other users cannot read it
 PRIVATE_VARIABLES = (VARIABLE, "NEARSAY_UI_PASSWORD")  # which no process that the page starts inherits
@@ -55,8 +60,29 @@ class Access:
         str, ...
     ]  # that browsers may use for the page, beside the address that they reached; lower case
     origins: tuple[str, ...] = ()  # the names, some with a port, of proxies that name themselves as the host
-    password: str | None = None  # its scrypt hash, see `nearsay.app.ui.password`
+    password: str | None = None  # its scrypt hash, as `hashed` gives it
     token: str | None = None  # in the address that is printed
     ticket: str | None = None  # as the token, but for the browser that is opened, and good once
     read_only: bool = False
     largest_upload: int = 200  # megabytes a file
+
+
+# Interactive logins, https://datatracker.ietf.org/doc/html/rfc7914#section-2: 16 MB and some 50 ms a try.
+_COST, _BLOCK, _LANES = 2**14, 8, 1
+_SALT = 16  # bytes
+
+
+def hashed(password: str) -> str:
+    """The password's scrypt hash with a salt of its own, as one line."""
+    salt = secrets.token_bytes(_SALT)
+    return base64.b64encode(salt + _stretched(password, salt)).decode("ascii")
+
+
+def is_right(password: str, kept: str) -> bool:
+    """Whether a password is the one whose hash was kept; takes as long for any."""
+    known = base64.b64decode(kept)
+    return hmac.compare_digest(_stretched(password, known[:_SALT]), known[_SALT:])
+
+
+def _stretched(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(password.encode("utf-8"), salt=salt, n=_COST, r=_BLOCK, p=_LANES)

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, documents, near_duplicates
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
@@ -270,6 +271,12 @@ class GateReport:
     looked_at: int  # documents
     count: int  # near-duplicates among them
     first: tuple[NearDuplicate, ...]  # of these the first hundred, in the order they were added
+
+    @property
+    def sentence(self) -> str:
+        """How many were found among how many, and what became of them."""
+        done = {"report": "found and kept", "skip": "removed again", "link": "linked"}[self.action]
+        return f"{self.count:,} of {counted(self.looked_at, 'document')} {done}"
 
 
 @dataclass(frozen=True, slots=True)

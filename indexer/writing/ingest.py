@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from nearsay.data.chunking import Chunking
 from nearsay.data.errors import BadInputError, DiskFullError
-from nearsay.data.faults import Fault, KeptFaults, spread
+from nearsay.data.faults import Fault, KeptFaults, by_file, spread
 from nearsay.data.quantity import counted
 from nearsay.data.read_options import ReadOptions
 from nearsay.data.reading import Reading, read
@@ -65,6 +65,17 @@ _WINDOW = 4096  # passages that are sorted by length together, and the most that
 _WINDOW_ROWS = 512  # passages read back at a time: they may be as long as a document
 _WINDOW_CHARACTERS = 400_000
 _FAULTS_NAMED = 5
+_FAULTS_SHOWN = 10  # of a report, where one file alone has any
+_FAULTS_OF_A_FILE = 3
+_FILES_WITH_SEVERAL = 10  # of more files, one fault each is told
+_NEAR_DUPLICATES_SHOWN = 10
+_DONE = {
+    "added": "added",
+    "updated": "updated",
+    "relabelled": "with new metadata",
+    "unchanged": "unchanged",
+    "removed": "removed, no longer in their file",
+}
 _SOURCES_NAMED = 3
 
 
@@ -92,6 +103,46 @@ class AddReport(Report):
     def read(self) -> int:
         """The documents that could be used."""
         return self.added + self.updated + self.relabelled + self.unchanged
+
+    @property
+    def done(self) -> list[tuple[int, str]]:
+        """How many documents became what, in a word or two; those that none became are left out."""
+        counts = [(getattr(self, name), what) for name, what in _DONE.items()]
+        return [(count, what) for count, what in counts if count]
+
+    def faults_told(self) -> Iterator[tuple[str, list[Fault], int]]:
+        """Each file that rows are missing of: its name, the faults to tell, and how many more it has."""
+        files = by_file(self.faults)
+        few = _FAULTS_OF_A_FILE if len(files) <= _FILES_WITH_SEVERAL else 1
+        shown = _FAULTS_SHOWN if len(files) == 1 else few
+        for name, faults in files.items():
+            told = faults[:shown]
+            yield name, told, self.faults_of_files.get(name, len(faults)) - len(told)
+
+    def lines(self, collection: str) -> Iterator[str]:
+        """What the command line says of it: what was guessed, the faults by file and line, the counts."""
+        yield from self.notes
+        told, skipped = 0, self.fault_count
+        for name, faults, more in self.faults_told():
+            yield from (f"skipped {fault}" for fault in faults)
+            if more:
+                yield f"… {more:,} more in {name}"
+            told += len(faults)
+        if skipped > told:
+            yield f"… {skipped:,} rows skipped in all (--strict stops instead)"
+        counts = [*self.done, *([(skipped, "skipped")] if skipped else [])]
+        said = ", ".join(f"{count:,} {what}" for count, what in counts) or "nothing to add"
+        yield f"{collection}: {said}; {counted(self.embedded, 'passage')} embedded"
+        if self.resumed:
+            yield f"{self.resumed:,} of these an earlier run had left waiting"
+        if self.truncated:
+            were = "passage was" if self.truncated == 1 else "passages were"
+            yield f"{self.truncated:,} {were} longer than the encoder takes and cut (see --chunking)"
+        gate = self.near_duplicates
+        if gate is not None and gate.looked_at:
+            for found in gate.first[:_NEAR_DUPLICATES_SHOWN]:
+                yield f"{found.id} says nearly what {found.original} says ({found.cosine:.3f})"
+            yield f"near-duplicates: {gate.sentence} (cosine of {gate.threshold:g} and above)"
 
 
 @dataclass(slots=True)

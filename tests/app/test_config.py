@@ -11,8 +11,8 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
+from nearsay.app import CONFIG
 from nearsay.app.cli import main
-from nearsay.app.cli.main import CONFIG
 from nearsay.app.runs import worker
 from nearsay.indexer import Library
 

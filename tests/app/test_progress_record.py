@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from nearsay.app.cli.progress import ProgressBar, RunProgress, TrainingLine, heard_by, hearer
+from nearsay.app.cli.progress import ProgressBar, TrainingLine, heard_by, hearer
+from nearsay.app.runs import RunProgress
 from nearsay.indexer.vectors.progress import Progress
 from nearsay.training.run.training_progress import TrainingProgress
 

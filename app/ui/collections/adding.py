@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.content_check import UPLOAD_TYPES, Upload, Uploads, check_content, safe_name
 from nearsay.app.ui.collections.fields_choice import ask_encoding, ask_fields, show_first_documents
-from nearsay.app.ui.collections.preview import FilesSeen, look_at
-from nearsay.app.ui.command_shown import show_command
-from nearsay.app.ui.encoders.offered import ask_encoder
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.runs.watching import runs_of
+from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.settings import UPLOADS_HELD
+from nearsay.app.ui.uploads import UPLOAD_TYPES, Upload, Uploads, check_content, safe_name
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import runs_of, show_command
 from nearsay.data.chunking import Chunking, ChunkingMethod
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.data.preview import FilesSeen, look_at
 from nearsay.data.quantity import size_words
 from nearsay.data.read_options import Format, ReadOptions, Split
 from nearsay.indexer import Collection
@@ -343,7 +341,7 @@ def show_adding(visit: Visit, way: str | None = None) -> None:
         )
         if st.button("Add the sample corpus", type="primary", icon=":material/play_arrow:", key="add-demo"):
             title = "Make the sample collection"
-            start(visit, RunKind.DEMO, ["demo"], title=title, collection="samples", elsewhere=first)
+            start(visit, ["demo"], title, collection="samples", elsewhere=first)
         return
     if st.session_state.pop("add_begun", False):
         st.session_state["add_name"] = ""
@@ -492,14 +490,7 @@ def _begin(visit: Visit, choices: AddChoices, new: Collection | None, *, elsewhe
     st.session_state["add_begun"] = True
     kept = st.session_state.pop("add_staged", None)  # its files are the run's from now on
     try:
-        start(
-            visit,
-            RunKind.ADD,
-            choices.arguments(),
-            title=choices.run_title,
-            collection=choices.collection,
-            elsewhere=elsewhere,
-        )
+        start(visit, choices.arguments(), choices.run_title, elsewhere=elsewhere)
     except NearsayError:
         st.session_state["add_round"] -= 1
         st.session_state["add_begun"] = False

@@ -7,15 +7,14 @@ from typing import Final
 
 import streamlit as st
 
-from nearsay.app.cli.add_report import DOCUMENTS_DONE, GATE_DONE, faults_told
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.ui.collections.content_check import Uploads
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.opened import get_ready
 from nearsay.app.ui.page_link import link_to, open_page
-from nearsay.app.ui.runs.watching import followed, running_runs, runs_of, watch_run
+from nearsay.app.ui.uploads import Uploads
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import followed, running_runs, runs_of, start_run, watch_run
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import AddReport
@@ -42,8 +41,7 @@ class AddResult:
 
 def add_result(report: AddReport) -> AddResult:
     """Say what a report says."""
-    done = [(getattr(report, name), said) for name, said in DOCUMENTS_DONE.items()]
-    parts = [f"{counted(count, 'document')} {said}" for count, said in done if count]
+    parts = [f"{counted(count, 'document')} {said}" for count, said in report.done]
     sentence = f"{', '.join(parts) or 'Nothing to add'}; {counted(report.embedded, 'passage')} embedded."
     remarks: list[str] = []
     if report.truncated:
@@ -52,13 +50,10 @@ def add_result(report: AddReport) -> AddResult:
         )
     gate = report.near_duplicates
     if gate is not None and gate.looked_at:
-        remarks.append(
-            f"Near-duplicates: {gate.count:,} of {counted(gate.looked_at, 'document')} "
-            f"{GATE_DONE[gate.action]} (cosine {gate.threshold:g} and above)."
-        )
+        remarks.append(f"Near-duplicates: {gate.sentence} (cosine {gate.threshold:g} and above).")
     rows: list[Mapping[str, object]] = []
     told = 0
-    for name, faults, more_of_file in faults_told(report):
+    for name, faults, more_of_file in report.faults_told():
         rows += [{"file": name, "line": fault.line, "why": fault.reason} for fault in faults]
         if more_of_file:
             rows.append({"file": name, "line": None, "why": f"… {more_of_file:,} more in this file"})
@@ -108,23 +103,21 @@ _ASKED: Final = (
 
 def start(
     visit: Visit,
-    kind: RunKind,
     arguments: Sequence[str],
-    *,
     title: str,
-    collection: str | None,
+    *,
+    collection: str | None = None,
     elsewhere: bool = False,
 ) -> None:
     """Start a command in the background and show it; its number stands in the address.
 
     elsewhere: this is another page than Collections, which is gone to
     """
-    visit.check_writing()
     is_first = not visit.library.names()
-    run = runs_of(visit).start(kind, arguments, title=title, collection=collection)
+    run = start_run(visit, arguments, title, collection=collection)
     if is_first:  # somebody will search what is embedded now, in a process of its own
         get_ready(visit.library, visit.settings)
-    st.session_state[NEXT_PART] = Part.OVERVIEW if kind in _FILLS else None
+    st.session_state[NEXT_PART] = Part.OVERVIEW if RunKind.of(arguments) in _FILLS else None
     if elsewhere:
         open_page("collections", run=str(run.number))
     st.query_params["run"] = str(run.number)

@@ -7,14 +7,12 @@ from typing import Final
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
+from nearsay.app.ui.asked import LONGEST_FILTER, are_short, written_ids
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
+from nearsay.app.ui.full_document import show_text
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.search.full_document import show_text
-from nearsay.app.ui.search.ids import written_ids
-from nearsay.app.ui.search.question_length import LONGEST_FILTER, are_short
 from nearsay.app.ui.visit import Visit
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
@@ -146,10 +144,8 @@ def ask_to_delete(
         if where is not None and count > _AT_ONCE:
             start(
                 visit,
-                RunKind.REMOVE,
                 ["documents", "remove", "--yes", "--where", where, "--", collection.name],
-                title=f"Delete {what} of {collection.name}",
-                collection=collection.name,
+                f"Delete {what} of {collection.name}",
             )
         removed = collection.remove(ids, where=where)
         st.session_state["collections-said"] = f"{counted(removed, 'document')} deleted."
@@ -300,13 +296,7 @@ def _write(visit: Visit, collection: Collection, document: Document, said: str) 
             "An earlier addition was stopped, and its passages are embedded first. That is started now; "
             "come back with this when it is done."
         )
-        start(
-            visit,
-            RunKind.REBUILD,
-            ["index", "rebuild", "--", collection.name],
-            title=f"Embed what waits in {collection.name}",
-            collection=collection.name,
-        )
+        start(visit, ["index", "rebuild", "--", collection.name], f"Embed what waits in {collection.name}")
     with st.spinner("Writing and embedding …"):
         report = collection.add_rows([document])
     if report.near_duplicates is not None and report.near_duplicates.first:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from nearsay.app.ui.collections.preview import FilesSeen, Table
 from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.data.faults import Fault, spread
 from nearsay.data.lines import USUAL_ENCODINGS
+from nearsay.data.preview import FilesSeen, Table
 
 __all__ = ["FieldsChoice", "ask_encoding", "ask_fields", "show_first_documents"]
 

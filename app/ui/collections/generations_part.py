@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
 from nearsay.app.ui.collections.rollout_forms import (
     candidate_rows,
@@ -14,10 +13,10 @@ from nearsay.app.ui.collections.rollout_forms import (
     show_rollout,
     show_upkeep,
 )
-from nearsay.app.ui.command_shown import show_command
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Measured, Plan, PlanKind, RecallContract, memory_text
@@ -78,8 +77,7 @@ def show_contract_form(visit: Visit, found: CollectionOverview) -> None:
             say_error(error)
             return
         if sent:
-            title = f"Tune {found.name}"
-            start(visit, RunKind.TUNE, arguments, title=title, collection=found.name)
+            start(visit, arguments, f"Tune {found.name}")
         show_command(visit, arguments)
 
 

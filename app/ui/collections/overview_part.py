@@ -9,9 +9,8 @@ from nearsay.app.ui.collections.at_work import Part, look_at
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
-from nearsay.app.ui.runs.words import moment
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import moment, running_runs, runs_of, start_run, watch_run
 from nearsay.data.quantity import counted
 from nearsay.data.report import Finding
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
@@ -104,9 +103,7 @@ def _ask(visit: Visit) -> None:
             "each collection again and search for them. Minutes for a million passages.",
         )
         if st.form_submit_button("Ask the doctor", type="primary", icon=":material/stethoscope:"):
-            visit.check_writing()
-            arguments = ["doctor", *(["--prove"] if prove else [])]
-            runs_of(visit).start(RunKind.DOCTOR, arguments, title="Ask the doctor")
+            start_run(visit, ["doctor", *(["--prove"] if prove else [])], "Ask the doctor")
             st.rerun()
 
 

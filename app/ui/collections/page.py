@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from nearsay.app.ui.collections.adding import show_adding
+from nearsay.app.ui.collections.adding import FILES, FOLDER, SAMPLES, show_adding
 from nearsay.app.ui.collections.at_work import NEXT_PART, PART, Part, show_at_work
 from nearsay.app.ui.collections.documents_part import show_documents
 from nearsay.app.ui.collections.generations_part import show_generations
@@ -10,7 +10,6 @@ from nearsay.app.ui.collections.overview_part import show_health, show_overview
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.welcome import offer_first_collection
 
 __all__ = ["show"]
 
@@ -26,7 +25,7 @@ _PARTS = {
 def show(visit: Visit) -> None:
     """Show the page: what is at work, then one of its parts."""
     if not visit.library.names():
-        offer_first_collection(visit)
+        _offer_first_collection(visit)
         return
     st.title("Collections", anchor=False)
     if visit.may_write and show_at_work(visit):
@@ -56,3 +55,25 @@ def _look_for_new(visit: Visit, names: list[str]) -> None:
     with telling_errors():
         if visit.library.names() != names:
             st.rerun()
+
+
+def _offer_first_collection(visit: Visit) -> None:
+    """Three ways to the first collection; each ends with a search of it."""
+    st.title("Welcome to nearsay", anchor=False)
+    st.markdown("nearsay finds the sentences that say nearly the same, whatever words they use.")
+    if not visit.may_write:
+        st.info("There is nothing in this library yet, and this page only reads.")
+        return
+    if show_at_work(visit):
+        return
+    st.markdown("**There is nothing to search yet. How do you want to begin?**")
+    way = st.segmented_control(
+        "How to begin",
+        [SAMPLES, FILES, *([FOLDER] if visit.may_name_files else [])],
+        default=SAMPLES,
+        required=True,
+        key="begin",
+        bind="query-params",
+        label_visibility="collapsed",
+    )
+    show_adding(visit, way)

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
 from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.command_shown import show_command
-from nearsay.app.ui.encoders.offered import ask_encoder
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
@@ -52,7 +51,7 @@ def _index(visit: Visit, found: CollectionOverview) -> None:
     )
     arguments = ["index", "optimize", "--", found.name]
     if st.button("Index", key=f"optimize-{found.name}", icon=":material/bolt:"):
-        start(visit, RunKind.TUNE, arguments, title=f"Index {found.name}", collection=found.name)
+        start(visit, arguments, f"Index {found.name}")
     show_command(visit, arguments)
 
 
@@ -79,8 +78,7 @@ def _fields(visit: Visit, collection: Collection, found: CollectionOverview) -> 
     arguments += [part for name in less for part in ("--forget", name)]
     arguments += ["--", found.name]
     if sent and (more or less):
-        title = f"Declare fields of {found.name}"
-        start(visit, RunKind.OTHER, arguments, title=title, collection=found.name)
+        start(visit, arguments, f"Declare fields of {found.name}")
     elif sent:
         st.caption("They are as they were.")
 
@@ -100,8 +98,7 @@ def _compact(visit: Visit, found: CollectionOverview) -> None:
         )
     arguments = ["index", "compact", *(["--drop-retired", "--yes"] if drop else []), "--", found.name]
     if st.button("Compact", key=f"compact-{found.name}", icon=":material/compress:"):
-        title = f"Compact {found.name}"
-        start(visit, RunKind.COMPACT, arguments, title=title, collection=found.name)
+        start(visit, arguments, f"Compact {found.name}")
     show_command(visit, arguments)
 
 
@@ -118,10 +115,8 @@ def _delete(visit: Visit, found: CollectionOverview) -> None:
     elif sent:
         start(
             visit,
-            RunKind.REMOVE,
             ["collections", "remove", "--yes", "--", found.name],
-            title=f"Delete the collection {found.name}",
-            collection=found.name,
+            f"Delete the collection {found.name}",
         )
 
 
@@ -271,8 +266,7 @@ def show_rollout(visit: Visit, collection: Collection, found: CollectionOverview
         )
         arguments = ["index", "rebuild", "--", found.name]
         if st.button("Mend it", key=f"mend-{found.name}", icon=":material/healing:"):
-            title = f"Mend {found.name}"
-            start(visit, RunKind.REBUILD, arguments, title=title, collection=found.name)
+            start(visit, arguments, f"Mend {found.name}")
         show_command(visit, arguments)
     if retired and live is not None:
         before = max(retired, key=lambda row: row.promotion or 0)
@@ -322,8 +316,7 @@ def _ask_rebuild(visit: Visit, found: CollectionOverview) -> None:
         icon=":material/play_arrow:",
         disabled=source is None,
     ):
-        title = f"Rebuild {found.name} with {source}"
-        start(visit, RunKind.REBUILD, arguments, title=title, collection=found.name)
+        start(visit, arguments, f"Rebuild {found.name} with {source}")
     if source is not None:
         show_command(visit, arguments)
 
@@ -351,11 +344,5 @@ def _confirm(
         if back:
             arguments = ["index", "rollback", "--", collection.name]
         if sure:
-            start(
-                visit,
-                RunKind.ROLLBACK if back else RunKind.PROMOTE,
-                arguments,
-                title=f"{what} generation {chosen.number} of {collection.name}",
-                collection=collection.name,
-            )
+            start(visit, arguments, f"{what} generation {chosen.number} of {collection.name}")
         show_command(visit, arguments)

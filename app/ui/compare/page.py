@@ -9,15 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from nearsay.app.ui.compare.side import Ranking, Side, comparable, described, usual_sides
+from nearsay.app.ui.asked import (
+    choices_now,
+    filter_text,
+    hand_filter,
+    query_control,
+    short_enough,
+    tell_unfiltered,
+    tell_what_was_cut,
+)
+from nearsay.app.ui.card import card_html, judge_buttons, judged_of, passage_html
 from nearsay.app.ui.errors import say_error, telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
-from nearsay.app.ui.explore.looking import passage_html
-from nearsay.app.ui.search.asked import choices_now, filter_text, hand_filter, query_control, tell_unfiltered
-from nearsay.app.ui.search.card import card_html
-from nearsay.app.ui.search.cards import judge_buttons, judged_of
-from nearsay.app.ui.search.filters import cluster_names, show_chosen
-from nearsay.app.ui.search.question_length import short_enough, tell_what_was_cut
+from nearsay.app.ui.filters import cluster_names, show_chosen
+from nearsay.app.ui.side import Ranking, Side, comparable, described, usual_sides
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer import Hit, Hits

@@ -1,22 +1,24 @@
 """One encoder of the list: what it is, where it comes from, what it reached, who uses it."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
-from nearsay.app.runs import Run, RunKind
-from nearsay.app.runs.results import changes_table
-from nearsay.app.ui.encoders.offered import figures_of
+from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.runs.results import Row, changes_table, read_results
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.offered import spec_of
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import runs_of
-from nearsay.app.ui.training.evaluation_sets import spec_of
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import start_run
+from nearsay.data.document import visible
 from nearsay.data.errors import NearsayError
 from nearsay.data.quantity import size_words
 from nearsay.indexer.encoders import EncoderEntry, EncoderFacts, stamp
+from nearsay.training.sentence.bundled import BUNDLED_NAME
 
-__all__ = ["show_entry"]
+__all__ = ["figures_of", "layer_scores", "show_entry"]
 
 
 def show_entry(visit: Visit, entry: EncoderEntry, runs: list[Run], sets: dict[str, str]) -> None:
@@ -87,7 +89,8 @@ def _evaluating(visit: Visit, entry: EncoderEntry, sets: dict[str, str]) -> None
         if st.form_submit_button("Measure", type="primary"):
             kind, _, place = spec_of(visit, chosen).partition(":")
             arguments = ["evaluate", kind, place, "--encoder", entry.source]
-            _start(visit, RunKind.EVALUATE, arguments, f"Measure {entry.name} on {sets[chosen]}", None)
+            start_run(visit, arguments, f"Measure {entry.name} on {sets[chosen]}", kept="encoders_run")
+            st.rerun()
 
 
 def _embedding(visit: Visit, entry: EncoderEntry) -> None:
@@ -103,17 +106,49 @@ def _embedding(visit: Visit, entry: EncoderEntry) -> None:
             name = st.selectbox("Collection", names, key=f"enc_collection-{entry.source}")
             if st.form_submit_button("Embed", type="primary"):
                 arguments = ["index", "rebuild", "--encoder", entry.source, "--", str(name)]
-                _start(visit, RunKind.REBUILD, arguments, f"Embed {name} with {entry.name}", str(name))
-
-
-def _start(visit: Visit, kind: RunKind, arguments: list[str], title: str, collection: str | None) -> None:
-    visit.check_writing()
-    run = runs_of(visit).start(kind, arguments, title=title, collection=collection)
-    st.session_state["encoders_run"] = run.number
-    st.rerun()
+                start_run(visit, arguments, f"Embed {name} with {entry.name}", kept="encoders_run")
+                st.rerun()
 
 
 @st.cache_data(max_entries=64, ttl=24 * 3600, show_spinner=False)
 def _facts(source: str, changed: int, _visit: Visit) -> EncoderFacts:
     del changed
     return _visit.library.encoders.facts(source)
+
+
+def figures_of(source: str, runs: Sequence[Run]) -> list[Row]:
+    """What evaluations of an encoder found; of several on one set the newest. runs: the newest first."""
+    newest: dict[str, Row] = {}
+    for run in runs:
+        if run.kind is not RunKind.EVALUATE or run.state is not RunState.DONE:
+            continue
+        if _encoder_of(run) != source:
+            continue
+        for row in read_results(run.output(100)).figures:
+            kept = {name: value for name, value in row.items() if name != "encoder"}
+            newest.setdefault(str(kept["set"]), kept)
+    return list(newest.values())
+
+
+def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
+    """What the newest `evaluate layers` of an encoder found: a row a layer, a column a pooling."""
+    for run in runs:
+        layers = run.arguments[:2] == ("evaluate", "layers") and run.state is RunState.DONE
+        if not layers or _encoder_of(run) != source:
+            continue
+        found: dict[str, Row] = {}
+        for row in read_results(run.output(200)).rows:
+            figures = [value for name, value in row.items() if name in ("Spearman", "nDCG@10")]
+            if figures and "pooling" in row:
+                found.setdefault(str(row["layers"]), {"layer": row["layers"]})[str(row["pooling"])] = figures[
+                    0
+                ]
+        if found:
+            return list(found.values())
+    return []
+
+
+def _encoder_of(run: Run) -> str:
+    arguments = run.arguments
+    place = arguments.index("--encoder") if "--encoder" in arguments else -1
+    return arguments[place + 1] if 0 <= place < len(arguments) - 1 else BUNDLED_NAME

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from nearsay.app.runs import RunKind, RunState
+from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.attention_component.show_attention import (
     AttentionChoice,
     choice_of,
@@ -14,12 +15,12 @@ from nearsay.app.ui.attention_component.show_attention import (
     show_attention,
     text_key,
 )
+from nearsay.app.ui.encoders.entry_card import layer_scores
 from nearsay.app.ui.encoders.models import reader
-from nearsay.app.ui.encoders.offered import layer_scores, offered
 from nearsay.app.ui.escaping import as_html, as_markdown
-from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
-from nearsay.app.ui.search.question_length import are_short
+from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import runs_of, start_run, to_watch, watch_run
 from nearsay.data.samples import sample_file
 from nearsay.indexer.catalogue.token_samples import TokenSampleRow
 from nearsay.indexer.encoders import stamp
@@ -318,18 +319,12 @@ def _offer_sample(visit: Visit, source: str, layer: int, others: Sequence[int]) 
             "counted among what is found.",
         ).strip()
     if st.button(f"Sample layer {layer}", key="in_sample", icon=":material/database:"):
-        visit.check_writing()
-        run = runs_of(visit).start(
-            RunKind.INSIDE,
-            [
-                *("encoders", "inside", "sample", visit.name or "", "--encoder", source),
-                *("--layer", str(layer)),
-                *(("--tagger", tagger) if tagger else ()),
-            ],
-            title=f"Tokens of {visit.name} at layer {layer}",
-            collection=visit.name,
-        )
-        st.session_state[_RUN] = run.number
+        arguments = [
+            *("encoders", "inside", "sample", visit.name or "", "--encoder", source),
+            *("--layer", str(layer)),
+            *(("--tagger", tagger) if tagger else ()),
+        ]
+        start_run(visit, arguments, f"Tokens of {visit.name} at layer {layer}", kept=_RUN)
         st.rerun()
 
 
@@ -388,12 +383,6 @@ def _layers(visit: Visit, source: str) -> None:
             return
         st.caption("Each layer's vectors can be scored under every pooling, as nearsay evaluate layers does.")
         if visit.may_write and st.button("Score the layers", key="in_score", icon=":material/straighten:"):
-            visit.check_writing()
-            pairs = str(sample_file("scored-pairs"))
-            run = runs_of(visit).start(
-                RunKind.EVALUATE,
-                ["evaluate", "layers", "--sts", pairs, "--encoder", source],
-                title="Score of each layer",
-            )
-            st.session_state[_SCORED] = run.number
+            arguments = ["evaluate", "layers", "--sts", str(sample_file("scored-pairs")), "--encoder", source]
+            start_run(visit, arguments, "Score of each layer", kept=_SCORED)
             st.rerun()

@@ -6,8 +6,8 @@ import streamlit as st
 
 from nearsay.app.runs import RunKind, RunState
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import runs_of, to_watch, watch_run
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import runs_of, to_watch, watch_run
 
 __all__ = ["show"]
 
@@ -39,7 +39,7 @@ def show(visit: Visit) -> None:
 
 def _list(visit: Visit) -> None:
     from nearsay.app.ui.encoders.entry_card import show_entry
-    from nearsay.app.ui.training.evaluation_sets import evaluation_sets
+    from nearsay.app.ui.offered import evaluation_sets
 
     _watch(visit)
     runs = runs_of(visit).list(limit=None)

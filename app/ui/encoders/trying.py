@@ -7,11 +7,11 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from nearsay.app.ui.asked import are_short
+from nearsay.app.ui.card import Marks, in_words, shaded, telling
 from nearsay.app.ui.encoders.models import encoder
-from nearsay.app.ui.encoders.offered import offered
 from nearsay.app.ui.escaping import as_html
-from nearsay.app.ui.search.card import Marks, in_words, shaded, telling
-from nearsay.app.ui.search.question_length import are_short
+from nearsay.app.ui.offered import offered
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.query.explain import explain_passages
 from nearsay.indexer.query.hit import ExplainedPassage, Explanation

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
+from nearsay.app.ui.asked import are_short
 from nearsay.app.ui.encoders.models import filler, next_sentence
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.search.question_length import are_short
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer.encoders import Shelf, made
 

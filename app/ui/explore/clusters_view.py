@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
@@ -19,15 +19,12 @@ from nearsay.app.ui.explore.looking import (
     csv_bytes,
     like_link,
     newest_runs,
-    passage_html,
-    remembered,
     show_paged,
-    state_of,
     watch_newest,
 )
-from nearsay.app.ui.runs.watching import runs_of
-from nearsay.app.ui.runs.words import moment
+from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import moment, show_command, start_run
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.clusters.clustering import Cluster, Clustering, ClusterMethod, Movement
@@ -252,9 +249,7 @@ def cluster_form(visit: Visit, label: str) -> None:
     arguments = cluster_arguments(visit.name or "", method, _choices(method))
     at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.CLUSTER))
     if not at_work and st.button(label, type="primary", key="cl_start", icon=":material/bubble_chart:"):
-        visit.check_writing()
-        title = f"Clusters of {visit.name}"
-        runs_of(visit).start(RunKind.CLUSTER, arguments, title=title, collection=visit.name)
+        start_run(visit, arguments, f"Clusters of {visit.name}")
         st.rerun()
     show_command(visit, arguments)
 
@@ -385,10 +380,8 @@ def _newer(visit: Visit, found: Clustering) -> None:
         st.info(f"{counted(found.newer, 'passage')} came since, in no cluster yet.")
         at_work = any(not run.state.ended for run in newest_runs(visit, RunKind.CLUSTER))
         if visit.may_write and not at_work and st.button("Put them in", key="cl_newer"):
-            visit.check_writing()
             arguments = ["explore", "clusters", visit.name or "", "--assign"]
-            title = f"New passages of {visit.name} into their clusters"
-            runs_of(visit).start(RunKind.CLUSTER, arguments, title=title, collection=visit.name)
+            start_run(visit, arguments, f"New passages of {visit.name} into their clusters")
             st.rerun()
 
 

@@ -12,9 +12,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
-from nearsay.app.runs import RunKind
-from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.card import metadata_line
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
@@ -28,9 +26,9 @@ from nearsay.app.ui.explore.looking import (
     names_html,
     show_paged,
 )
-from nearsay.app.ui.search.card import metadata_line
 from nearsay.app.ui.visit import Visit
-from nearsay.data.document import Document, JsonValue
+from nearsay.app.ui.watching import show_command
+from nearsay.data.document import Document, JsonValue, visible
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
@@ -343,7 +341,6 @@ def show_pairs(visit: Visit) -> None:
     look = Look(
         "pairs",
         f"Most similar pairs in {visit.name}",
-        RunKind.EXPLORE,
         arguments,
         _QUICK,
         lambda: [json.loads(json.dumps(asdict(pair))) for pair in visit.collection.explore.pairs(top)],
@@ -461,7 +458,6 @@ def _show_groups(visit: Visit) -> None:
     look = Look(
         "duplicates",
         f"Duplicates in {name}",
-        RunKind.DUPLICATES,
         arguments,
         _QUICK,
         lambda: groups_at_once(visit.collection, threshold, link),

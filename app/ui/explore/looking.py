@@ -7,21 +7,18 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.ui.asked import written_ids
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
+from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import runs_of, watch_run
-from nearsay.app.ui.runs.words import moment
-from nearsay.app.ui.search.card import metadata_line
-from nearsay.app.ui.search.ids import written_ids
 from nearsay.app.ui.visit import Visit
-from nearsay.data.document import JsonValue
+from nearsay.app.ui.watching import moment, runs_of, start_run, watch_run
 from nearsay.data.formulas import defused
 from nearsay.data.quantity import counted
 
@@ -36,52 +33,9 @@ __all__ = [
     "like_link",
     "names_html",
     "newest_runs",
-    "passage_html",
-    "remembered",
-    "remembered_map",
     "show_paged",
-    "state_of",
     "watch_newest",
 ]
-
-
-_Found = TypeVar("_Found")
-_MOST = 24  # findings of everybody who looks at the page
-_MOST_MAPS = 3  # one of 30,000 short passages takes some 30 MB
-_SECONDS = 3600.0
-
-
-def state_of(visit: Visit) -> str:
-    """Names the collection as it is now: another text once documents, vectors or clusters are others."""
-    snapshot = visit.collection.snapshot()
-    row = snapshot.collection
-    parts = (visit.library.store.folder, row.id, row.version, row.compactions, snapshot.generation.number)
-    return "|".join(str(part) for part in parts)
-
-
-def remembered(key: str, make: Callable[[], _Found]) -> _Found:
-    """What `make` gives, found once for a key; it is shared by all who look, so it must not be changed."""
-    return cast("_Found", _remembered(key, make))
-
-
-def remembered_map(key: str, make: Callable[[], _Found]) -> _Found:
-    """The same for maps, of which few are kept: they are large, and another is made with each change.
-
-    Also for threads in which no page runs: it shows nothing of its own.
-    """
-    return cast("_Found", _remembered_map(key, make))
-
-
-@st.cache_resource(max_entries=_MOST_MAPS, show_spinner=False)
-def _remembered_map(key: str, _make: Callable[[], object]) -> object:
-    del key
-    return _make()
-
-
-@st.cache_resource(max_entries=_MOST, ttl=_SECONDS, show_spinner="Looking …")
-def _remembered(key: str, _make: Callable[[], object]) -> object:
-    del key
-    return _make()
 
 
 _Item = TypeVar("_Item")
@@ -165,35 +119,6 @@ def _cell(value: object) -> object:
     return defused(value)
 
 
-_LONGEST = 700  # characters of a text
-
-
-def passage_html(
-    *,
-    title: str,
-    text: str,
-    rank: int | None = None,
-    metadata: Mapping[str, JsonValue] | None = None,
-    said: str = "",
-    below: str = "",
-    whole: bool = False,
-) -> str:
-    """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
-    head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
-    head += f'<span class="ns-title">{_text(title)}</span>'
-    if said:
-        head += f'<span class="ns-score">{_text(said)}</span>'
-    cut = text if whole or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-    lines = [below, metadata_line(metadata) if metadata else ""]
-    facts = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in lines if line)
-    body = f'<div class="ns-text">{_text(cut)}</div>'
-    return f'<div class="ns-card"><div class="ns-head">{head}</div>{body}{facts}</div>'
-
-
-def _text(text: str) -> str:
-    return as_html(visible(text))
-
-
 _Rows = TypeVar("_Rows")
 _LOOKED_AT = 200  # newest runs of the collection among which an earlier look is sought
 _ADDED = ("--device", "--precision")  # what a run's arguments may hold beside ours, each with a value
@@ -205,7 +130,6 @@ class Look(Generic[_Rows]):
 
     name: str  # tells apart the keys of its buttons
     title: str  # of its run
-    kind: RunKind
     arguments: tuple[str, ...]  # behind `nearsay`
     most: int  # passages: of a larger collection it takes more than some two seconds
     at_once: Callable[[], _Rows]
@@ -230,7 +154,7 @@ def found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
     if is_quick(visit, look.most):
         found = remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
         return Found(found, None)
-    before = newest_runs(visit, look.kind, look.arguments)
+    before = newest_runs(visit, RunKind.of(look.arguments), look.arguments)
     done = next((run for run in before if run.state is RunState.DONE), None)
     watch_newest(visit, before, look.name)
     _offer(visit, look, before, done)
@@ -291,8 +215,7 @@ def _offer(visit: Visit, look: Look[_Rows], before: list[Run], done: Run | None)
             icon = ":material/search_insights:"
             kind: Literal["primary", "secondary"] = "primary" if done is None else "secondary"
             if st.button(label, key=f"look-{look.name}", type=kind, icon=icon):
-                visit.check_writing()
-                runs_of(visit).start(look.kind, look.arguments, title=look.title, collection=visit.name)
+                start_run(visit, look.arguments, look.title)
                 st.rerun()
         if done is not None:
             st.caption(f"As of {moment(done.started_at)} UTC. What changed since is not in it.")

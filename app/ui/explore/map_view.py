@@ -1,12 +1,14 @@
 """Explore, the map: where every passage lies, and a table of those that were chosen on it."""
 
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
 from nearsay.app.runs import RunKind
-from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.asked import short_enough
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.download import offer_download
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.explore.looking import (
@@ -15,26 +17,21 @@ from nearsay.app.ui.explore.looking import (
     json_lines_bytes,
     like_link,
     newest_runs,
-    passage_html,
     watch_newest,
-)
-from nearsay.app.ui.explore.mapped import (
-    columns_of,
-    documents_of,
-    drawn_places,
-    full_rows,
-    kept_drawing,
-    rows_at,
 )
 from nearsay.app.ui.map_component.packed_map import PackedMap
 from nearsay.app.ui.map_component.show_map import Selection, show_map
-from nearsay.app.ui.runs.watching import runs_of
-from nearsay.app.ui.search.question_length import short_enough
+from nearsay.app.ui.opened import kept_drawing
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command, start_run
 from nearsay.data.quantity import counted
+from nearsay.indexer import Hit
 from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.catalogue.passages import PassageRow
+from nearsay.indexer.maps.drawing import Drawing
 
 __all__ = ["show_map_view"]
+
 
 _HITS = 50  # that stand out
 _SHOWN = 1_000  # rows of the table
@@ -114,15 +111,8 @@ def _start(
     if at_work or not visit.may_write:
         return
     if st.button(label, type=kind, icon=":material/scatter_plot:", key=f"map_start {label}"):
-        visit.check_writing()
         command = ["explore", "map", visit.name or "", "--no-file", *arguments]
-        runs_of(visit).start(
-            RunKind.MAP,
-            command,
-            title=f"Map of {visit.name}",
-            collection=visit.name,
-            product=f"the map of {visit.name}",
-        )
+        start_run(visit, command, f"Map of {visit.name}")
         st.rerun()
 
 
@@ -149,10 +139,8 @@ def _offer_clusters(visit: Visit) -> None:
         if visit.may_write and st.button(
             "Find clusters", icon=":material/bubble_chart:", key="map_clusters", type="primary"
         ):
-            visit.check_writing()
             arguments = [*_MAKE_CLUSTERS.split()[1:], visit.name or ""]
-            title = f"Clusters of {visit.name}"
-            runs_of(visit).start(RunKind.CLUSTER, arguments, title=title, collection=visit.name)
+            start_run(visit, arguments, f"Clusters of {visit.name}")
             st.rerun()
 
 
@@ -215,3 +203,49 @@ def _plain(value: object) -> object:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def rows_at(drawn: Drawing, places: Iterable[int]) -> list[dict[str, Any]]:
+    """A row for each of the drawing's points: title, beginning of the text, cluster, id, metadata."""
+    names = _names(drawn)
+    return [_row(drawn, names, drawn.rows[place], place) for place in places]
+
+
+def full_rows(drawn: Drawing, places: Sequence[int], read: Iterable[PassageRow]) -> list[dict[str, Any]]:
+    """The same with whole texts; read: the passages of these places that are still there."""
+    place_of = {drawn.rows[place].number: place for place in places}
+    names = _names(drawn)
+    return [_row(drawn, names, row, place_of[row.number]) for row in read if row.number in place_of]
+
+
+def columns_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The columns of such rows: title, text and cluster first, then metadata by its first coming."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def documents_of(drawn: Drawing, places: Iterable[int]) -> list[str]:
+    """The ids of the documents that points belong to, each once."""
+    return list(dict.fromkeys(drawn.rows[place].document_id for place in places))
+
+
+def drawn_places(drawn: Drawing, hits: Iterable[Hit]) -> list[int]:
+    """The numbers of the passages among search hits that are drawn, best first."""
+    wanted = {(hit.id, hit.passage): rank for rank, hit in enumerate(hits)}
+    found = [
+        (wanted[key], row.number) for row in drawn.rows if (key := (row.document_id, row.ordinal)) in wanted
+    ]
+    return [number for _, number in sorted(found)]
+
+
+def _row(drawn: Drawing, names: dict[int, str], passage: PassageRow, place: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"title": passage.title, "text": passage.text}
+    if drawn.clusters is not None:
+        number = int(drawn.clusters[place])
+        row["cluster"] = names.get(number)
+    row |= {"id": passage.document_id, "passage": passage.ordinal}
+    known = {f"metadata.{name}" if name in row else name: value for name, value in passage.metadata.items()}
+    return row | known
+
+
+def _names(drawn: Drawing) -> dict[int, str]:
+    return {label.number: label.name for label in drawn.labels}

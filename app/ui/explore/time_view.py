@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
-from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import Look, found_by, like_link, passage_html, remembered, state_of
+from nearsay.app.ui.explore.looking import Look, found_by, like_link
+from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.exploring.dates import Period, read_date
@@ -217,7 +218,6 @@ def _through_time(visit: Visit, field: str | None) -> None:
     look = Look(
         "time",
         f"Clusters of {visit.name} through time",
-        RunKind.EXPLORE,
         tuple(arguments),
         _QUICK,
         lambda: time_line(
@@ -297,7 +297,6 @@ def _news(visit: Visit, field: str | None) -> None:
     look = Look(
         "new",
         f"What is new in {visit.name} since {since}",
-        RunKind.EXPLORE,
         tuple(arguments),
         _QUICK_NEW,
         lambda: json.loads(

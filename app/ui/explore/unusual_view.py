@@ -8,12 +8,12 @@ from typing import Any
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
-from nearsay.app.ui.command_shown import show_command
+from nearsay.app.ui.asked import short_enough
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.explore.looking import Look, ask_to_remove, csv_bytes, found_by, like_link, passage_html
-from nearsay.app.ui.search.question_length import short_enough
+from nearsay.app.ui.explore.looking import Look, ask_to_remove, csv_bytes, found_by, like_link
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command
 from nearsay.indexer.catalogue.passage import headline
 
 __all__ = ["diverse_words", "passages_from_output", "show_unusual_view", "unusual_words"]
@@ -47,7 +47,6 @@ def _outliers(visit: Visit, count: int) -> None:
     look = Look(
         "outliers",
         f"Outliers of {visit.name}",
-        RunKind.EXPLORE,
         arguments,
         _QUICK_OUTLIERS,
         lambda: _rows(visit.collection.explore.outliers(count)),
@@ -77,7 +76,6 @@ def _diverse(visit: Visit, count: int) -> None:
     look = Look(
         "diverse",
         f"A diverse sample of {visit.name}",
-        RunKind.EXPLORE,
         tuple(arguments),
         _QUICK_DIVERSE,
         lambda: _rows(visit.collection.explore.diverse(count, query=query or None, balance=balance)),

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from nearsay.app.runs import RunKind
-from nearsay.app.ui.collections.at_work import start
-from nearsay.app.ui.collections.content_check import safe_name
-from nearsay.app.ui.command_shown import show_command
-from nearsay.app.ui.compare.side import Ranking, Side, comparable, usual_sides
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import passage_html
+from nearsay.app.ui.page_link import open_page
+from nearsay.app.ui.side import Ranking, Side, comparable, usual_sides
+from nearsay.app.ui.uploads import safe_name
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import show_command, start_run
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.judgements.judgements import is_table
@@ -284,6 +283,6 @@ def _offer_improving(visit: Visit) -> None:
             ):
                 if st.button(label, key=f"improve-{label}", icon=icon):
                     asked = ["index", "improve", *options, "--", name]
-                    title = f"{label}: {name}"
-                    start(visit, RunKind.OTHER, asked, title=title, collection=name, elsewhere=True)
+                    run = start_run(visit, asked, f"{label}: {name}")
+                    open_page("collections", run=str(run.number))
         show_command(visit, arguments)

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind
 from nearsay.app.runs.results import RunResults, read_results
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to, open_page
-from nearsay.app.ui.runs.watching import runs_of, successor, watch_run
-from nearsay.app.ui.runs.words import KIND_NAMES, duration, moment, took
 from nearsay.app.ui.visit import Visit
-from nearsay.data.document import JsonValue
+from nearsay.app.ui.watching import KIND_NAMES, duration, moment, runs_of, successor, took, watch_run
+from nearsay.data.document import JsonValue, visible
 
 if TYPE_CHECKING:
     import altair as alt
@@ -148,29 +146,13 @@ def _format(curve: Curve) -> str:
 TRAININGS = (RunKind.PRETRAIN, RunKind.SENTENCE, RunKind.DISTIL, RunKind.HEAD, RunKind.TRAIN)
 
 
-def out_folder(run: Run) -> Path | None:
-    """The file or folder that the run's --out names, whole; None where there is none."""
-    named = _option(run.arguments, "--out")
-    return None if named is None else Path(run.working_folder, Path(named).expanduser())
-
-
 def metrics_of(run: Run) -> list[dict[str, JsonValue]]:
     """The lines of metrics that a training has written by now; none for other runs."""
-    out = out_folder(run)
-    if run.kind not in TRAININGS or out is None:
+    if run.kind not in TRAININGS or run.product is None:
         return []
     from nearsay.training.run.metrics_log import read_metrics
 
-    return read_metrics(out / "run" / "metrics.jsonl")
-
-
-def _option(arguments: Sequence[str], name: str) -> str | None:
-    for place, argument in enumerate(arguments):
-        if argument == name and place + 1 < len(arguments):
-            return arguments[place + 1]
-        if argument.startswith(f"{name}="):
-            return argument.partition("=")[2]
-    return None
+    return read_metrics(Path(run.working_folder, run.product, "run", "metrics.jsonl"))
 
 
 _ROWS, _LOG_LINES = 1_000, 200  # of output and log that are shown
@@ -225,9 +207,8 @@ def _facts(visit: Visit, run: Run) -> None:
     if seconds is not None and run.state.ended:
         parts.append(f"took {duration(seconds)}")
     st.caption(" · ".join(parts))
-    out = run.product or out_folder(run)
-    if out is not None:
-        st.caption(f"Makes {as_markdown(visible(_in_library(visit, str(out))))}")
+    if run.product is not None:
+        st.caption(f"Makes {as_markdown(visible(_in_library(visit, run.product)))}")
     with st.container(horizontal=True):
         if run.resumes is not None:
             link_to("runs", f"Resumes run {run.resumes}", icon=":material/history:", run=str(run.resumes))

@@ -2,14 +2,22 @@
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.runs.one_run import TRAININGS, show_run
-from nearsay.app.ui.runs.watching import runs_of, watch_run
-from nearsay.app.ui.runs.words import KIND_NAMES, STATE_COLOURS, STATE_ICONS, duration, moment, took
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import (
+    KIND_NAMES,
+    STATE_COLOURS,
+    STATE_ICONS,
+    duration,
+    moment,
+    runs_of,
+    took,
+    watch_run,
+)
+from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
 __all__ = ["show"]

@@ -4,23 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from nearsay.app.ui.errors import telling_errors
-from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.asked import Asked
-from nearsay.app.ui.search.card import SCORE_HELP, card_html, strongest_words
-from nearsay.app.ui.search.full_document import open_document
-from nearsay.app.ui.search.likeness import like_buttons
+from nearsay.app.ui.asked import Asked, keep_likeness
+from nearsay.app.ui.card import SCORE_HELP, card_html, judge_buttons, strongest_words
+from nearsay.app.ui.escaping import as_html, as_markdown, distinct_labels
+from nearsay.app.ui.full_document import open_document
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import beginning
+from nearsay.data.errors import NearsayError
 from nearsay.indexer import Collection, Hit
+from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.mode import SearchMode
+from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.query.hit import Explanation
 from nearsay.indexer.query.matched_terms import matched_terms
 
-__all__ = [
-    "judge_buttons",
-    "judged_of",
-    "show_cards",
-]
+__all__ = ["like_buttons", "show_cards", "show_likeness"]
 
 
 _MOST = 300  # pages of a few hits, of everybody who looks
@@ -47,51 +45,6 @@ def _explained(
 ) -> list[Explanation]:
     del fingerprint, parts  # what names the entry
     return _collection.explain(query, _hits)
-
-
-Judged = Mapping[tuple[str, int], bool]
-
-
-def judged_of(visit: Visit, query: str) -> Judged:
-    """What was said for the query of each passage, by its document's id and its place."""
-    return visit.collection.judgements.of(query) if query.strip() else {}
-
-
-def judge_buttons(
-    visit: Visit, query: str, hit: Hit, mode: SearchMode | None, judged: Judged, *, page: str
-) -> None:
-    """Two buttons; pressing one that is pressed takes the word back. Nothing where the page only reads.
-
-    page: whose buttons they are, for their keys
-    """
-    if not visit.may_write:
-        return
-    word = judged.get((hit.id, hit.passage))
-    for relevant, label, icon in (
-        (True, "Relevant", ":material/thumb_up:"),
-        (False, "Not relevant", ":material/thumb_down:"),
-    ):
-        pressed = word is relevant
-        st.button(
-            label,
-            key=f"{page} {relevant} {hit.id} {hit.passage}",
-            icon=":material/check_circle:" if pressed else icon,
-            type="primary" if pressed else "tertiary",
-            help="Press again to take it back." if pressed else None,
-            on_click=_judge,
-            args=(visit, query, hit, mode, relevant, pressed),
-        )
-
-
-@telling_errors()
-def _judge(
-    visit: Visit, query: str, hit: Hit, mode: SearchMode | None, relevant: bool, pressed: bool
-) -> None:
-    visit.check_writing()
-    if pressed:
-        visit.collection.judgements.remove(query, hit)
-    else:
-        visit.collection.judgements.add(query, hit, relevant, mode=mode)
 
 
 _AT_ONCE = 5  # hits that are explained together: the first are shaded while others wait
@@ -168,3 +121,83 @@ def _explain(place: "st.delta_generator.DeltaGenerator", hit: Hit, why: Explanat
                 f"By words it is {hit.scores.word_share:.0%} of a full match; over 40% adds to the cosine."
             )
         st.caption(SCORE_HELP)
+
+
+_TITLE, _TEXT = 60, 300  # characters
+_SHOWN = 3  # documents whose beginnings are shown
+
+
+def show_likeness(visit: Visit, asked: Asked) -> None:
+    """What the results are like, and not like; each can be taken away, and ids be added."""
+    documents = {id_: _document(visit, id_) for id_ in (*asked.like, *asked.unlike)}
+    names = distinct_labels({id_: _called(id_, one) for id_, one in documents.items()})
+    with st.container(border=True):
+        st.markdown("**Passages like these documents**")
+        for id_ in asked.like[:_SHOWN]:
+            one = documents[id_]
+            if one is not None:
+                title, text = as_html(_called(id_, one)), as_html(beginning(one.text, _TEXT))
+                st.html(f'<div class="ns-liked"><strong>{title}</strong><div>{text}</div></div>')
+        left, right = st.columns(2)
+        sides: tuple[tuple[str, Sequence[str]], ...] = (("Like", asked.like), ("Not like", asked.unlike))
+        for place, (label, there) in zip((left, right), sides, strict=True):
+            key = f"{label} chosen"
+            st.session_state[key] = list(there)
+            with place:
+                st.multiselect(
+                    label,
+                    list(there),
+                    key=key,
+                    format_func=lambda id_: names.get(id_, id_),
+                    accept_new_options=True,
+                    placeholder="A document's id",
+                    help="Documents count by the mean of their passages; what they say not to be like counts "
+                    "three tenths of that.",
+                    on_change=_changed,
+                )
+        st.button(
+            "Back to the search",
+            icon=":material/arrow_back:",
+            type="tertiary",
+            on_click=keep_likeness,
+            args=((), ()),
+        )
+
+
+def like_buttons(asked: Asked, id_: str, key: str) -> None:
+    """More like a document, or less; `key`: of the card that they stand on."""
+    like, unlike = ([one for one in side if one != id_] for side in (asked.like, asked.unlike))
+    st.button(
+        "More like this",
+        key=f"like {key}",
+        icon=":material/read_more:",
+        type="tertiary",
+        on_click=keep_likeness,
+        args=([*like, id_], unlike),
+    )
+    if asked.like:
+        st.button(
+            "Not like this",
+            key=f"unlike {key}",
+            icon=":material/block:",
+            type="tertiary",
+            on_click=keep_likeness,
+            args=(like, [*unlike, id_]),
+        )
+
+
+def _changed() -> None:
+    keep_likeness(st.session_state["Like chosen"], st.session_state["Not like chosen"])
+
+
+def _document(visit: Visit, id_: str) -> StoredDocument | None:
+    try:
+        return visit.collection.document(id_)
+    except NearsayError:  # the search says what is wrong with it
+        return None
+
+
+def _called(id_: str, document: StoredDocument | None) -> str:
+    """What a document is called: plain text, since the widget shows it as it is."""
+    called = "" if document is None else headline(document.title, id_, document.text)
+    return beginning(called, _TITLE) or id_

@@ -12,10 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.errors import say_error, telling_errors
-from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.asked import (
+from nearsay.app.ui.asked import (
     PAGE,
     Asked,
     ask,
@@ -23,11 +20,14 @@ from nearsay.app.ui.search.asked import (
     hand_filter,
     keep_choices,
     tell_unfiltered,
+    tell_what_was_cut,
 )
-from nearsay.app.ui.search.cards import judged_of, show_cards
-from nearsay.app.ui.search.filters import cluster_names, show_chosen, show_filters
-from nearsay.app.ui.search.likeness import show_likeness
-from nearsay.app.ui.search.question_length import tell_what_was_cut
+from nearsay.app.ui.card import judged_of
+from nearsay.app.ui.download import offer_download
+from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.filters import cluster_names, show_chosen, show_filters
+from nearsay.app.ui.search.cards import show_cards, show_likeness
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.data.formulas import defused

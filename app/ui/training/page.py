@@ -1,7 +1,7 @@
 """The page Training: forms that start a vocabulary, a pretraining, a fine-tuning or an adaptation."""
 
-import importlib
 from collections.abc import Callable
+from pkgutil import resolve_name
 
 import streamlit as st
 
@@ -11,10 +11,10 @@ from nearsay.app.ui.visit import Visit
 __all__ = ["show"]
 
 _FORMS = {  # the names stand in the address, too
-    "Sentence encoder": "sentence_form",
-    "Adapt to a collection": "adapt_form",
-    "BERT": "pretraining_form",
-    "Vocabulary": "vocabulary_form",
+    "Sentence encoder": "sentence_form:sentence_form",
+    "Adapt to a collection": "sentence_form:adapt_form",
+    "BERT": "pretraining_form:pretraining_form",
+    "Vocabulary": "pretraining_form:vocabulary_form",
 }
 
 
@@ -34,5 +34,5 @@ def show(visit: Visit) -> None:
     )
     name = _FORMS[chosen or "Sentence encoder"]
     # Each form is imported when it is looked at: the models' libraries take seconds.
-    form: Callable[[Visit], None] = getattr(importlib.import_module(f"nearsay.app.ui.training.{name}"), name)
+    form: Callable[[Visit], None] = resolve_name(f"nearsay.app.ui.training.{name}")
     form(visit)

@@ -1,20 +1,23 @@
-"""The form that starts a pretraining."""
+"""The forms that make a vocabulary and pretrain a BERT."""
 
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Final
 
 import streamlit as st
 
-from nearsay.app.cli.train_pretrain import pretrain
-from nearsay.app.runs import RunKind
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_texts, keep_upload, kept_files, show_texts
-from nearsay.app.ui.training.command_options import arguments_of, choices_of, usual
-from nearsay.app.ui.training.starting import start_run
+from nearsay.app.ui.training.starting import start_training
 from nearsay.app.ui.visit import Visit
+from nearsay.data.pretraining.example_config import Masking
+from nearsay.data.pretraining.prepare_options import Breaks
 from nearsay.indexer.encoders import Made, Shelf, made, new_folder_for
 from nearsay.training.bert.published_sizes import PUBLISHED_SIZES
+from nearsay.training.bert.vocabulary import Accents, VocabularyConfig
 
-__all__ = ["pretraining_form"]
+__all__ = ["pretraining_form", "vocabulary_form"]
+
 
 _NEW, _ON = "A new BERT", "One that is there"
 _STEPS, _MINUTES = "steps", "minutes"
@@ -24,7 +27,18 @@ _BREAKS = {
     "files": "with its file",
     "headings": "at WikiText's headings",
 }
-_USUAL_SIZE = "small"  # what the command takes where none is said
+# What the command takes where nothing is said; the library's own class would import PyTorch.
+USUAL: Final[dict[str, Any]] = {
+    "size": "small",
+    "masking": Masking.TOKENS,
+    "breaks": Breaks.BLANK_LINES,
+    "length": 128,
+    "long_length": 512,
+    "long_share": 0.1,
+    "batch": 256,
+    "learning_rate": 1e-4,
+    "seed": 0,
+}
 
 
 def pretraining_form(visit: Visit) -> None:
@@ -74,23 +88,23 @@ def pretraining_form(visit: Visit) -> None:
         if not held_out:
             chosen["evaluate_every"] = None
         arguments = ["train", "pretrain", *map(str, texts), "--out", str(out)]
-        arguments += arguments_of(pretrain, chosen | {"dev": held_out})
-        start_run(visit, RunKind.PRETRAIN, arguments, title=f"Pretrain {out.name}", product=out)
+        arguments += options_of(chosen | {"dev": held_out}, USUAL)
+        start_training(visit, arguments, f"Pretrain {out.name}", out)
 
 
 def _begun(vocabularies: list[Made], berts: list[Made], begin: str) -> dict[str, Any]:
     if begin == _ON:
-        return {"start": _one_of("BERT", berts, "pre_start", "It keeps its vocabulary and its size.")}
+        return {"from": _one_of("BERT", berts, "pre_start", "It keeps its vocabulary and its size.")}
     vocabulary = _one_of("Vocabulary", vocabularies, "pre_vocabulary", "The pieces that it reads with.")
     size = st.selectbox(
         "Size",
         list(PUBLISHED_SIZES),
-        index=list(PUBLISHED_SIZES).index(_USUAL_SIZE),
+        index=list(PUBLISHED_SIZES).index(USUAL["size"]),
         format_func=_size,
         key="pre_size",
         help="A larger one learns more and takes longer; on a processor alone, take tiny or mini.",
     )
-    return {"vocabulary": vocabulary, "size": None if size == _USUAL_SIZE else size}
+    return {"vocabulary": vocabulary, "size": size}
 
 
 def _one_of(label: str, things: list[Made], key: str, help_: str) -> str:
@@ -128,20 +142,20 @@ def _length() -> dict[str, Any]:
 def _examples() -> dict[str, Any]:
     masking = st.selectbox(
         "Mask",
-        choices_of(pretrain, "masking"),
+        [*map(str, Masking)],
         format_func=lambda each: _MASKING.get(each, each),
         key="pre_masking",
         help="What is hidden together: pieces as BERT did, or words or runs, which are harder to guess.",
     )
     follows = st.toggle(
         "Learn whether sentences follow each other",
-        value=not usual(pretrain, "no_nsp"),
+        value=True,
         key="pre_nsp",
         help="BERT's second task; without it rows are full of sentences, and the BERT has no head for it.",
     )
     breaks = st.selectbox(
         "A document ends",
-        choices_of(pretrain, "breaks"),
+        [*map(str, Breaks)],
         format_func=lambda each: _BREAKS.get(each, each),
         key="pre_breaks",
         help="In plain text; rows of tables are documents. Sentences of two never follow each other.",
@@ -150,7 +164,7 @@ def _examples() -> dict[str, Any]:
         "Tokens of a row",
         min_value=8,
         max_value=8192,
-        value=int(usual(pretrain, "length")),
+        value=USUAL["length"],
         key="pre_length",
         help="Longer rows show more context and cost more time.",
     )
@@ -158,10 +172,10 @@ def _examples() -> dict[str, Any]:
         "Share with long rows",
         min_value=0.0,
         max_value=0.9,
-        value=float(usual(pretrain, "long_share")),
+        value=USUAL["long_share"],
         step=0.05,
         key="pre_long",
-        help=f"The last part of the run has rows of {usual(pretrain, 'long_length')} tokens: far places are "
+        help=f"The last part of the run has rows of {USUAL['long_length']} tokens: far places are "
         "learned too.",
     )
     return {
@@ -177,7 +191,7 @@ def _optimisation() -> dict[str, Any]:
     batch = st.number_input(
         "Rows of a step",
         min_value=1,
-        value=int(usual(pretrain, "batch")),
+        value=USUAL["batch"],
         key="pre_batch",
         help="Larger steps are steadier and slower.",
     )
@@ -185,7 +199,7 @@ def _optimisation() -> dict[str, Any]:
         "Learning rate",
         min_value=1e-7,
         max_value=1.0,
-        value=float(usual(pretrain, "learning_rate")),
+        value=USUAL["learning_rate"],
         step=1e-5,
         format="%.1e",
         key="pre_rate",
@@ -200,7 +214,7 @@ def _optimisation() -> dict[str, Any]:
         help="On the held-out text, if there is some.",
     )
     seed = st.number_input(
-        "Seed", min_value=0, value=int(usual(pretrain, "seed")), key="pre_seed", help="Of everything random."
+        "Seed", min_value=0, value=USUAL["seed"], key="pre_seed", help="Of everything random."
     )
     return {
         "batch": int(batch),
@@ -213,3 +227,71 @@ def _optimisation() -> dict[str, Any]:
 def _size(name: str) -> str:
     layers, width = PUBLISHED_SIZES[name]
     return f"{name}: {layers} layers, width {width}"
+
+
+_ACCENTS = {"auto": "as BERT does", "keep": "keep é", "strip": "é becomes e"}
+
+
+def vocabulary_form(visit: Visit) -> None:
+    """Choose texts, a size and a name."""
+    st.markdown(
+        "A vocabulary is the list of word pieces that a BERT reads with. One of your own texts spells their "
+        "words in fewer pieces, so that more text fits. It takes seconds to minutes."
+    )
+    usual = VocabularyConfig()
+    texts = choose_texts(visit, "voc")
+    show_texts(texts)
+    with st.form("voc_form"):
+        name = st.text_input("Name", key="voc_name", help="What it is called in this library.")
+        size = st.number_input(
+            "Pieces",
+            min_value=100,
+            max_value=1_000_000,
+            value=usual.size,
+            step=1_000,
+            key="voc_size",
+            help="BERT has 30,522. A small corpus needs fewer; 8,000 suit some million words.",
+        )
+        cased = st.toggle(
+            "Tell capitals from small letters",
+            value=usual.cased,
+            key="voc_cased",
+            help="Off, everything is lowercased: better where little text is there to learn from.",
+        )
+        with st.expander("More choices"):
+            accents = st.selectbox(
+                "Accents",
+                [*map(str, Accents)],
+                format_func=lambda each: _ACCENTS.get(each, each),
+                key="voc_accents",
+                help="What becomes of é: BERT drops accents where it lowercases.",
+            )
+            frequency = st.number_input(
+                "Least frequency",
+                min_value=1,
+                value=usual.min_frequency,
+                key="voc_frequency",
+                help="Two neighbouring pieces are joined if they occur together so often.",
+            )
+            alphabet = st.number_input(
+                "Most characters",
+                min_value=1,
+                value=usual.alphabet,
+                key="voc_alphabet",
+                help="Different characters that have pieces; words with rarer ones become unknown.",
+            )
+        asked = st.form_submit_button("Make the vocabulary", type="primary", disabled=not texts)
+        if not texts:
+            st.caption(NOTHING_CHOSEN)
+    if asked:
+        out = new_folder_for(visit.library.store.folder, Shelf.VOCABULARIES, name.strip())
+        chosen = {
+            "size": int(size),
+            "cased": cased,
+            "accents": accents,
+            "min_frequency": int(frequency),
+            "alphabet": int(alphabet),
+        }
+        arguments = ["train", "vocabulary", *map(str, texts), "--out", str(out)]
+        arguments += options_of(chosen, asdict(usual))
+        start_training(visit, arguments, f"Vocabulary {out.name}", out)

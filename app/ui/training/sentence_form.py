@@ -1,22 +1,19 @@
-"""The form that starts the fine-tuning of a sentence encoder."""
+"""The forms that fine-tune a sentence encoder, and that adapt one to a collection."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import streamlit as st
 
-from nearsay.app.cli.train_sentence import sentence
-from nearsay.app.runs import RunKind
-from nearsay.app.ui.encoders.offered import offered
+from nearsay.app.runs.command_line import options_of
 from nearsay.app.ui.escaping import as_markdown
+from nearsay.app.ui.offered import evaluation_sets, offered, spec_of
 from nearsay.app.ui.training.choosing import NOTHING_CHOSEN, choose_examples, keep_upload
-from nearsay.app.ui.training.command_options import arguments_of, choices_of
-from nearsay.app.ui.training.evaluation_sets import evaluation_sets, spec_of
-from nearsay.app.ui.training.starting import start_run
+from nearsay.app.ui.training.starting import start_training
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError
 from nearsay.data.faults import Fault
@@ -24,7 +21,7 @@ from nearsay.data.sentence_examples.examples import ExampleKind, SentenceExample
 from nearsay.data.sentence_examples.reading import read_sentence_examples
 from nearsay.indexer.encoders import Shelf, new_folder_for
 from nearsay.training.sentence.bundled import BUNDLED_NAME
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
+from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining
 from nearsay.training.sentence.objectives.table import ObjectiveKind, kind_to_learn_from, usual_objective_kind
 
 _ROWS: Final = 6  # shown
@@ -159,6 +156,8 @@ def _look(path: str, changed: int) -> ExamplesLook:
 _EPOCHS, _STEPS, _MINUTES = "times over the data", "steps", "minutes"
 _AUTO = "auto"
 _NONE = "none"
+_NEW: Final = SentenceTraining()
+_USUAL: Final = asdict(_NEW) | {"base": BUNDLED_NAME, "objective": _AUTO, "pooling": _AUTO}
 _OBJECTIVE_HELP = "What is asked of the vectors. Left alone, it is what is usual for the data."
 
 
@@ -186,7 +185,7 @@ def sentence_form(visit: Visit) -> None:
         chosen = _base(visit) | _length()
         measured = _measuring(visit)
         with st.expander("More choices"):
-            chosen |= _learning(kinds) | _structure(visit)
+            chosen |= _learning(kinds) | _structure()
         asked = st.form_submit_button("Start training", type="primary", disabled=not files)
         if not files:
             st.caption(NOTHING_CHOSEN)
@@ -195,8 +194,8 @@ def sentence_form(visit: Visit) -> None:
         dev = None if measured.dev == _NONE else spec_of(visit, measured.dev)
         evaluate = [spec_of(visit, one) for one in measured.evaluate]
         arguments = ["train", "sentence", *map(str, files), "--out", str(out)]
-        arguments += arguments_of(sentence, chosen | {"dev": dev, "evaluate": evaluate})
-        start_run(visit, RunKind.SENTENCE, arguments, title=f"Fine-tune {out.name}", product=out)
+        arguments += options_of(chosen | {"dev": dev, "evaluate": evaluate}, _USUAL)
+        start_training(visit, arguments, f"Fine-tune {out.name}", out)
 
 
 def _base(visit: Visit) -> dict[str, Any]:
@@ -208,7 +207,7 @@ def _base(visit: Visit) -> dict[str, Any]:
         key="sen_base",
         help="A good encoder needs few examples to learn your meaning; a BERT needs many.",
     )
-    return {"base": None if base == BUNDLED_NAME else base}
+    return {"base": base}
 
 
 def _length() -> dict[str, Any]:
@@ -261,13 +260,10 @@ def _measuring(visit: Visit) -> _Measured:
 
 
 def _learning(kinds: list[ExampleKind] | None) -> dict[str, Any]:
-    defaults = SentenceTraining()
-    fitting = (
-        [str(each) for each in fitting_objectives(kinds)] if kinds else choices_of(sentence, "objective")
-    )
+    fitting = fitting_objectives(kinds) if kinds else ObjectiveKind
     objective = st.selectbox(
         "Objective",
-        [_AUTO, *fitting],
+        [_AUTO, *map(str, fitting)],
         format_func=lambda each: "as usual for the data" if each == _AUTO else _objective(each),
         key="sen_objective",
         help=_OBJECTIVE_HELP,
@@ -275,7 +271,7 @@ def _learning(kinds: list[ExampleKind] | None) -> dict[str, Any]:
     batch = st.number_input(
         "Rows of a step",
         min_value=1,
-        value=defaults.batch,
+        value=_NEW.batch,
         key="sen_batch",
         help="With ranking, the other rows are the wrong answers: more make the task harder and better.",
     )
@@ -283,7 +279,7 @@ def _learning(kinds: list[ExampleKind] | None) -> dict[str, Any]:
         "Learning rate",
         min_value=1e-8,
         max_value=1.0,
-        value=defaults.learning_rate,
+        value=_NEW.learning_rate,
         step=1e-5,
         format="%.1e",
         key="sen_rate",
@@ -292,7 +288,7 @@ def _learning(kinds: list[ExampleKind] | None) -> dict[str, Any]:
     evaluations = st.number_input(
         "Measurements in each pass",
         min_value=0.1,
-        value=float(defaults.evaluations or 1.0),
+        value=float(_NEW.evaluations or 1.0),
         format="%g",
         key="sen_evaluations",
         help="On the set that the best weights are chosen by.",
@@ -306,23 +302,22 @@ def _learning(kinds: list[ExampleKind] | None) -> dict[str, Any]:
         help="End after so many measurements without a new best.",
     )
     seed = st.number_input(
-        "Seed", min_value=0, value=defaults.seed, key="sen_seed", help="Of everything random: order, dropout."
+        "Seed", min_value=0, value=_NEW.seed, key="sen_seed", help="Of everything random: order, dropout."
     )
     return {
-        "objective": None if objective == _AUTO else objective,
-        "batch": None if batch == defaults.batch else int(batch),
-        "learning_rate": None if rate == defaults.learning_rate else float(rate),
-        "evaluations": None if evaluations == defaults.evaluations else float(evaluations),
+        "objective": objective,
+        "batch": int(batch),
+        "learning_rate": float(rate),
+        "evaluations": float(evaluations),
         "patience": None if patience is None else int(patience),
-        "seed": None if seed == defaults.seed else int(seed),
+        "seed": int(seed),
     }
 
 
-def _structure(visit: Visit) -> dict[str, Any]:
-    del visit
+def _structure() -> dict[str, Any]:
     pooling = st.selectbox(
         "Pooling",
-        [_AUTO, *choices_of(sentence, "pooling")],
+        [_AUTO, *map(str, SentencePooling)],
         format_func=lambda each: "as the base has it" if each == _AUTO else each,
         key="sen_pooling",
         help="How one vector is made of a text's token vectors; a plain BERT gets their mean.",
@@ -344,7 +339,7 @@ def _structure(visit: Visit) -> dict[str, Any]:
         help="In tokens; what is beyond is cut off.",
     )
     return {
-        "pooling": None if pooling == _AUTO else pooling,
+        "pooling": pooling,
         "dimension": None if dimension is None else int(dimension),
         "length": None if length is None else int(length),
     }
@@ -352,3 +347,28 @@ def _structure(visit: Visit) -> dict[str, Any]:
 
 def _objective(name: str) -> str:
     return f"{name}: {ObjectiveKind(name).loss.help}"
+
+
+def adapt_form(visit: Visit) -> None:
+    """Choose a collection and a name."""
+    st.markdown(
+        "An encoder can be fitted to a collection from its documents alone: what all of them share counts "
+        "less, what tells them apart counts more. It takes about a minute, is measured, and is kept only if "
+        "it is better."
+    )
+    names = visit.library.names()
+    if not names:
+        st.info("There is no collection yet. Make one on the page Collections.")
+        return
+    with st.form("ada_form"):
+        chosen = visit.name if visit.name in names else names[0]
+        collection = st.selectbox(
+            "Collection", names, index=names.index(chosen), key="ada_collection", help="What it is fitted to."
+        )
+        name = st.text_input("Name", key="ada_name", help="What the encoder is called in this library.")
+        asked = st.form_submit_button("Adapt the encoder", type="primary")
+    if asked:
+        out = new_folder_for(visit.library.store.folder, Shelf.ENCODERS, name.strip())
+        arguments = ["train", "adapt", str(collection), "--out", str(out)]
+        title = f"Adapt {out.name} to {collection}"
+        start_training(visit, arguments, title, out)

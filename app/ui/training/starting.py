@@ -5,17 +5,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
 from nearsay.app.runs import RunKind, RunState
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.page_link import link_to
-from nearsay.app.ui.runs.watching import running_runs, runs_of, to_watch, watch_run
-from nearsay.app.ui.runs.words import STATE_ICONS
-from nearsay.app.ui.scrolling import scroll_to_top
+from nearsay.app.ui.page_link import link_to, scroll_to_top
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import STATE_ICONS, running_runs, runs_of, start_run, to_watch, watch_run
+from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
-__all__ = ["start_run", "watch_started"]
+__all__ = ["start_training", "watch_started"]
 
 _STARTED, _AT_TOP = "training_run", "training_at_top"
 _TRIED = {RunKind.SENTENCE: "Try an encoder", RunKind.PRETRAIN: "Try a BERT"}  # where, on the page Encoders
@@ -23,26 +21,17 @@ _WATCHED = (RunKind.VOCABULARY, RunKind.PRETRAIN, RunKind.SENTENCE)
 _LOOKED_AT = 200  # newest runs among which the last training is sought
 
 
-def start_run(
-    visit: Visit, kind: RunKind, arguments: Sequence[str], *, title: str, product: Path | None = None
-) -> None:
+def start_training(visit: Visit, arguments: Sequence[str], title: str, product: Path) -> None:
     """Start it and show the page anew, with the run at its top.
 
     BadInputError if a run that is at work, or waits for its turn, makes the same product.
     """
-    visit.check_writing()
     for other in running_runs(visit):
-        if product is not None and (other.product or "").casefold() == str(product).casefold():
+        if (other.product or "").casefold() == str(product).casefold():
             raise BadInputError(
                 f"run {other.number} is making '{product.name}' already. Wait for it, or take another name"
             )
-    run = runs_of(visit).start(
-        kind,
-        arguments,
-        title=title,
-        product=None if product is None else str(product),
-    )
-    st.session_state[_STARTED] = st.session_state[_AT_TOP] = run.number
+    st.session_state[_AT_TOP] = start_run(visit, arguments, title, kept=_STARTED).number
     st.rerun()
 
 

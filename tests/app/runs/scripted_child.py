@@ -81,7 +81,7 @@ def ask() -> None:
 
 
 if __name__ == "__main__":
-    from nearsay.app.runs.child import main
+    from nearsay.app.cli.child import main
 
     nearsay.add_command(scripted)
     sys.exit(main(sys.argv[1:]))

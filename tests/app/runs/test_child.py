@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from nearsay.app import life_lock
-from nearsay.app.runs import Run, Runs, RunState, child, worker
+from nearsay.app.cli import child
+from nearsay.app.runs import Run, Runs, RunState, worker
 from nearsay.indexer import Library
 
 Pipe = Any  # of conftest

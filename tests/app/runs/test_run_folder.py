@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs import run_folder
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.runs.run_folder import RunFolder, RunProgress
 from nearsay.data.errors import DiskFullError, NearsayError
 
 LOOK = RunProgress(

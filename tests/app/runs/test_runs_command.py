@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from nearsay.app.cli import jobs as commands
 from nearsay.app.cli import main
-from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs import Runs, RunState
+from nearsay.app.runs.run_folder import RunProgress
 from nearsay.data.faults import Fault
 from nearsay.indexer import Library
 from nearsay.indexer.writing.ingest import AddReport

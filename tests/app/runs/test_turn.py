@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.runs import child as turn_module
-from nearsay.app.runs.child import turn
+from nearsay.app.cli import child as turn_module
+from nearsay.app.cli.child import turn
 from nearsay.app.runs.run_folder import RunFolder
 
 

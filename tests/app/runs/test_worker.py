@@ -65,7 +65,7 @@ class TestProcess:
     @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the memory that it had counts")
     def test_the_memory_of_the_process_that_started_it_is_not_its_own(self) -> None:
         asks = (
-            "from nearsay.app.runs import child; child._MOST_BYTES = 200_000_000; print(child._has_grown());"
+            "from nearsay.app.cli import child; child._MOST_BYTES = 200_000_000; print(child._has_grown());"
             "more = bytearray(b'a') * 300_000_000; print(child._has_grown())"
         )
         large = (

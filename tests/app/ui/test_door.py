@@ -10,8 +10,7 @@ import pytest
 
 from nearsay.app.ui import door as module
 from nearsay.app.ui.door import Door
-from nearsay.app.ui.password import hashed
-from nearsay.app.ui.settings import Access
+from nearsay.app.ui.settings import Access, hashed
 
 PASSWORD = "a quiet harbour"  # noqa: S105
 NAMES = ("localhost", "127.0.0.1", "::1")

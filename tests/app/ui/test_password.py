@@ -1,6 +1,6 @@
 """The password of the page."""
 
-from nearsay.app.ui.password import hashed, is_right
+from nearsay.app.ui.settings import hashed, is_right
 
 
 def test_the_right_password_is_known_and_no_other():

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
@@ -13,13 +14,22 @@ from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.judged_set import Outcome
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-__all__ = [
-    "Change",
-    "SentenceResult",
-    "SentenceTraining",
-    "TrainingSet",
-    "usual_epochs",
-]
+__all__ = ["Change", "SentencePooling", "SentenceResult", "SentenceTraining", "TrainingSet", "usual_epochs"]
+
+
+class SentencePooling(StrEnum):
+    """How one vector is made of a text's token vectors.
+
+    CLS, mean and max: Reimers & Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084; weighted:
+    Muennighoff 2022, https://arxiv.org/abs/2202.08904
+    """
+
+    CLS = "cls"  # the first token's vector
+    MEAN = "mean"
+    MAX = "max"  # the highest value of each dimension
+    MEAN_SQRT_LENGTH = "mean-sqrt-length"  # the sum over the root of the number of tokens
+    WEIGHTED = "weighted"  # the mean, the n-th token weighing n
+    LAST = "last"  # the last token's vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """What stands on top of the transformer: how a sentence encoder is put together."""
 
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -11,26 +10,12 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.training.encoder.folder import EncoderFolder, position_limit
+from nearsay.training.sentence.fine_tuning.settings import SentencePooling
 from nearsay.training.sentence.loading import is_static, load_model, transformer_of
 from nearsay.training.sentence.prompts import SAVED_NAMES, other_prompts, prompts_of_model
 from nearsay.training.sentence.text_encoder import TextKind
 
-__all__ = ["EncoderStructure", "SentencePooling", "build_encoder"]
-
-
-class SentencePooling(StrEnum):
-    """How one vector is made of a text's token vectors.
-
-    CLS, mean and max: Reimers & Gurevych 2019, section 3, https://arxiv.org/abs/1908.10084; weighted:
-    Muennighoff 2022, https://arxiv.org/abs/2202.08904
-    """
-
-    CLS = "cls"  # the first token's vector
-    MEAN = "mean"
-    MAX = "max"  # the highest value of each dimension
-    MEAN_SQRT_LENGTH = "mean-sqrt-length"  # the sum over the root of the number of tokens
-    WEIGHTED = "weighted"  # the mean, the n-th token weighing n
-    LAST = "last"  # the last token's vector
+__all__ = ["EncoderStructure", "build_encoder"]
 
 
 _SAVED_AS = {

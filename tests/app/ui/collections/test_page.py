@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.collections import at_work
-from nearsay.app.ui.collections.content_check import Upload, Uploads
 from nearsay.app.ui.settings import Settings
+from nearsay.app.ui.uploads import Upload, Uploads
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.tables import documents
 from nearsay.training.sentence.bundled import BUNDLED_NAME

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.ui.collections import preview
-from nearsay.app.ui.collections.preview import look_at
+from nearsay.data import preview
 from nearsay.data.errors import BadInputError
+from nearsay.data.preview import look_at
 from nearsay.data.read_options import Format, ReadOptions
 from nearsay.data.reading_process import read_apart
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.app.runs import RunState
-from nearsay.app.ui.collections.content_check import Upload, Uploads, safe_name
+from nearsay.app.ui.uploads import Upload, Uploads, safe_name
 
 _DAY = 24 * 3600
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from nearsay.app.ui.compare.page import both_ranks, drawing, lines_svg, moved
-from nearsay.app.ui.compare.side import Ranking
+from nearsay.app.ui.side import Ranking
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.query.hit import Hit
 from nearsay.indexer.query.ranking import Fusion

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.ui.encoders.offered import figures_of
+from nearsay.app.ui.encoders.entry_card import figures_of
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 

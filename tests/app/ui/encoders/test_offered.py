@@ -2,7 +2,7 @@
 
 import shutil
 
-from nearsay.app.ui.encoders.offered import offered
+from nearsay.app.ui.offered import offered
 from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Library

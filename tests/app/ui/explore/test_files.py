@@ -1,6 +1,7 @@
 """What is taken away from the page, and how passages are shown on it."""
 
-from nearsay.app.ui.explore.looking import csv_bytes, json_lines_bytes, names_html, passage_html
+from nearsay.app.ui.card import passage_html
+from nearsay.app.ui.explore.looking import csv_bytes, json_lines_bytes, names_html
 
 
 def test_csv_computes_nothing_and_holds_lists_as_json():

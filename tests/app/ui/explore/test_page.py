@@ -11,13 +11,13 @@ import pytest
 from streamlit import runtime
 
 from nearsay.app.runs import RunKind, Runs, RunState
-from nearsay.app.ui import opened
-from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view, mapped
-from nearsay.app.ui.explore.looking import remembered_map
+from nearsay.app.ui import opened, watching
+from nearsay.app.ui.explore import clusters_view, duplicates_view, map_view
 from nearsay.app.ui.explore.page import VIEWS
 from nearsay.app.ui.map_component.packed_map import packed_map
 from nearsay.app.ui.map_component.show_map import Selection
 from nearsay.app.ui.opened import _warm as warm  # before the fixture that puts nothing in its place
+from nearsay.app.ui.opened import remembered_map
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer import Collection, Library
 from nearsay.indexer.catalogue.tables import collections
@@ -157,8 +157,7 @@ def test_a_name_that_cannot_be_is_refused_in_a_sentence(page, explored):
 
 def test_clusters_and_map_are_made_by_runs(page, explored, monkeypatch):
     runs = Recorder()
-    monkeypatch.setattr(clusters_view, "runs_of", runs)
-    monkeypatch.setattr(map_view, "runs_of", runs)
+    monkeypatch.setattr(watching, "runs_of", runs)
     app = page("explore", settings=explored, view="clusters", state=NOTES)
     app.selectbox(key="cl_method").set_value("kmeans").run()
     app.number_input(key="cl_k").set_value(3).run()
@@ -175,7 +174,7 @@ def test_a_map_without_clusters_offers_the_button_that_finds_them(page, explored
     with Library.open(explored.library, device="cpu") as library:
         library.collection("notes").explore.draw_map(None)
     runs = Recorder()
-    monkeypatch.setattr(map_view, "runs_of", runs)
+    monkeypatch.setattr(watching, "runs_of", runs)
     app = page("explore", settings=explored, state=NOTES)
     assert "nearsay explore clusters" not in said(app)
     press(app, "Find clusters")
@@ -236,7 +235,7 @@ def test_a_map_that_is_done_while_the_page_looks_is_shown(page, explored, chosen
 
     at_work = [replace(run, state=RunState.RUNNING)]
     monkeypatch.setattr(map_view, "newest_runs", changing(lambda *_: at_work, lambda *_: [run]))
-    monkeypatch.setattr(map_view, "kept_drawing", changing(lambda _: None, mapped.kept_drawing))
+    monkeypatch.setattr(map_view, "kept_drawing", changing(lambda _: None, opened.kept_drawing))
     app = page("explore", settings=explored)
     assert "Make the map" not in labels(app)
     assert "3 passages of 3 documents selected" in said(app)
@@ -366,7 +365,7 @@ def test_few_maps_are_kept_in_memory():
 def test_the_first_collections_map_is_drawn_before_anybody_looks(explored, monkeypatch, caplog):
     made = []
     monkeypatch.setattr(runtime, "exists", lambda: True)  # else Streamlit does not warn
-    monkeypatch.setattr(mapped, "packed_map", lambda drawn: made.append(drawn) or packed_map(drawn))
+    monkeypatch.setattr(opened, "packed_map", lambda drawn: made.append(drawn) or packed_map(drawn))
     with Library.open(explored.library, device="cpu") as library:
         assert library.names()[0] == "notes"
         in_a_thread(warm, library, explored)  # there is none yet, and that is no error
@@ -374,7 +373,7 @@ def test_the_first_collections_map_is_drawn_before_anybody_looks(explored, monke
         library.collection("notes").explore.map()
         in_a_thread(warm, library, explored)
         assert [drawn.collection for drawn in made] == ["notes"]
-        shown, count = mapped.kept_drawing(Visit(explored, library, "notes"))
+        shown, count = opened.kept_drawing(Visit(explored, library, "notes"))
         assert (len(shown), count, len(made)) == (5, 5, 1)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 

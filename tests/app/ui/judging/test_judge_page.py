@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.compare.page import interleaved
-from nearsay.app.ui.explore.looking import passage_html
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Hit, Library
 from nearsay.indexer.encoder_candidate import queries_of_documents
@@ -119,9 +119,17 @@ def test_a_passage_is_shown_as_it_is() -> None:
 
 def test_improving_is_started_as_a_run(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
-    monkeypatch.setattr(
-        "nearsay.app.ui.judging.page.start", lambda _visit, _kind, arguments, **_: begun.append(arguments)
-    )
+
+    class Started:
+        """What would be started; no process is."""
+
+        number = 1
+
+        def start(self, _kind: str, arguments: list[str], **_: str) -> "Started":
+            begun.append(arguments)
+            return self
+
+    monkeypatch.setattr("nearsay.app.ui.watching.runs_of", lambda _: Started())
     app = asked(page)
     app.button(key="improve-Improve and apply").click()
     app.run()

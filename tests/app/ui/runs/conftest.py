@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.cli.progress import RunProgress
 from nearsay.app.runs import Run, RunKind, Runs, RunState
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.runs.run_folder import RunFolder, RunProgress
 from nearsay.app.ui.settings import Settings
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import runs as rows

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nearsay.app.runs import RunKind, RunProgress, Runs, RunState
-from nearsay.app.ui.runs.watching import running_runs
 from nearsay.app.ui.visit import Visit
+from nearsay.app.ui.watching import running_runs
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import runs as rows
 

@@ -4,16 +4,7 @@ import json
 from pathlib import Path
 
 from nearsay.app.runs import RunKind, RunState
-from nearsay.app.ui.runs.one_run import metrics_of, out_folder
-
-
-def test_the_folder_is_seen_from_where_the_run_was_started(record, settings):
-    assert out_folder(record()) == Path(settings.library, "mine")
-    assert out_folder(record(arguments=("train", "sentence", "--out=/somewhere/mine"))) == Path(
-        "/somewhere/mine"
-    )
-    assert out_folder(record(arguments=("documents", "add", "papers", "x.txt"))) is None
-    assert out_folder(record(arguments=("train", "sentence", "--out"))) is None
+from nearsay.app.ui.runs.one_run import metrics_of
 
 
 def test_the_metrics_of_a_training_lie_in_its_folder(record, settings):

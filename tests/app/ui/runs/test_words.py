@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nearsay.app.runs import RunKind, RunProgress, RunState
-from nearsay.app.ui.runs.words import (
+from nearsay.app.ui.watching import (
     KIND_NAMES,
     STATE_COLOURS,
     STATE_ICONS,

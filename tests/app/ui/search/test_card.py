@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.search import full_document
-from nearsay.app.ui.search.card import card_html, cut_at, in_words, metadata_line, score_line
-from nearsay.app.ui.search.filters import day_of, label_of
-from nearsay.app.ui.search.full_document import document_html, page_at, page_count, page_edges
+from nearsay.app.ui import full_document
+from nearsay.app.ui.card import card_html, cut_at, in_words, metadata_line, score_line
+from nearsay.app.ui.filters import day_of, label_of
+from nearsay.app.ui.full_document import document_html, page_at, page_count, page_edges
 from nearsay.app.ui.search.page import csv_of, example_queries, json_lines_of, search_line, similar_line
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.query.hit import BestSentence, Explanation, Hit, HitScores

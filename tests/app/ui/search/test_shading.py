@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.search.card import Marks, marks_of, shaded, strongest_words
+from nearsay.app.ui.card import Marks, marks_of, shaded, strongest_words
 from nearsay.indexer.query.hit import BestSentence, Explanation, MatchedWord, WordShare
 
 _TEXT = "Cats chase mice."

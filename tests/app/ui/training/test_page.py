@@ -10,7 +10,7 @@ import pytest
 
 from nearsay.app.runs import RunKind, Runs, RunState
 from nearsay.app.ui.training import choosing
-from nearsay.app.ui.training.choosing import TrainingFiles
+from nearsay.app.ui.uploads import TrainingFiles
 from nearsay.data.samples import sample_file
 from nearsay.indexer import Library
 
@@ -20,12 +20,12 @@ def started(monkeypatch):
     """What the page would have started; no process is."""
     found = []
 
-    def start(visit, kind, arguments, *, title, product=None):
+    def start(visit, arguments, title, product):
         visit.check_writing()
-        found.append((str(kind), list(arguments), title, product))
+        found.append((str(RunKind.of(arguments)), list(arguments), title, product))
 
-    for module in ("sentence_form", "adapt_form", "pretraining_form", "vocabulary_form"):
-        monkeypatch.setattr(f"nearsay.app.ui.training.{module}.start_run", start)
+    for module in ("sentence_form", "pretraining_form"):
+        monkeypatch.setattr(f"nearsay.app.ui.training.{module}.start_training", start)
     return found
 
 

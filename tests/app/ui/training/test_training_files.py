@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nearsay.app.ui.training.choosing import TrainingFiles
+from nearsay.app.ui.uploads import TrainingFiles
 from nearsay.data.errors import BadInputError
 
 

@@ -15,8 +15,7 @@ from nearsay.training.run import run_folder
 from nearsay.training.run.training_progress import Watch
 from nearsay.training.sentence.fine_tuning.recipe import Recipe, SetRecipe, read_recipe
 from nearsay.training.sentence.fine_tuning.run_recipe import read_set, run_recipe, spread_of
-from nearsay.training.sentence.fine_tuning.settings import SentenceTraining
-from nearsay.training.sentence.fine_tuning.structure import SentencePooling
+from nearsay.training.sentence.fine_tuning.settings import SentencePooling, SentenceTraining
 from nearsay.training.sentence.objectives.table import ObjectiveKind
 
 WHOLE = """

@@ -1,4 +1,4 @@
-"""The process of a run: `python -m nearsay.app.runs.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
+"""The process of a run: `python -m nearsay.app.cli.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
 
 It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
 stopped as a person stops a command: by Ctrl-C. Started with `--stay SOCKET SECONDS` it does what a
@@ -25,9 +25,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 
 from nearsay.app import life_lock
-from nearsay.app.cli.progress import RunProgress, heard_by
+from nearsay.app.cli.main import main as nearsay
+from nearsay.app.cli.options import Place, encoders_kept, open_library
+from nearsay.app.cli.progress import heard_by
+from nearsay.app.runs.command_line import background_arguments
 from nearsay.app.runs.run import RunState
-from nearsay.app.runs.run_folder import RunFolder
+from nearsay.app.runs.run_folder import RunFolder, RunProgress
+from nearsay.app.runs.worker import DONE, TAKEN
 from nearsay.data.errors import NearsayError, first_line
 
 if TYPE_CHECKING:
@@ -177,9 +181,6 @@ def _stay(owner: socket.socket, idle_seconds: float) -> None:
 
     A run's lock comes with it and is given back at its end, which is when others see that it has ended.
     """
-    from nearsay.app.cli.options import encoders_kept
-    from nearsay.app.runs.worker import DONE, TAKEN
-
     with encoders_kept():
         while True:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a run's own, which came too late
@@ -224,8 +225,6 @@ def _do(message: dict[str, Any], lock: int, output: int, log: int) -> int:
 
 def _load(message: dict[str, Any]) -> None:
     """Load an encoder before it is needed; what is wrong with it is said by the run that needs it."""
-    from nearsay.app.cli.options import Place, open_library
-
     place: Place = message["place"] | {"database": os.environ.get("NEARSAY_DATABASE")}
     with contextlib.suppress(NearsayError), open_library(place) as library:
         library.encoder(message["ready"]).encode(["the first passage"])
@@ -243,7 +242,6 @@ def _has_grown() -> bool:
 
 
 def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
-    from nearsay.app.runs.command_line import background_arguments
     from nearsay.indexer.catalogue import runs
     from nearsay.indexer.catalogue.store import now
 
@@ -262,8 +260,6 @@ def _work(library: Path, number: int, watcher: Watcher) -> _Ending:
 
 def _command(arguments: list[str]) -> _Ending:
     """Give the command in this process."""
-    from nearsay.app.cli.main import main as nearsay
-
     try:
         nearsay.main(args=arguments, prog_name="nearsay", standalone_mode=False)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""A result as HTML: everything in it is escaped."""
+"""A result or a passage as HTML, in which everything is escaped, and the buttons that judge it."""
 
 import json
 import re
@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import streamlit as st
+
+from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
-from nearsay.data.document import JsonValue
+from nearsay.app.ui.visit import Visit
+from nearsay.data.document import JsonValue, visible
 from nearsay.data.function_words import grammatical_words
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.catalogue.passage import headline
@@ -19,7 +23,10 @@ __all__ = [
     "Marks",
     "card_html",
     "in_words",
+    "judge_buttons",
+    "judged_of",
     "metadata_line",
+    "passage_html",
     "shaded",
     "strongest_words",
     "telling",
@@ -262,3 +269,77 @@ def _short(value: JsonValue) -> str:
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_LONGEST_TEXT = 700  # characters of a text
+
+
+def passage_html(
+    *,
+    title: str,
+    text: str,
+    rank: int | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
+    said: str = "",
+    below: str = "",
+    whole: bool = False,
+) -> str:
+    """The card; said: a word beside the title, below: a line under the text, whole: nothing is cut."""
+    head = "" if rank is None else f'<span class="ns-rank">{rank}</span>'
+    head += f'<span class="ns-title">{_text(title)}</span>'
+    if said:
+        head += f'<span class="ns-score">{_text(said)}</span>'
+    cut = text if whole or len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+    lines = [below, metadata_line(metadata) if metadata else ""]
+    facts = "".join(f'<div class="ns-meta">{_text(line)}</div>' for line in lines if line)
+    body = f'<div class="ns-text">{_text(cut)}</div>'
+    return f'<div class="ns-card"><div class="ns-head">{head}</div>{body}{facts}</div>'
+
+
+def _text(text: str) -> str:
+    return as_html(visible(text))
+
+
+Judged = Mapping[tuple[str, int], bool]
+
+
+def judged_of(visit: Visit, query: str) -> Judged:
+    """What was said for the query of each passage, by its document's id and its place."""
+    return visit.collection.judgements.of(query) if query.strip() else {}
+
+
+def judge_buttons(
+    visit: Visit, query: str, hit: Hit, mode: SearchMode | None, judged: Judged, *, page: str
+) -> None:
+    """Two buttons; pressing one that is pressed takes the word back. Nothing where the page only reads.
+
+    page: whose buttons they are, for their keys
+    """
+    if not visit.may_write:
+        return
+    word = judged.get((hit.id, hit.passage))
+    for relevant, label, icon in (
+        (True, "Relevant", ":material/thumb_up:"),
+        (False, "Not relevant", ":material/thumb_down:"),
+    ):
+        pressed = word is relevant
+        st.button(
+            label,
+            key=f"{page} {relevant} {hit.id} {hit.passage}",
+            icon=":material/check_circle:" if pressed else icon,
+            type="primary" if pressed else "tertiary",
+            help="Press again to take it back." if pressed else None,
+            on_click=_judge,
+            args=(visit, query, hit, mode, relevant, pressed),
+        )
+
+
+@telling_errors()
+def _judge(
+    visit: Visit, query: str, hit: Hit, mode: SearchMode | None, relevant: bool, pressed: bool
+) -> None:
+    visit.check_writing()
+    if pressed:
+        visit.collection.judgements.remove(query, hit)
+    else:
+        visit.collection.judgements.add(query, hit, relevant, mode=mode)

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from nearsay.app.ui.errors import say_error, telling_errors
-from nearsay.app.ui.escaping import as_markdown, distinct_labels
-from nearsay.app.ui.search.asked import (
+from nearsay.app.ui.asked import (
     Choice,
     Choices,
     Value,
@@ -18,16 +16,14 @@ from nearsay.app.ui.search.asked import (
     said,
     without,
 )
+from nearsay.app.ui.errors import say_error, telling_errors
+from nearsay.app.ui.escaping import as_markdown, distinct_labels
 from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import NearsayError
 from nearsay.indexer.filters.field_kinds import FieldKind, FieldLook
 from nearsay.indexer.filters.parse import parse
 
-__all__ = [
-    "cluster_names",
-    "show_chosen",
-    "show_filters",
-]
+__all__ = ["cluster_names", "show_chosen", "show_filters"]
 
 
 COUNTED = 50_000  # documents: in more, only declared fields are counted, which takes no time

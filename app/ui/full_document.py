@@ -6,11 +6,12 @@ import streamlit as st
 
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html, as_markdown
-from nearsay.app.ui.scrolling import bring_into_view
+from nearsay.app.ui.page_link import bring_into_view
 from nearsay.app.ui.visit import Visit
 from nearsay.indexer.catalogue.passage import headline
 
 __all__ = ["document_html", "open_document", "page_at", "page_count", "page_edges", "show_text"]
+
 
 _PAGE = 10_000  # characters that are shown at once
 _SLACK = 600  # so many before a page's end a line or a word is looked for to end it

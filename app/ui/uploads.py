@@ -1,28 +1,23 @@
-"""Whether what was uploaded is what its name says: told by its bytes, before anything is kept."""
+"""Files that were uploaded: whether each is what its name says, told by its bytes, and where it is kept."""
 
+import hashlib
 import re
 import secrets
 import shutil
 import time
 import unicodedata
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
 from nearsay.app.runs import Run, RunState
-from nearsay.data.durable import replacing
+from nearsay.data.durable import TEMPORARY_PREFIX, replacing
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.read_options import Format, format_of, readable_suffixes
 
-__all__ = [
-    "UPLOAD_TYPES",
-    "Upload",
-    "Uploads",
-    "check_content",
-    "safe_name",
-]
+__all__ = ["UPLOAD_TYPES", "TrainingFiles", "Upload", "Uploads", "check_content", "safe_name"]
 
 
 _UNUSED_SECONDS: Final = 24 * 3600  # after which files that nobody indexed are removed
@@ -277,3 +272,79 @@ def _kind_of(head: bytes) -> str:
 
 def _is_binary(head: bytes) -> bool:
     return b"\0" in head or sum(byte in _CONTROLS for byte in head) > _MOST_CONTROLS * len(head)
+
+
+# Files to learn from that were uploaded, or written out of judgements: they stay until they are removed.
+#
+# A training that is resumed, or made again with other settings, needs them still.
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFile:
+    """One of them."""
+
+    name: str
+    path: Path
+    size: int  # bytes
+
+
+class TrainingFiles:
+    """`LIBRARY/uploads/training`, a folder for each different content."""
+
+    def __init__(self, library: Path) -> None:
+        """Nothing is made yet."""
+        self.folder = library / "uploads" / "training"
+
+    def keep(self, name: str, content: BinaryIO) -> Path:
+        """Write a file, unless the same is there already; its place.
+
+        name: as the visitor's machine calls it, not to be trusted. DiskFullError, NearsayError if it cannot
+        be written: then nothing is.
+        """
+        content.seek(0)
+        digest = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+        path = self.folder / digest[:16] / safe_name(name)
+        if not path.is_file():
+            content.seek(0)
+            with replacing(path) as stream:
+                shutil.copyfileobj(content, stream, _BLOCK)
+        return path
+
+    def written(self, name: str, write: Callable[[Path], object]) -> Path:
+        """Let `write` make a file or folder of its own; its place, the same for the same content."""
+        begun = self.folder / f"{TEMPORARY_PREFIX}{secrets.token_hex(4)}"
+        begun.mkdir(parents=True)
+        try:
+            write(begun / name)
+            place = self.folder / _digest(begun)
+            if not place.exists():
+                begun.rename(place)
+        finally:
+            shutil.rmtree(begun, ignore_errors=True)
+        return place / name
+
+    def list(self) -> list[TrainingFile]:
+        """The files, the newest first."""
+        files = (
+            file
+            for place in (self.folder.iterdir() if self.folder.is_dir() else ())
+            if place.is_dir() and not place.name.startswith(TEMPORARY_PREFIX)
+            for file in place.iterdir()
+            if file.is_file() and not file.name.startswith(TEMPORARY_PREFIX)
+        )
+        newest = sorted(files, key=lambda file: (file.stat().st_mtime, file.name), reverse=True)
+        return [TrainingFile(file.name, file, file.stat().st_size) for file in newest]
+
+    def remove(self, path: Path) -> None:
+        """Remove one; BadInputError for what is none of them."""
+        if path.parent.parent != self.folder:
+            raise BadInputError(f"{path} was not uploaded here. Remove it where it is")
+        shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _digest(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(folder).as_posix()}\n".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]

@@ -5,24 +5,30 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import streamlit as st
 
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.search.ids import read_ids, written_ids
-from nearsay.app.ui.search.question_length import LONGEST_FILTER, short_enough
+from nearsay.app.ui.visit import Visit
 from nearsay.data.errors import BadInputError, NearsayError
+from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.mode import SearchMode
 from nearsay.indexer.filters.parse import parse
+from nearsay.training.sentence.text_encoder import TextKind
+
+if TYPE_CHECKING:
+    from nearsay.training.sentence.encoder import Encoder
 
 __all__ = [
+    "LONGEST_FILTER",
     "PAGE",
     "Asked",
     "Choice",
     "Choices",
     "Value",
+    "are_short",
     "ask",
     "begin_anew",
     "choices_now",
@@ -31,9 +37,13 @@ __all__ = [
     "keep_choices",
     "keep_likeness",
     "query_control",
+    "read_ids",
     "said",
+    "short_enough",
     "tell_unfiltered",
+    "tell_what_was_cut",
     "without",
+    "written_ids",
 ]
 
 
@@ -409,3 +419,63 @@ def _first(k: int) -> int:
     said = st.session_state.get("at") or ""
     number = int(said) if said.isdecimal() and len(said) < 7 else 1
     return (number - 1) // PAGE * PAGE if 1 <= number <= k else 0
+
+
+def written_ids(ids: Sequence[str]) -> str:
+    """The ids on one line; "" for none, and one that stands for itself as it is."""
+    if len(ids) == 1 and read_ids(ids[0]) == (ids[0],):
+        return ids[0]
+    return json.dumps(list(ids), ensure_ascii=False, separators=(",", ":")) if ids else ""
+
+
+def read_ids(text: str) -> tuple[str, ...]:
+    """The ids that `written_ids` wrote, each once; any other text is one id."""
+    if not text.strip():
+        return ()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, list) and all(isinstance(one, str) for one in found):
+        return tuple(dict.fromkeys(one for one in found if one.strip()))
+    return (text,)
+
+
+_LONGEST = 5_000  # characters: a question stands in the address, which servers take up to some length only
+LONGEST_FILTER = 20_000  # characters: it may list many values
+
+
+def short_enough(query: str) -> str:
+    """The question; of one that is too long it is told, and "" is given, so that nothing is asked."""
+    return query if are_short(("The question", query), advice="a sentence or two find best") else ""
+
+
+def are_short(*texts: tuple[str, str], most: int = _LONGEST, advice: str = "") -> bool:
+    """Whether all of these may be looked at; of the first that is too long it is told.
+
+    texts:  what each is called, at the begin of a sentence, and itself. They come from a form or an address,
+            and a visitor's longest would keep the encoder busy for everybody
+    most:   characters of each
+    advice: what to do instead
+    """
+    for what, text in texts:
+        if len(text) > most:
+            more = f": {advice}" if advice else ""
+            said = f"{what} has {len(text):,} characters, and {most:,} are the most that are taken here"
+            say_error(BadInputError(f"{said}. Shorten it{more}"))
+            return False
+    return True
+
+
+def tell_what_was_cut(visit: Visit, generation: GenerationRow, query: str) -> None:
+    """Say it where the encoder that a search by meaning asked takes only the beginning of the question."""
+    made_by = generation.encoder
+    encoder = cast("Encoder", visit.library.encoder(made_by.source, fingerprint=made_by.fingerprint))
+    pieces = encoder.pieces(query, kind=TextKind.QUERY)
+    if all(piece.kept for piece in pieces):
+        return
+    compared = sum(piece.kept and not piece.special for piece in pieces)
+    st.caption(
+        f"Only the first {compared:,} tokens of your question were compared by meaning: "
+        f"{as_markdown(made_by.name)} takes no more."
+    )

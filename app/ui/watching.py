@@ -1,28 +1,48 @@
 """A run on a page: how far it is, what it says, and the buttons that stop it or go on with it.
 
-from nearsay.app.ui.runs.watching import running_runs, runs_of, watch_run
+from collections.abc import Sequence
+from nearsay.app.ui.watching import running_runs, start_run, watch_run
 
-run = runs_of(visit).start(RunKind.ADD, [...], title="Add papers", collection=visit.name)
+run = start_run(visit, ["documents", "add", …], "Add papers")
 watch_run(visit, run)  # polls while it is at work; when it has ended the page is run again, once
 for run in running_runs(visit, visit.name):  # after a reload: what is still at work
     watch_run(visit, run)
 """
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal
 
 import streamlit as st
 
-from nearsay.app.cli.printing import visible
 from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState
 from nearsay.app.runs.worker import Worker
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.runs.words import STATE_COLOURS, STATE_ICONS, duration, progress_words, took
 from nearsay.app.ui.visit import Visit
+from nearsay.data.document import visible
 from nearsay.data.errors import BadInputError
 
-__all__ = ["followed", "running_runs", "runs_of", "successor", "to_watch", "watch_run"]
+__all__ = [
+    "KIND_NAMES",
+    "STATE_COLOURS",
+    "STATE_ICONS",
+    "duration",
+    "followed",
+    "moment",
+    "progress_words",
+    "running_runs",
+    "runs_of",
+    "show_command",
+    "start_run",
+    "successor",
+    "to_watch",
+    "took",
+    "watch_run",
+]
+
 
 _CAN_GO_ON = (RunState.FAILED, RunState.CANCELLED, RunState.INTERRUPTED)
 _UNKNOWN = """<progress aria-label="at work; how long it takes is not known"
@@ -32,6 +52,21 @@ style="width: 100%; accent-color: #1F5FAF"></progress>"""
 def runs_of(visit: Visit) -> Runs:
     """The runs of the library that the page is about."""
     return Runs(visit.library, precision=visit.settings.precision, worker=_worker())
+
+
+def start_run(
+    visit: Visit, arguments: Sequence[str], title: str, *, collection: str | None = None, kept: str = ""
+) -> Run:
+    """Start a command in the background; BadInputError where nothing may be changed.
+
+    collection: the one that it is about, where the arguments name none
+    kept: under which the session remembers its number, for `to_watch`
+    """
+    visit.check_writing()
+    run = runs_of(visit).start(RunKind.of(arguments), arguments, title=title, collection=collection)
+    if kept:
+        st.session_state[kept] = run.number
+    return run
 
 
 @functools.cache
@@ -222,3 +257,110 @@ def _log(run: Run, lines: int) -> None:
     last = [visible(line) for line in run.log(last=lines)] if lines else []
     if last:
         st.code("\n".join(last), language=None, wrap_lines=True)
+
+
+Colour = Literal["gray", "blue", "green", "red", "orange"]
+
+STATE_ICONS: Final = {
+    RunState.WAITING: ":material/schedule:",
+    RunState.RUNNING: ":material/play_circle:",
+    RunState.DONE: ":material/check_circle:",
+    RunState.FAILED: ":material/error:",
+    RunState.CANCELLED: ":material/cancel:",
+    RunState.INTERRUPTED: ":material/power_off:",
+}
+STATE_COLOURS: Final[dict[RunState, Colour]] = {
+    RunState.WAITING: "gray",
+    RunState.RUNNING: "blue",
+    RunState.DONE: "green",
+    RunState.FAILED: "red",
+    RunState.CANCELLED: "gray",
+    RunState.INTERRUPTED: "orange",
+}
+KIND_NAMES: Final = {
+    RunKind.ADD: "adding",
+    RunKind.REMOVE: "removing",
+    RunKind.REBUILD: "rebuild",
+    RunKind.PROMOTE: "promotion",
+    RunKind.ROLLBACK: "rollback",
+    RunKind.TUNE: "tuning",
+    RunKind.COMPACT: "compaction",
+    RunKind.EXPORT: "export",
+    RunKind.DEMO: "demo",
+    RunKind.CLUSTER: "clusters",
+    RunKind.MAP: "map",
+    RunKind.DUPLICATES: "duplicates",
+    RunKind.EXPLORE: "exploring",
+    RunKind.INSIDE: "sample of tokens",
+    RunKind.VOCABULARY: "vocabulary",
+    RunKind.PRETRAIN: "pretraining",
+    RunKind.SENTENCE: "fine-tuning",
+    RunKind.DISTIL: "distillation",
+    RunKind.NEGATIVES: "hard negatives",
+    RunKind.HEAD: "training of a head",
+    RunKind.TRAIN: "training",
+    RunKind.EVALUATE: "evaluation",
+    RunKind.ENCODE: "encoding",
+    RunKind.DOCTOR: "doctor",
+    RunKind.OTHER: "other",
+}
+
+
+def duration(seconds: float) -> str:
+    """A time that people can take in: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    if seconds < 0.95:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    steps = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+    unit, large, below, small = next(step for step in steps if whole >= step[1])
+    rest = whole % large // small
+    return f"{whole // large} {unit}" + (f" {rest} {below}" if rest else "")
+
+
+def moment(at: str | None) -> str:
+    """An ISO 8601 moment as date and minute in UTC; nothing for none."""
+    return "" if at is None else _moment(at).strftime("%Y-%m-%d %H:%M")
+
+
+def took(run: Run, now: datetime | None = None) -> float | None:
+    """Seconds that a run has worked, up to its end or to `now`; None where nobody knows."""
+    if run.started_at is None:
+        return None
+    if run.ended_at is not None:
+        end = _moment(run.ended_at)
+    elif run.state.ended:  # killed
+        return None
+    else:
+        end = now or datetime.now(UTC)
+    return max((end - _moment(run.started_at)).total_seconds(), 0.0)
+
+
+def progress_words(look: RunProgress) -> str:
+    """How far a run is: "embedding: 1,200 of about 23,300 passages, 350 a second, 1 min 3 s left"."""
+    counted = f"{look.done:,} {look.unit}"
+    if look.total:
+        about = "" if look.unit == "steps" else "about "  # a training knows; of a corpus it is an estimate
+        counted = f"{look.done:,} of {about}{max(look.total, look.done):,} {look.unit}"
+    parts = [f"{look.doing}: {counted}" if look.doing else counted]
+    if look.rate:
+        slow = look.rate < 1.0
+        parts.append(f"{1 / look.rate:,.1f} s each" if slow else f"{look.rate:,.0f} a second")
+    if look.seconds_left is not None and not (look.total and look.done >= look.total):
+        parts.append(f"{duration(look.seconds_left)} left")
+    return ", ".join(parts)
+
+
+def _moment(at: str) -> datetime:
+    read = datetime.fromisoformat(at)
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+
+
+def show_command(visit: Visit, arguments: Sequence[str]) -> None:
+    """Show the command, folded away; arguments: what stands behind `nearsay`."""
+    from nearsay.app.runs.command_line import shell_line
+
+    library = visit.library.store.folder if visit.may_write else "LIBRARY"  # others need not know where it is
+    with st.expander("The same in a shell", icon=":material/terminal:"):
+        st.code(shell_line(arguments, Path(library)), language="bash", wrap_lines=True)
