@@ -16,9 +16,7 @@ __all__ = ["ui"]
 
 @click.command()
 @click.option("--address", default="localhost", show_default=True, help="Address that the page listens on.")
-@click.option(
-    "--port", type=int, help="Port that the page listens on.", show_default="8501, or the next free one"
-)
+@click.option("--port", type=int, help="Port to listen on.", show_default="8501, or the next free one")
 @click.option(
     "--host",
     "hosts",

@@ -80,16 +80,12 @@ class Worker:
     """Embeds ranges of one generation, in a process of its own: the encoder is loaded once."""
 
     def __init__(
-        self, folder: str, database: str, generation: tuple[int, int], load: Callable[[str], TextEncoder]
+        self, folder: str, database: str, generation: GenerationRow, load: Callable[[str], TextEncoder]
     ) -> None:
-        """generation: the collection's id and its number; load: gives the encoder of a source."""
+        """load: gives the encoder of a source. The catalogue, which may be away just now, is not asked."""
         self._store = Store(Path(folder), Database(database))
-        collection, number = generation
-        with self._store.database.reading() as connection:
-            self._generation = next(
-                row for row in generations.all_of(connection, collection) if row.number == number
-            )
-        made_by = self._generation.encoder
+        self._generation = generation
+        made_by = generation.encoder
         self._encoder = load(made_by.source)
         self._refusal = ""
         if self._encoder.fingerprint != made_by.fingerprint:
@@ -271,7 +267,6 @@ def _records(
         logging.getLogger(name).setLevel(logging.CRITICAL)
     workers = min(cluster.workers or len(wanted), len(wanted))  # Ray starts as many as there is room for
     url = store.database.engine.url.render_as_string(hide_password=False)
-    key = (generation.collection_id, generation.number)
     rows = [{"first": each.first, "last": each.last} for each in wanted]
     again = _TRIES if whole else 1
     tries = {"max_restarts": again * len(rows), "max_task_retries": again}  # for ever otherwise
@@ -279,7 +274,7 @@ def _records(
         warnings.filterwarnings("ignore", ".*ray_remote_args_fn")
         embedded = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
             Worker,
-            fn_constructor_args=(str(store.folder), url, key, store.load_encoder),
+            fn_constructor_args=(str(store.folder), url, generation, store.load_encoder),
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(
                 min_size=1, max_size=workers, max_tasks_in_flight_per_actor=2 if whole else 1

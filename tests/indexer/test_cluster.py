@@ -540,6 +540,6 @@ def test_workers_that_have_another_encoder_are_refused(tmp_path: Path, nodes: An
         with library.store.database.reading() as connection:
             (generation,) = generations.all_of(connection, 1)
         worker = embedding.Worker(
-            str(tmp_path), f"sqlite:///{tmp_path / 'catalogue.sqlite'}", (1, 1), _another
+            str(tmp_path), f"sqlite:///{tmp_path / 'catalogue.sqlite'}", generation, _another
         )
         assert generation.encoder.fingerprint[:12] in worker._refusal
