@@ -1,5 +1,6 @@
 """The kinds of judged sets, what each can do, and what an encoder reached on one."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -97,7 +98,7 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
-class RowSet(Generic[Row]):
+class RowSet(ABC, Generic[Row]):
     """A judged set whose items are rows of one shape."""
 
     kind: ClassVar[EvaluationKind]
@@ -108,9 +109,9 @@ class RowSet(Generic[Row]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    @abstractmethod
     def texts_of(self, row: Row) -> tuple[str, ...]:
         """The texts of a row, which are judged together."""
-        raise NotImplementedError
 
     def texts(self) -> Iterator[str]:
         """See `JudgedSet`."""

@@ -1,5 +1,6 @@
 """Pairs with people's scores, or labelled as the same or not, as judged sets."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,13 +134,15 @@ class _Pairs(RowSet[Row]):
         scores = scores_of_pairs(scorer, pairs, progress).astype(np.float64)
         return self._outcome({Similarity.COSINE: scores}, scorer.cut(pairs), started)
 
+    @abstractmethod
     def texts_of(self, row: Row) -> tuple[str, str]:
-        raise NotImplementedError
+        """The two texts of a pair."""
 
+    @abstractmethod
     def _outcome(
         self, similarities: Mapping[Similarity, NDArray[np.float64]], truncated: int, started: float
     ) -> Outcome:
-        raise NotImplementedError
+        """What the similarities reach."""
 
 
 class StsSet(_Pairs[ScoredPair]):
