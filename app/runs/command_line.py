@@ -1,5 +1,6 @@
 """A run is a `nearsay` command: whether it can be one, and what is added to it in the background."""
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ import click
 from click.core import ParameterSource
 
 from nearsay.app import ONLY_CHECKED
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 
 __all__ = ["CheckedCommand", "background_arguments", "checked", "options_of", "shell_line", "storable"]
 
 _NOT_RUNS = {"jobs", "ui"}  # a page and the care for runs are no runs
 _COMMAND: Final = "nearsay.app.cli.main:main"  # by name: the command line stands on this, as the page does
+_HOW: Final = {"library", "database", "device", "precision", "as_json"}  # no part of what a run is about
 _HELP = {"-h", "--help", "--version"}
 
 
@@ -27,6 +30,7 @@ class CheckedCommand:
     arguments: tuple[str, ...]  # what stands behind `nearsay`
     collection: str | None  # the one that it names
     product: str | None  # what its --out names
+    subject: Mapping[str, JsonValue]  # the command and its values, without where and how it is run
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,15 @@ def checked(
         arguments=(*named.path, *added, *named.rest),
         collection=collection if isinstance(collection, str) else None,
         product=None if out is None else str(Path(out).absolute()),
+        subject=_subject(named.path, context.params),
     )
+
+
+def _subject(path: Sequence[str], values: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """What a command is about: two that are equal find the same, however their options were written."""
+    about = {name: value for name, value in values.items() if name not in _HOW}
+    plain: dict[str, JsonValue] = json.loads(json.dumps({"command": " ".join(path), **about}, default=str))
+    return plain
 
 
 def background_arguments(arguments: Sequence[str], library: Path) -> list[str]:

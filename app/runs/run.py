@@ -1,13 +1,14 @@
 """One run, as a page shows it."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from nearsay.app.runs.run_folder import RunFolder, RunProgress
+from nearsay.data.document import JsonValue
 
 __all__ = [
     "Run",
@@ -119,6 +120,7 @@ class Run:
     ended_at: str | None  # None too if it was killed: nobody knows when
     exit_code: int | None
     message: str | None  # why it failed, in a sentence
+    subject: Mapping[str, JsonValue] | None  # its command and their values; None: an older version started it
     library: Path
 
     @property

@@ -85,6 +85,7 @@ class Runs:
             product=product or command.product,
             resumes=None,
             created_at=now("milliseconds"),
+            subject=command.subject,
         )
         return self._begin(new)
 

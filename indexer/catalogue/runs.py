@@ -3,11 +3,12 @@
 A state is text here: what one means, and whether a run that should be alive is, `nearsay.app.runs` knows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue.tables import runs
 
 __all__ = ["Ending", "NewRun", "RunRow", "begun", "create", "delete", "ended", "find", "newest", "spawned"]
@@ -25,6 +26,7 @@ class NewRun:
     product: str | None
     resumes: int | None  # the number of the run that this one goes on with
     created_at: str
+    subject: Mapping[str, JsonValue] | None = None  # its command and the values that decide what it finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class RunRow:
     ended_at: str | None
     exit_code: int | None
     message: str | None
+    subject: Mapping[str, JsonValue] | None = None  # None: it was started by an older version
 
 
 def create(connection: sa.Connection, new: NewRun) -> int:

@@ -55,7 +55,7 @@ __all__ = [
     "token_samples",
 ]
 
-SCHEMA = "0014"  # the last migration: what a catalogue has to be at to be used
+SCHEMA = "0015"  # the last migration: what a catalogue has to be at to be used
 
 metadata = MetaData(
     naming_convention={
@@ -459,6 +459,7 @@ runs = Table(
     Column("ended_at", String(32), nullable=True),
     Column("exit_code", Integer, nullable=True),
     Column("message", Text, nullable=True),  # why it failed, in a sentence
+    Column("subject", Json, nullable=True),  # its command and the values that decide what it finds
     CheckConstraint(
         "state IN ('waiting', 'running', 'done', 'failed', 'cancelled', 'interrupted')", name="state"
     ),

@@ -1,6 +1,6 @@
 """One encoder of the list: what it is, where it comes from, what it reached, who uses it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -12,11 +12,10 @@ from nearsay.app.ui.offered import spec_of
 from nearsay.app.ui.page_link import link_to
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import start_run
-from nearsay.data.document import visible
+from nearsay.data.document import JsonValue, visible
 from nearsay.data.errors import NearsayError
 from nearsay.data.quantity import size_words
 from nearsay.indexer.encoders import EncoderEntry, EncoderFacts, stamp
-from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 __all__ = ["figures_of", "layer_scores", "show_entry"]
 
@@ -122,7 +121,7 @@ def figures_of(source: str, runs: Sequence[Run]) -> list[Row]:
     for run in runs:
         if run.kind is not RunKind.EVALUATE or run.state is not RunState.DONE:
             continue
-        if _encoder_of(run) != source:
+        if _about(run).get("encoder") != source:
             continue
         for row in read_results(run.output(100)).figures:
             kept = {name: value for name, value in row.items() if name != "encoder"}
@@ -133,8 +132,9 @@ def figures_of(source: str, runs: Sequence[Run]) -> list[Row]:
 def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
     """What the newest `evaluate layers` of an encoder found: a row a layer, a column a pooling."""
     for run in runs:
-        layers = run.arguments[:2] == ("evaluate", "layers") and run.state is RunState.DONE
-        if not layers or _encoder_of(run) != source:
+        about = _about(run)
+        layers = about.get("command") == "evaluate layers" and run.state is RunState.DONE
+        if not layers or about.get("encoder") != source:
             continue
         found: dict[str, Row] = {}
         for row in read_results(run.output(200)).rows:
@@ -148,7 +148,6 @@ def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
     return []
 
 
-def _encoder_of(run: Run) -> str:
-    arguments = run.arguments
-    place = arguments.index("--encoder") if "--encoder" in arguments else -1
-    return arguments[place + 1] if 0 <= place < len(arguments) - 1 else BUNDLED_NAME
+def _about(run: Run) -> Mapping[str, JsonValue]:
+    """What a run is about; nothing of one that an older version started."""
+    return run.subject or {}

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunState
+from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.asked import written_ids
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
@@ -121,7 +122,6 @@ def _cell(value: object) -> object:
 
 _Rows = TypeVar("_Rows")
 _LOOKED_AT = 200  # newest runs of the collection among which an earlier look is sought
-_ADDED = ("--device", "--precision")  # what a run's arguments may hold beside ours, each with a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,8 @@ def found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
     if is_quick(visit, look.most):
         found = remembered(f"{state_of(visit)}|{shlex.join(look.arguments)}", look.at_once)
         return Found(found, None)
-    before = newest_runs(visit, RunKind.of(look.arguments), look.arguments)
+    subject = checked(look.arguments).subject
+    before = [run for run in newest_runs(visit, RunKind.of(look.arguments)) if run.subject == subject]
     done = next((run for run in before if run.state is RunState.DONE), None)
     watch_newest(visit, before, look.name)
     _offer(visit, look, before, done)
@@ -164,8 +165,8 @@ def found_by(visit: Visit, look: Look[_Rows]) -> Found[_Rows] | None:
     return Found(remembered(key, lambda: look.from_output(done.folder.output())), done)
 
 
-def newest_runs(visit: Visit, kind: RunKind, arguments: Sequence[str] | None = None) -> list[Run]:
-    """The collection's runs of a kind, the newest first; arguments: only those of this command.
+def newest_runs(visit: Visit, kind: RunKind) -> list[Run]:
+    """The collection's runs of a kind, the newest first.
 
     Runs about a collection of the same name that was deleted are none of them.
     """
@@ -174,9 +175,7 @@ def newest_runs(visit: Visit, kind: RunKind, arguments: Sequence[str] | None = N
     return [
         run
         for run in every
-        if run.kind is kind
-        and datetime.fromisoformat(run.created_at) >= datetime.fromisoformat(since)
-        and (arguments is None or same_command(run.arguments, arguments))
+        if run.kind is kind and datetime.fromisoformat(run.created_at) >= datetime.fromisoformat(since)
     ]
 
 
@@ -192,18 +191,6 @@ def watch_newest(visit: Visit, runs: Sequence[Run], place: str) -> None:
         return
     if newest.number in seen:
         watch_run(visit, newest, place=place)
-
-
-def same_command(ran: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Whether a run's arguments are these, but for where its encoder runs."""
-    kept: list[str] = []
-    parts = iter(ran)
-    for part in parts:
-        if part in _ADDED and part not in arguments:
-            next(parts, None)
-        else:
-            kept.append(part)
-    return kept == list(arguments)
 
 
 def _offer(visit: Visit, look: Look[_Rows], before: list[Run], done: Run | None) -> None:

@@ -7,17 +7,17 @@ from nearsay.app.ui.encoders.entry_card import figures_of
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 
-def _run(number: int, library: Path, kind: RunKind, *arguments: str, state: RunState = RunState.DONE) -> Run:
+def _run(number: int, library: Path, subject: dict[str, str] | None) -> Run:
     return Run(
         number=number,
-        kind=kind,
+        kind=RunKind.EVALUATE,
         title="",
-        arguments=arguments,
+        arguments=(),
         working_folder=str(library),
         collection=None,
         product=None,
         resumes=None,
-        state=state,
+        state=RunState.DONE,
         pid=None,
         host=None,
         created_at="2026-01-02",
@@ -25,6 +25,7 @@ def _run(number: int, library: Path, kind: RunKind, *arguments: str, state: RunS
         ended_at=None,
         exit_code=0,
         message=None,
+        subject=subject,
         library=library,
     )
 
@@ -34,8 +35,8 @@ def test_the_newest_figure_on_a_set_is_told(tmp_path, monkeypatch):
         return [{"encoder": "e", "name": "s", "main": "map", "map": self.number / 10, "interval": [0.0, 1.0]}]
 
     monkeypatch.setattr(Run, "output", output)
-    own = ("evaluate", "reranking", "x", "--encoder", "/e")
-    runs = [_run(number, tmp_path, RunKind.EVALUATE, *own) for number in (3, 2)]
-    runs.append(_run(1, tmp_path, RunKind.EVALUATE, "evaluate", "reranking", "x"))
+    runs = [_run(number, tmp_path, {"encoder": "/e"}) for number in (3, 2)]
+    runs.append(_run(1, tmp_path, {"encoder": BUNDLED_NAME}))
+    runs.append(_run(4, tmp_path, None))  # that an older version started
     assert [row["MAP"] for row in figures_of("/e", runs)] == ["0.3000"]
     assert [row["MAP"] for row in figures_of(BUNDLED_NAME, runs)] == ["0.1000"]

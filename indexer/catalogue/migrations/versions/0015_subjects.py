@@ -1,0 +1,19 @@
+"""What a run is about.
+
+Revision: 0015
+"""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0015"
+down_revision = "0014"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the column; of runs that were started before, nobody wrote it down."""
+    json = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
+    op.add_column("runs", sa.Column("subject", json, nullable=True))
