@@ -1,9 +1,10 @@
 """Every report by its kind, so that what a command printed or a job kept becomes the object again.
 
-from nearsay.indexer.results import newest, reports
+from nearsay.indexer.results import every, newest, reports
 
 reports(job.output())               # the reports among the lines that a job printed
-newest(job.output(), AddReport)     # the last of one class, None where there is none
+every(job.output(), Pair)           # those of one class
+newest(job.output(), AddReport)     # the last of them, None where there is none
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,16 +13,22 @@ from typing import Any, Final, TypeVar
 
 from nearsay.data.report import Report
 
-__all__ = ["REPORTS", "class_of", "newest", "reports"]
+__all__ = ["REPORTS", "class_of", "every", "newest", "reports"]
 
 # Imported when one of the kind is met: a page that shows a job needs the class of its report alone.
 REPORTS: Final[Mapping[str, str]] = {
     "added": "nearsay.indexer.writing.ingest:AddReport",
     "compacted": "nearsay.indexer.writing.compaction:CompactReport",
+    "diverse passage": "nearsay.indexer.exploring.diverse:DiversePassage",
+    "duplicate group": "nearsay.indexer.duplicates.groups:DuplicateGroup",
     "encoder": "nearsay.indexer.encoders:EncoderEntry",
     "encoder facts": "nearsay.indexer.encoders:EncoderFacts",
     "finding": "nearsay.data.report:Finding",
+    "news": "nearsay.indexer.exploring.newest:News",
+    "pair": "nearsay.indexer.duplicates.pairs:Pair",
     "rebuilt": "nearsay.indexer.writing.rollout:RebuildReport",
+    "through time": "nearsay.indexer.exploring.through_time:ThroughTime",
+    "unlike passage": "nearsay.indexer.exploring.remotest:RemotePassage",
 }
 
 _Kind = TypeVar("_Kind", bound=Report)
@@ -49,7 +56,12 @@ def reports(lines: Iterable[Any]) -> Iterator[Report]:
             continue
 
 
+def every(lines: Iterable[Any], kind: type[_Kind]) -> Iterator[_Kind]:
+    """The reports of a class among the lines that a command printed."""
+    named = (line for line in lines if isinstance(line, Mapping) and line.get("report") == kind.REPORT)
+    return (one for one in reports(named) if isinstance(one, kind))
+
+
 def newest(lines: Iterable[Any], kind: type[_Kind]) -> _Kind | None:
     """The last report of a class among the lines that a command printed; None where there is none."""
-    found = [one for one in lines if isinstance(one, Mapping) and one.get("report") == kind.REPORT]
-    return next((one for one in reports(reversed(found)) if isinstance(one, kind)), None)
+    return next(every(reversed([*lines]), kind), None)

@@ -356,7 +356,7 @@ def _print(found: "ThroughTime", limit: int, *, as_json: bool) -> None:
     """The largest clusters and what is in none; growing and shrinking are named among all."""
     shown = with_changed(found, clusters=found.clusters[:limit])
     if as_json:
-        for line in shown.rows() if rows_alone() else shown.to_json():
+        for line in shown.rows() if rows_alone() else [shown]:
             print_json(line)
     else:
         span = f"{found.periods[0]} to {found.periods[-1]}"
@@ -370,7 +370,7 @@ def _print(found: "ThroughTime", limit: int, *, as_json: bool) -> None:
                 _word(each),
                 _bars(found, each),
             ]
-            for each in (*shown.clusters, *((found.outside,) if found.outside.total else ()))
+            for each in shown.every
         ]
         print_table(["", "cluster", str(found.counted), "from", "to", "", span], rows)
         for word, some in (("growing", found.growing), ("shrinking", found.shrinking)):

@@ -57,7 +57,7 @@ def rows_alone() -> bool:
 def print_json(row: object) -> None:
     """One object as one line of JSON on standard output, or of CSV where `--format` asks for that."""
     value = row
-    if isinstance(row, Report):
+    if isinstance(row, Report) and not rows_alone():
         value = row.to_json()
     elif is_dataclass(row) and not isinstance(row, type):
         value = asdict(row)

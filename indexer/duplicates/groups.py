@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import document_ids, documents_of, whole_documents
 from nearsay.indexer.duplicates.closest_pairs import (
     MOST_PAIRS,
@@ -297,8 +298,10 @@ class By(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DuplicateGroup:
+class DuplicateGroup(Report):
     """What says nearly the same."""
+
+    REPORT: ClassVar = "duplicate group"
 
     representative: PairedPassage  # the most central; a document's first passage stands for it
     others: tuple[PairedPassage, ...]  # by falling cosine to the middle, then in the order they were added

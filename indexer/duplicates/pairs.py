@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import PassageRow, documents_of
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.filters.parse import Where
@@ -110,8 +111,10 @@ class PairedPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Report):
     """Two passages that say nearly the same."""
+
+    REPORT: ClassVar = "pair"
 
     cosine: float  # 1 for the same vector only
     first: PairedPassage  # added before the second; of two collections, the one that was asked

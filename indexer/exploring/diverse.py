@@ -14,12 +14,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import by_text, documents_of
 from nearsay.indexer.exploring.remotest import highest_cosines
 from nearsay.indexer.filters.parse import Where
@@ -135,8 +136,10 @@ _LEAST_AMONG = 20
 
 
 @dataclass(frozen=True, slots=True)
-class DiversePassage(ShownPassage):
+class DiversePassage(ShownPassage, Report):
     """A passage of a diverse sample; `score` is the marginal relevance that it was chosen by."""
+
+    REPORT: ClassVar = "diverse passage"
 
     relevance: float  # cosine with the query, or how much company it has
     likeness: float | None  # cosine with the nearest of those chosen before; None for the first

@@ -2,12 +2,14 @@
 
 import datetime as dt
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.field_values import added_since
 from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.clusters.current import saved_clustering
@@ -72,8 +74,10 @@ class NewInCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class News(Report):
     """What is new since a moment."""
+
+    REPORT: ClassVar = "news"
 
     since: str  # ISO 8601
     field: str  # whose date decides; "added": when the documents were added

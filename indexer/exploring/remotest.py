@@ -9,11 +9,13 @@ give a bound that the score cannot lie below, so most passages are out after a f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import PassageRow, documents_of
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.neighbours.points import Explored, Points
@@ -196,8 +198,10 @@ def _decided(
 
 
 @dataclass(frozen=True, slots=True)
-class RemotePassage(ShownPassage):
+class RemotePassage(ShownPassage, Report):
     """A passage unlike those that it was compared with; `score` is the mean cosine to its nearest of them."""
+
+    REPORT: ClassVar = "unlike passage"
 
     nearest: Near | None  # None if it was removed meanwhile
 

@@ -5,10 +5,10 @@ import io
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nearsay.data.document import beginning
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError
+from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import documents_of
 from nearsay.indexer.clusters.current import SavedClusters, saved_clustering
 from nearsay.indexer.exploring.dates import DocumentTimes, Period, document_times, finest, period_names
@@ -48,25 +49,12 @@ class Trend:
     first: float  # the share that a straight line has in the first period, 0 to 1
     last: float  # in the last
 
-    @property
-    def grows(self) -> bool:
-        """Whether more than chance makes it grow."""
-        return self.statistic >= SURE
+    grows: bool = field(init=False)  # by more than chance
+    shrinks: bool = field(init=False)
 
-    @property
-    def shrinks(self) -> bool:
-        """Whether more than chance makes it shrink."""
-        return self.statistic <= -SURE
-
-    def to_json(self) -> dict[str, float | bool]:
-        """As a JSON object, rounded."""
-        return {
-            "statistic": round(self.statistic, 3),
-            "first_share": round(self.first, 6),
-            "last_share": round(self.last, 6),
-            "grows": self.grows,
-            "shrinks": self.shrinks,
-        }
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grows", self.statistic >= SURE)
+        object.__setattr__(self, "shrinks", self.statistic <= -SURE)
 
 
 def trend(counts: NDArray[np.int64], totals: NDArray[np.int64]) -> Trend:
@@ -113,8 +101,10 @@ class ClusterThroughTime:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughTime:
+class ThroughTime(Report):
     """The clusters of a collection, period by period."""
+
+    REPORT: ClassVar = "through time"
 
     collection: str
     field: str
@@ -141,6 +131,17 @@ class ThroughTime:
         found = (each for each in self.clusters if each.trend.shrinks)
         return tuple(sorted(found, key=lambda each: each.trend.last - each.trend.first))
 
+    @property
+    def every(self) -> tuple[ClusterThroughTime, ...]:
+        """The clusters, and what is in none if there is something."""
+        return (*self.clusters, *((self.outside,) if self.outside.total else ()))
+
+    def shares(self, each: ClusterThroughTime) -> tuple[float | None, ...]:
+        """A cluster's share of each period; None where the period holds nothing."""
+        return tuple(
+            count / total if total else None for count, total in zip(each.counts, self.totals, strict=True)
+        )
+
     def rows(self) -> list[dict[str, Any]]:
         """A row for each cluster and period: the long table that other programs take."""
         return [
@@ -151,23 +152,8 @@ class ThroughTime:
                 self.counted.value: count,
                 "share": round(count / total, 6) if total else 0.0,
             }
-            for each in (*self.clusters, *((self.outside,) if self.outside.total else ()))
+            for each in self.every
             for period, count, total in zip(self.periods, each.counts, self.totals, strict=True)
-        ]
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """A JSON object for each cluster, the largest first, with its count in each period."""
-        return [
-            {
-                "cluster": each.number,
-                "name": each.name,
-                self.counted.value: each.total,
-                "by": str(self.by),
-                "field": self.field,
-                "counts": dict(zip(self.periods, each.counts, strict=True)),
-                "trend": each.trend.to_json(),
-            }
-            for each in (*self.clusters, *((self.outside,) if self.outside.total else ()))
         ]
 
 
@@ -340,7 +326,7 @@ def time_figure(found: ThroughTime, top: int) -> "Figure":
     from matplotlib.figure import Figure
 
     shown = found.clusters[:top]
-    rest = (*found.clusters[top:], *((found.outside,) if found.outside.total else ()))
+    rest = found.every[len(shown) :]
     totals = np.array(found.totals, dtype=np.float64)
     places = np.arange(totals.size)
     figure = Figure(figsize=(12.0, 7.5), layout="constrained")

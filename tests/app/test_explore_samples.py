@@ -87,7 +87,17 @@ def test_outliers_come_with_what_is_nearest_to_them(run: Run) -> None:
         (1, "alone", 0.0),
         (2, "c1", 0.0),
     ]
-    assert found[0].keys() == {"rank", "score", "id", "title", "text", "metadata", "passage", "nearest"}
+    assert found[0].keys() == {
+        "report",
+        "rank",
+        "score",
+        "id",
+        "title",
+        "text",
+        "metadata",
+        "passage",
+        "nearest",
+    }
     shown = run("explore", "outliers", "texts", "-n", "5")
     assert shown.stdout.startswith("  1. 0.000  alone  (mean cosine to the nearest)\n     eeeeeee\n")
     assert "     nearest: 0.000  First  (a1)\n" in shown.stdout
@@ -113,11 +123,13 @@ def test_clusters_through_time_are_shown_and_written(clustered: Run, tmp_path: P
     ]
     assert "no date in year, and not counted: 1 document, as 'someday'" in shown.stderr
     assert (tmp_path / "trend.csv").read_text("utf-8").startswith("period,cluster,name,documents,share\n")
-    found = lines(clustered("explore", "time", "texts", "--field", "year", "--period", "year", "--json"))
-    assert [(each["cluster"], each["counts"]) for each in found] == [
-        (1, {"2019": 1, "2020": 1, "2021": 1}),
-        (2, {"2019": 0, "2020": 0, "2021": 1}),
+    (found,) = lines(clustered("explore", "time", "texts", "--field", "year", "--period", "year", "--json"))
+    assert (found["report"], found["periods"]) == ("through time", ["2019", "2020", "2021"])
+    assert [(each["number"], each["counts"]) for each in found["clusters"]] == [
+        (1, [1, 1, 1]),
+        (2, [0, 0, 1]),
     ]
+    assert [each["trend"]["grows"] for each in found["clusters"]] == [False, False]
     assert clustered("explore", "time", "texts", "--out", "trend.pdf").exit_code == 1
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from nearsay.data.report import Finding, Report, as_json
 from nearsay.indexer import AddReport
+from nearsay.indexer.duplicates.pairs import PairedPassage
+from nearsay.indexer.exploring.remotest import RemotePassage
 from nearsay.indexer.results import REPORTS, class_of, newest, reports
 
 KIND = re.compile(r'^    REPORT: ClassVar = "(.+)"$', re.MULTILINE)
@@ -22,12 +24,16 @@ _PLAIN = {
 }
 
 
-def _any_of(kind: type[Report]) -> st.SearchStrategy[Any]:
-    """Reports of a class, of any values; a field of plain JSON holds texts."""
+def _any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
+    """A class with any values; a field of plain JSON holds texts."""
     built: dict[str, Any] = {}
     hints = get_type_hints(kind)
     for each in dataclasses.fields(kind):
-        if each.name == "changes":
+        if not each.init:
+            continue
+        if each.name == "metadata":
+            built[each.name] = st.dictionaries(_PLAIN[str], _PLAIN[str])
+        elif each.name == "changes":
             built[each.name] = st.lists(st.dictionaries(_PLAIN[str], _PLAIN[str])).map(tuple)
         else:
             built[each.name] = st.from_type(hints[each.name])
@@ -40,6 +46,8 @@ def test_a_report_comes_back_from_json_as_it_was(kind: str) -> None:
     assert (kind, dataclasses.is_dataclass(reported)) == (reported.REPORT, True)
     for plain, values in _PLAIN.items():
         st.register_type_strategy(plain, values)
+    for nested in (PairedPassage, RemotePassage):
+        st.register_type_strategy(nested, _any_of(nested))
 
     @given(_any_of(reported))
     def comes_back(report: Report) -> None:

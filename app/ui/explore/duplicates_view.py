@@ -4,11 +4,11 @@ import json
 import re
 import shlex
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import streamlit as st
 
@@ -33,8 +33,9 @@ from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.passage import headline
-from nearsay.indexer.duplicates.groups import Link
-from nearsay.indexer.duplicates.pairs import Merged, merged_metadata
+from nearsay.indexer.duplicates.groups import DuplicateGroup, Link
+from nearsay.indexer.duplicates.pairs import Merged, Pair, PairedPassage, merged_metadata
+from nearsay.indexer.results import every
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 __all__ = [
@@ -291,15 +292,15 @@ class Groups:
     notes: tuple[str, ...] = ()  # plain sentences
 
 
-def groups_at_once(collection: Collection, threshold: float, link: str) -> Groups:
-    """Compare the documents now."""
+def groups_of(found: Iterable[DuplicateGroup], notes: tuple[str, ...] = ()) -> Groups:
+    """The documents of the groups that the library found, now or in a run."""
+    every_id = ((group.representative.id, *(other.id for other in group.others)) for group in found)
+    return Groups(tuple(every_id), notes)
+
+
+def _groups_now(collection: Collection, threshold: float, link: str) -> Groups:
     found = collection.explore.duplicates(threshold, link=link)
-    return Groups(tuple(found.ids()), found.notes)
-
-
-def groups_from_output(rows: Iterable[Any]) -> Groups:
-    """From what `nearsay explore duplicates --json` printed."""
-    return Groups(tuple(_ids(row) for row in rows if isinstance(row, Mapping)))
+    return groups_of(found, found.notes)
 
 
 def still_there(collection: Collection, found: Groups, since: str | None) -> Groups:
@@ -325,10 +326,6 @@ def superfluous(groups: Sequence[tuple[str, ...]]) -> list[str]:
     return [id_ for group in groups for id_ in group[1:]]
 
 
-def _ids(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return (str(row["representative"]["id"]), *(str(other["id"]) for other in row["others"]))
-
-
 _QUICK = 8_000  # passages: every two are compared
 _MOST = 1_000  # pairs
 _COLUMNS = ("cosine", "first", "first id", "first text", "second", "second id", "second text")
@@ -343,8 +340,8 @@ def show_pairs(visit: Visit) -> None:
         f"Most similar pairs in {visit.name}",
         arguments,
         _QUICK,
-        lambda: [json.loads(json.dumps(asdict(pair))) for pair in visit.collection.explore.pairs(top)],
-        pairs_from_output,
+        lambda: tuple(visit.collection.explore.pairs(top)),
+        lambda lines: tuple(every(lines, Pair)),
     )
     found = found_by(visit, look)
     if found is not None:
@@ -352,25 +349,23 @@ def show_pairs(visit: Visit) -> None:
     show_command(visit, arguments)
 
 
-def pairs_from_output(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """From what `nearsay explore pairs --json` printed."""
-    return [dict(row) for row in rows if isinstance(row, Mapping)]
-
-
-def pair_rows(pairs: Iterable[Mapping[str, Any]]) -> list[dict[str, object]]:
+def pair_rows(pairs: Iterable[Pair]) -> list[dict[str, object]]:
     """A flat row for each pair."""
     return [
-        {"cosine": round(float(pair["cosine"]), 4)}
-        | {
-            f"{side}{name}": pair[side][field] or (pair[side]["id"] if field == "title" else "")
-            for name, field in (("", "title"), (" text", "text"), (" id", "id"))
-            for side in ("first", "second")
+        {
+            "cosine": round(pair.cosine, 4),
+            "first": pair.first.title or pair.first.id,
+            "second": pair.second.title or pair.second.id,
+            "first text": pair.first.text,
+            "second text": pair.second.text,
+            "first id": pair.first.id,
+            "second id": pair.second.id,
         }
         for pair in pairs
     ]
 
 
-def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
+def _show(visit: Visit, pairs: Sequence[Pair]) -> None:
     if not pairs:
         st.info("There is no pair: it takes two documents.")
         return
@@ -394,8 +389,8 @@ def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
     if not chosen or chosen[0] >= len(pairs):
         st.caption("Choose a row to see the two side by side.")
         return
-    first, second = pairs[chosen[0]]["first"], pairs[chosen[0]]["second"]
-    compared = difference(first["text"], second["text"])
+    first, second = pairs[chosen[0]].first, pairs[chosen[0]].second
+    compared = difference(first.text, second.text)
     left, right = st.columns(2)
     with left:
         _side(first, side_html(compared.first, "del"))
@@ -403,10 +398,10 @@ def _show(visit: Visit, pairs: list[dict[str, Any]]) -> None:
         _side(second, side_html(compared.second, "ins"))
 
 
-def _side(passage: Mapping[str, Any], text: str) -> None:
-    title = as_html(passage["title"] or passage["id"])
+def _side(passage: PairedPassage, text: str) -> None:
+    title = as_html(passage.title or passage.id)
     st.html(f'<div class="ns-card"><div class="ns-title">{title}</div></div>{text}')
-    like_link(passage["id"])
+    like_link(passage.id)
 
 
 _MOST_EXPORTED = 200_000  # passages of a collection whose documents a page puts into one file
@@ -460,8 +455,8 @@ def _show_groups(visit: Visit) -> None:
         f"Duplicates in {name}",
         arguments,
         _QUICK,
-        lambda: groups_at_once(visit.collection, threshold, link),
-        groups_from_output,
+        lambda: _groups_now(visit.collection, threshold, link),
+        lambda lines: groups_of(every(lines, DuplicateGroup)),
     )
     found = found_by(visit, look)
     if found is not None:

@@ -14,6 +14,7 @@ import streamlit as st
 from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.runs.command_line import checked
 from nearsay.app.ui.asked import written_ids
+from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_html
 from nearsay.app.ui.opened import remembered, state_of
@@ -22,6 +23,8 @@ from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import moment, runs_of, start_run, watch_run
 from nearsay.data.formulas import defused
 from nearsay.data.quantity import counted
+from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.neighbours.shown import Near, ShownPassage
 
 __all__ = [
     "Look",
@@ -33,8 +36,10 @@ __all__ = [
     "json_lines_bytes",
     "like_link",
     "names_html",
+    "near_words",
     "newest_runs",
     "show_paged",
+    "show_passage",
     "watch_newest",
 ]
 
@@ -59,6 +64,25 @@ def like_link(document: str) -> None:
 def cluster_link(number: int) -> None:
     """A link to the search in one cluster."""
     link_to("search", "Search in it", icon=":material/search:", where=f"cluster = {number}")
+
+
+def show_passage(found: ShownPassage, *, said: str = "", below: str = "") -> None:
+    """A passage as a card; said: beside its title, below: under its text."""
+    st.html(
+        passage_html(
+            title=headline(found.title, found.id, found.text),
+            text=found.text,
+            rank=found.rank,
+            metadata=found.metadata,
+            said=said,
+            below=below,
+        )
+    )
+
+
+def near_words(what: str, near: Near | None) -> str:
+    """The passage that is nearest to another, in a line; nothing where it is gone."""
+    return "" if near is None else f"{what} ({near.cosine:.2f}): {headline(near.title, near.id, near.text)}"
 
 
 _NAMED = 50  # documents that are named one by one
@@ -133,7 +157,7 @@ class Look(Generic[_Rows]):
     arguments: tuple[str, ...]  # behind `nearsay`
     most: int  # passages: of a larger collection it takes more than some two seconds
     at_once: Callable[[], _Rows]
-    from_output: Callable[[Iterable[Any]], _Rows]  # the same from what the command prints with --json
+    from_output: Callable[[Iterable[Any]], _Rows]  # the same from the reports of a run that found it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,21 @@
 """Explore, through time: which clusters grow and shrink, and what is new since a date."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.escaping import as_markdown
-from nearsay.app.ui.explore.looking import Look, found_by, like_link
+from nearsay.app.ui.explore.looking import Look, found_by, like_link, near_words, show_passage
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.exploring.dates import Period, read_date
+from nearsay.indexer.exploring.newest import News
+from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
+from nearsay.indexer.results import newest
 
 if TYPE_CHECKING:
     import altair as alt
@@ -30,76 +29,45 @@ _NAME = 48  # characters of a name in the legend
 _LABELS = 24  # periods that are named below the chart, at most
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLine:
-    """What `nearsay explore time --json` prints, put together."""
-
-    rows: tuple[Mapping[str, Any], ...]  # a cluster each, by falling total; in no cluster: "cluster" is null
-    periods: tuple[str, ...]
-    totals: tuple[int, ...]  # of everything in each period
-
-    @property
-    def counted(self) -> str:
-        """documents or passages."""
-        return "passages" if self.rows and "passages" in self.rows[0] else "documents"
-
-    def shares(self, row: Mapping[str, Any]) -> list[float | None]:
-        """A cluster's share of each period; None where the period holds nothing."""
-        counts = row["counts"]
-        return [
-            counts[period] / total if total else None
-            for period, total in zip(self.periods, self.totals, strict=True)
-        ]
-
-
-def time_line(rows: Iterable[Any]) -> TimeLine:
-    """From the rows of JSON."""
-    kept = tuple(row for row in rows if isinstance(row, Mapping))
-    periods = tuple(kept[0]["counts"]) if kept else ()
-    totals = tuple(sum(row["counts"][period] for row in kept) for period in periods)
-    return TimeLine(kept, periods, totals)
-
-
-def called(row: Mapping[str, Any]) -> str:
+def called(number: int | None, name: str) -> str:
     """A cluster's number and name, as short as a legend needs it; no two are called the same."""
-    name = str(row["name"])
     short = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
-    return short if row["cluster"] is None else f"{row['cluster']}  {short}"
+    return short if number is None else f"{number}  {short}"
 
 
-def chart_rows(line: TimeLine, shown: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def chart_rows(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> list[dict[str, Any]]:
     """A row for each cluster that is shown and each period that holds something."""
     return [
-        {"period": period, "cluster": called(row), "share": share, "count": row["counts"][period]}
-        for row in shown
-        for period, share in zip(line.periods, line.shares(row), strict=True)
+        {"period": period, "cluster": called(each.number, each.name), "share": share, "count": count}
+        for each in shown
+        for period, count, share in zip(line.periods, each.counts, line.shares(each), strict=True)
         if share is not None
     ]
 
 
-def trend_rows(line: TimeLine) -> list[dict[str, Any]]:
+def trend_rows(line: ThroughTime) -> list[dict[str, Any]]:
     """A row for each cluster: how many, its share at both ends of the straight line, where it goes."""
     return [
         {
-            "cluster": called(row),
-            line.counted: row[line.counted],
-            "share over time": [share or 0.0 for share in line.shares(row)],
-            "from": row["trend"]["first_share"],
-            "to": row["trend"]["last_share"],
-            "trend": "▲ grows" if row["trend"]["grows"] else "▼ shrinks" if row["trend"]["shrinks"] else "",
+            "cluster": called(each.number, each.name),
+            str(line.counted): each.total,
+            "share over time": [share or 0.0 for share in line.shares(each)],
+            "from": each.trend.first,
+            "to": each.trend.last,
+            "trend": "▲ grows" if each.trend.grows else "▼ shrinks" if each.trend.shrinks else "",
         }
-        for row in line.rows
+        for each in line.every
     ]
 
 
-def line_chart(line: TimeLine, shown: Sequence[Mapping[str, Any]]) -> "alt.Chart":
+def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.Chart":
     """The shares as lines, each with a colour, a dash and a sign of its own.
 
     Every period has its place on the axis, an empty one too, so that distances are to scale.
     """
     import altair as alt
 
-    names = [called(row) for row in shown]
+    names = [called(each.number, each.name) for each in shown]
     data = alt.InlineData(values=chart_rows(line, shown))
     by = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=360, symbolType="stroke")
     series = "cluster:N"
@@ -118,7 +86,7 @@ def line_chart(line: TimeLine, shown: Sequence[Mapping[str, Any]]) -> "alt.Chart
             tooltip=[
                 alt.Tooltip("period:O"),
                 alt.Tooltip(series),
-                alt.Tooltip("count:Q", title=line.counted),
+                alt.Tooltip("count:Q", title=str(line.counted)),
                 alt.Tooltip("share:Q", format=".1%"),
             ],
         )
@@ -220,26 +188,21 @@ def _through_time(visit: Visit, field: str | None) -> None:
         f"Clusters of {visit.name} through time",
         tuple(arguments),
         _QUICK,
-        lambda: time_line(
-            visit.collection.explore.over_time(
-                field, None if by == _AUTO else by, level=level, counted=counted
-            ).to_json()
+        lambda: visit.collection.explore.over_time(
+            field, None if by == _AUTO else by, level=level, counted=counted
         ),
-        time_line,
+        lambda lines: newest(lines, ThroughTime),
     )
     found = found_by(visit, look)
-    if found is not None:
+    if found is not None and found.rows is not None:
         _chart(found.rows)
     show_command(visit, arguments)
 
 
-def _chart(line: TimeLine) -> None:
-    if not line.rows:
+def _chart(line: ThroughTime) -> None:
+    if not line.every:
         st.info("There is nothing to count.")
         return
-    inside = [row for row in line.rows if row["cluster"] is not None]
-    growing = _steepest(inside, "grows")
-    shrinking = _steepest(inside, "shrinks")
     which = st.segmented_control(
         "Lines",
         ["largest", "growing", "shrinking"],
@@ -249,7 +212,7 @@ def _chart(line: TimeLine) -> None:
         bind="query-params",
         help="Growing and shrinking: by more than chance (p < 0.001), the steepest first.",
     )
-    chosen = {"largest": inside, "growing": growing, "shrinking": shrinking}[which][:8]
+    chosen = {"largest": line.clusters, "growing": line.growing, "shrinking": line.shrinking}[which][:8]
     if chosen:
         st.altair_chart(line_chart(line, chosen))
         empty = line.totals.count(0)
@@ -259,9 +222,10 @@ def _chart(line: TimeLine) -> None:
             st.caption(f"{of_all} {hold} no point: lines pass over {them}.")
     else:
         st.info(f"No cluster is {which} by more than chance.")
-    for word, some in (("Growing", growing), ("Shrinking", shrinking)):
+    for word, some in (("Growing", line.growing), ("Shrinking", line.shrinking)):
         if some:
-            st.markdown(f"**{word} most:** {as_markdown('; '.join(called(row) for row in some[:3]))}")
+            named = "; ".join(called(each.number, each.name) for each in some[:3])
+            st.markdown(f"**{word} most:** {as_markdown(named)}")
     with st.expander("Every cluster, with its trend", icon=":material/table_rows:"):
         share = st.column_config.NumberColumn(format="percent", help="On the straight line of its shares.")
         st.dataframe(
@@ -273,11 +237,6 @@ def _chart(line: TimeLine) -> None:
                 "to": share,
             },
         )
-
-
-def _steepest(rows: list[Mapping[str, Any]], way: str) -> list[Mapping[str, Any]]:
-    changing = (row for row in rows if row["trend"][way])
-    return sorted(changing, key=lambda row: -abs(row["trend"]["last_share"] - row["trend"]["first_share"]))
 
 
 def _news(visit: Visit, field: str | None) -> None:
@@ -299,61 +258,41 @@ def _news(visit: Visit, field: str | None) -> None:
         f"What is new in {visit.name} since {since}",
         tuple(arguments),
         _QUICK_NEW,
-        lambda: json.loads(
-            json.dumps(asdict(visit.collection.explore.new_since(since, field, count=_NEW)), default=str)
-        ),
-        _first,
+        lambda: visit.collection.explore.new_since(since, field, count=_NEW),
+        lambda lines: newest(lines, News),
     )
     found = found_by(visit, look)
-    if found is not None and found.rows:
+    if found is not None and found.rows is not None:
         _show_news(found.rows)
     show_command(visit, arguments)
 
 
-def _first(rows: Iterable[Any]) -> dict[str, Any]:
-    return next((dict(row) for row in rows if isinstance(row, Mapping)), {})
-
-
-def _show_news(news: Mapping[str, Any]) -> None:
+def _show_news(news: News) -> None:
     st.markdown(
-        f"**{news['documents']:,} new documents** with {news['passages']:,} passages; "
-        f"before: {news['older_documents']:,} documents."
+        f"**{news.documents:,} new documents** with {news.passages:,} passages; "
+        f"before: {news.older_documents:,} documents."
     )
-    for note in news["notes"]:
+    for note in news.notes:
         st.caption(as_markdown(note[:1].upper() + note[1:]))
-    if news["clusters"]:
+    if news.clusters:
         share = st.column_config.NumberColumn(format="percent")
         st.dataframe(
             [
                 {
-                    "cluster": called({"cluster": each["number"], "name": each["name"]}),
-                    "new": each["new"],
-                    "before": each["before"],
-                    "of the new": each["share_of_new"],
-                    "of those before": each["share_before"],
+                    "cluster": called(each.number, each.name),
+                    "new": each.new,
+                    "before": each.before,
+                    "of the new": each.share_of_new,
+                    "of those before": each.share_before,
                 }
-                for each in news["clusters"]
+                for each in news.clusters
             ],
             hide_index=True,
             column_config={"of the new": share, "of those before": share},
         )
-    if news["unlike"]:
+    if news.unlike:
         st.markdown("**Least like anything before:**")
-    for each in news["unlike"]:
-        near = each["nearest"]
-        below = (
-            ""
-            if near is None
-            else f"nearest before ({near['cosine']:.2f}): {headline(near['title'], near['id'], near['text'])}"
-        )
+    for each in news.unlike:
         with st.container(border=True):
-            st.html(
-                passage_html(
-                    title=headline(each["title"], each["id"], each["text"]),
-                    text=each["text"],
-                    rank=each["rank"],
-                    metadata=each["metadata"],
-                    below=below,
-                )
-            )
-            like_link(each["id"])
+            show_passage(each, below=near_words("nearest before", each.nearest))
+            like_link(each.id)

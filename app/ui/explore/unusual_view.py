@@ -1,23 +1,33 @@
 """Explore, unusual and diverse: what is unlike everything else, and a few passages that show it all."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import streamlit as st
 
 from nearsay.app.ui.asked import short_enough
-from nearsay.app.ui.card import passage_html
 from nearsay.app.ui.download import offer_download
-from nearsay.app.ui.explore.looking import Look, ask_to_remove, csv_bytes, found_by, like_link
+from nearsay.app.ui.explore.looking import (
+    Look,
+    ask_to_remove,
+    csv_bytes,
+    found_by,
+    like_link,
+    near_words,
+    show_passage,
+)
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
-from nearsay.indexer.catalogue.passage import headline
+from nearsay.indexer.exploring.diverse import DiversePassage
+from nearsay.indexer.exploring.remotest import RemotePassage
+from nearsay.indexer.neighbours.shown import ShownPassage
+from nearsay.indexer.results import every
 
-__all__ = ["diverse_words", "passages_from_output", "show_unusual_view", "unusual_words"]
+__all__ = ["diverse_words", "show_unusual_view", "unusual_words"]
 
+_Passage = TypeVar("_Passage", bound=ShownPassage)
 _QUICK_OUTLIERS = 15_000  # passages: every two are compared
 _QUICK_DIVERSE = 30_000
 _COLUMNS = ("rank", "score", "id", "title", "text", "passage", "metadata")
@@ -49,8 +59,8 @@ def _outliers(visit: Visit, count: int) -> None:
         f"Outliers of {visit.name}",
         arguments,
         _QUICK_OUTLIERS,
-        lambda: _rows(visit.collection.explore.outliers(count)),
-        passages_from_output,
+        lambda: tuple(visit.collection.explore.outliers(count)),
+        lambda lines: tuple(every(lines, RemotePassage)),
     )
     _show(visit, look, unusual_words, removing=True)
 
@@ -78,68 +88,44 @@ def _diverse(visit: Visit, count: int) -> None:
         f"A diverse sample of {visit.name}",
         tuple(arguments),
         _QUICK_DIVERSE,
-        lambda: _rows(visit.collection.explore.diverse(count, query=query or None, balance=balance)),
-        passages_from_output,
+        lambda: tuple(visit.collection.explore.diverse(count, query=query or None, balance=balance)),
+        lambda lines: tuple(every(lines, DiversePassage)),
     )
     _show(visit, look, diverse_words, removing=False)
 
 
-def passages_from_output(rows: Iterable[Any]) -> list[dict[str, Any]]:
-    """From what the command printed with --json."""
-    return [dict(row) for row in rows if isinstance(row, Mapping)]
-
-
-def unusual_words(row: Mapping[str, Any]) -> tuple[str, str]:
+def unusual_words(found: RemotePassage) -> tuple[str, str]:
     """What is said of an outlier: beside its title, and under its text."""
-    near = row["nearest"]
-    below = (
-        ""
-        if near is None
-        else f"nearest ({near['cosine']:.2f}): {headline(near['title'], near['id'], near['text'])}"
-    )
-    return f"cosine to its nearest {row['score']:.2f}", below
+    return f"cosine to its nearest {found.score:.2f}", near_words("nearest", found.nearest)
 
 
-def diverse_words(row: Mapping[str, Any]) -> tuple[str, str]:
+def diverse_words(found: DiversePassage) -> tuple[str, str]:
     """What is said of a passage of the sample."""
-    return f"stands for {row['stands_for']:,} passages", ""
-
-
-def _rows(found: Iterable[Any]) -> list[dict[str, Any]]:
-    return [json.loads(json.dumps(asdict(each), default=str)) for each in found]
+    return f"stands for {found.stands_for:,} passages", ""
 
 
 def _show(
     visit: Visit,
-    look: Look[list[dict[str, Any]]],
-    words: Callable[[Mapping[str, Any]], tuple[str, str]],
+    look: Look[tuple[_Passage, ...]],
+    words: Callable[[_Passage], tuple[str, str]],
     *,
     removing: bool,
 ) -> None:
     found = found_by(visit, look)
     if found is not None:
-        make = partial(csv_bytes, found.rows, _COLUMNS)
+        make = partial(csv_bytes, [asdict(each) for each in found.rows], _COLUMNS)
         offer_download("CSV", make, f"{visit.name}-{look.name}.csv", key=f"{look.name}_csv")
-        for row in found.rows:
-            said, below = words(row)
+        for each in found.rows:
+            said, below = words(each)
             with st.container(border=True):
-                st.html(
-                    passage_html(
-                        title=headline(row["title"], row["id"], row["text"]),
-                        text=row["text"],
-                        rank=row["rank"],
-                        metadata=row["metadata"],
-                        said=said,
-                        below=below,
-                    )
-                )
+                show_passage(each, said=said, below=below)
                 with st.container(horizontal=True, vertical_alignment="center"):
-                    like_link(row["id"])
+                    like_link(each.id)
                     if removing and visit.may_write:
-                        _remove(visit, row)
+                        _remove(visit, each)
     show_command(visit, look.arguments)
 
 
-def _remove(visit: Visit, row: Mapping[str, Any]) -> None:
-    if st.button("Remove …", key=f"un_remove_{row['rank']}", type="tertiary", icon=":material/delete:"):
-        ask_to_remove(visit, [row["id"]])
+def _remove(visit: Visit, found: ShownPassage) -> None:
+    if st.button("Remove …", key=f"un_remove_{found.rank}", type="tertiary", icon=":material/delete:"):
+        ask_to_remove(visit, [found.id])

@@ -1,13 +1,14 @@
 """Groups of near-duplicates for the page, and merging them."""
 
+import json
+
 import pytest
 from words_encoder import WordsEncoder
 
 from nearsay.app.ui.explore.duplicates_view import (
     Groups,
     group_key,
-    groups_at_once,
-    groups_from_output,
+    groups_of,
     labels_of,
     left_over,
     merge,
@@ -17,7 +18,9 @@ from nearsay.app.ui.explore.duplicates_view import (
     superfluous,
 )
 from nearsay.indexer import Library
-from nearsay.indexer.duplicates.pairs import merged_metadata
+from nearsay.indexer.duplicates.groups import DuplicateGroup
+from nearsay.indexer.duplicates.pairs import Pair, PairedPassage, merged_metadata
+from nearsay.indexer.results import every
 
 ROWS = [
     {"id": "a", "text": "i am", "year": 2019},
@@ -37,10 +40,10 @@ def papers(tmp_path):
 
 
 def test_a_run_and_a_look_at_once_give_the_same_groups(papers):
-    member = {"title": "", "text": "i am"}
-    printed = [{"representative": member | {"id": "a"}, "others": [member | {"id": "b"}], "size": 2}]
-    assert groups_from_output([*printed, "a line of text"]).groups == (("a", "b"),)
-    assert groups_at_once(papers, 0.95, "transitive").groups == (("a", "b"),)
+    found = papers.explore.duplicates(0.95)
+    printed = [json.loads(json.dumps(group.to_json())) for group in found]
+    assert groups_of(found).groups == (("a", "b"),)
+    assert groups_of(every([*printed, "a line of text"], DuplicateGroup)) == groups_of(found)
 
 
 def test_groups_of_now_are_taken_as_they_are(papers):
@@ -91,9 +94,13 @@ def test_what_is_taken_over_and_what_is_lost_is_shown_as_text():
     assert "&lt;u&gt;: [&quot;x&quot;]" in html
 
 
+def side(id_: str, title: str, text: str) -> PairedPassage:
+    """One of a pair."""
+    return PairedPassage(id_, title, text, 0, {})
+
+
 def test_a_pair_becomes_a_flat_row():
-    side = {"id": "a", "title": "A", "text": "i am", "ordinal": 0, "metadata": {}}
-    row = pair_rows([{"cosine": 0.987654, "first": side, "second": side | {"id": "b"}}])[0]
+    row = pair_rows([Pair(0.987654, side("a", "A", "i am"), side("b", "A", "i am"))])[0]
     assert (row["cosine"], row["first id"], row["second id"], row["second text"]) == (
         0.9877,
         "a",
@@ -104,7 +111,6 @@ def test_a_pair_becomes_a_flat_row():
 
 
 def test_a_document_without_a_title_is_called_by_its_id_in_the_table_of_pairs():
-    side = {"id": "a", "title": "", "text": "Some text."}
-    row = pair_rows([{"cosine": 0.9, "first": side, "second": side | {"id": "b", "title": "Bees"}}])[0]
+    row = pair_rows([Pair(0.9, side("a", "", "Some text."), side("b", "Bees", "Some text."))])[0]
     assert (row["first"], row["second"]) == ("a", "Bees")
     assert (row["first text"], row["second text"]) == ("Some text.", "Some text.")

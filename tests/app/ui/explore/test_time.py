@@ -1,52 +1,61 @@
 """Clusters through time as the page shows them."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from nearsay.app.ui.explore.time_view import (
-    called,
-    chart_rows,
-    date_fields,
-    line_chart,
-    time_line,
-    trend_rows,
+from nearsay.app.ui.explore.time_view import called, chart_rows, date_fields, line_chart, trend_rows
+from nearsay.indexer.exploring.dates import Period
+from nearsay.indexer.exploring.through_time import ClusterThroughTime, Counted, ThroughTime, Trend
+from nearsay.indexer.results import newest
+
+BOATS = ClusterThroughTime(1, "boats", (1, 0, 2), 3, Trend(4.0, 0.5, 0.7))
+OUTSIDE = ClusterThroughTime(None, "in no cluster", (3, 0, 0), 3, Trend(-4.0, 0.5, 0.5))
+LINE = ThroughTime(
+    collection="papers",
+    field="year",
+    by=Period.YEAR,
+    counted=Counted.DOCUMENTS,
+    periods=("2019", "2020", "2021"),
+    totals=(4, 0, 2),
+    clusters=(BOATS,),
+    outside=OUTSIDE,
+    missing=0,
+    unreadable=0,
+    coarse=0,
+    notes=(),
 )
 
-STEADY = {"first_share": 0.5, "last_share": 0.5, "grows": False, "shrinks": False}
-ROWS = [
-    {"cluster": 1, "name": "boats", "documents": 3, "counts": {"2019": 1, "2020": 0, "2021": 2}}
-    | {"trend": STEADY | {"grows": True, "last_share": 0.7}},
-    {"cluster": None, "name": "in no cluster", "documents": 3, "counts": {"2019": 3, "2020": 0, "2021": 0}}
-    | {"trend": STEADY | {"shrinks": True}},
-]
+
+def test_what_a_run_printed_comes_back_as_it_was_found():
+    printed = json.loads(json.dumps(LINE.to_json()))
+    assert newest([printed, "a line that is no report"], ThroughTime) == LINE
 
 
 def test_shares_are_of_everything_in_a_period():
-    line = time_line([*ROWS, "a line that is no row"])
-    assert line.periods == ("2019", "2020", "2021")
-    assert line.totals == (4, 0, 2)
-    assert line.shares(ROWS[0]) == [0.25, None, 1.0]
-    assert line.counted == "documents"
+    assert LINE.shares(BOATS) == (0.25, None, 1.0)
 
 
 def test_a_period_that_holds_nothing_has_no_point():
-    line = time_line(ROWS)
-    assert chart_rows(line, ROWS[:1]) == [
+    assert chart_rows(LINE, [BOATS]) == [
         {"period": "2019", "cluster": "1  boats", "share": 0.25, "count": 1},
         {"period": "2021", "cluster": "1  boats", "share": 1.0, "count": 2},
     ]
 
 
 def test_a_trend_is_said_in_a_word():
-    assert [row["trend"] for row in trend_rows(time_line(ROWS))] == ["▲ grows", "▼ shrinks"]
+    assert [row["trend"] for row in trend_rows(LINE)] == ["▲ grows", "▼ shrinks"]
+    assert [row["documents"] for row in trend_rows(LINE)] == [3, 3]
 
 
 def test_two_clusters_of_one_name_are_told_apart():
-    assert called({"cluster": 1, "name": "x"}) != called({"cluster": 2, "name": "x"})
-    assert len(called({"cluster": 1, "name": "x" * 90})) == 51
+    assert called(1, "x") != called(2, "x")
+    assert len(called(1, "x" * 90)) == 51
 
 
 def test_lines_differ_in_more_than_colour():
-    drawn = line_chart(time_line(ROWS), ROWS).to_dict()
+    drawn = line_chart(LINE, LINE.every).to_dict()
     encoding = drawn["encoding"]
     assert {encoding[sign]["field"] for sign in ("color", "strokeDash", "shape")} == {"cluster"}
     assert encoding["x"]["scale"]["domain"] == ["2019", "2020", "2021"]
@@ -55,16 +64,13 @@ def test_lines_differ_in_more_than_colour():
 
 
 def test_of_very_many_periods_each_has_its_place_and_few_are_named():
-    years = [str(year) for year in range(1500, 2000)]
-    row = ROWS[0] | {"counts": {year: int(year in ("1500", "1999")) for year in years}}
-    across = line_chart(time_line([row]), [row]).to_dict()["encoding"]["x"]
-    assert across["scale"]["domain"] == years
+    years = tuple(str(year) for year in range(1500, 2000))
+    counts = tuple(int(year in ("1500", "1999")) for year in years)
+    line = replace(LINE, periods=years, totals=counts, clusters=(replace(BOATS, counts=counts, total=2),))
+    across = line_chart(line, line.clusters).to_dict()["encoding"]["x"]
+    assert across["scale"]["domain"] == list(years)
     assert across["axis"]["values"][:2] == ["1500", "1521"]
     assert len(across["axis"]["values"]) == 24
-
-
-def test_nothing_counted_is_an_empty_line():
-    assert time_line([]).rows == ()
 
 
 @pytest.mark.parametrize(
