@@ -10,23 +10,26 @@ at hand (`note_made`), and what a collection was ever embedded by. A name that t
 encoder and a folder in the working directory, is refused: the folder says which is meant.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from nearsay.data.document import JsonValue
 from nearsay.data.durable import replacing
 from nearsay.data.errors import BadInputError, NearsayError
-from nearsay.data.report import Report
+from nearsay.data.report import Report, of_json
 from nearsay.indexer.catalogue import runs
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.generations import EncoderRow, EncoderUse, KnownEncoder, known_encoders
 from nearsay.training.encoder.folder import EncoderFolder
+from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.bundled import BUNDLED_NAME, is_bundled_name
 from nearsay.training.sentence.fingerprint import encoder_fingerprint
 from nearsay.training.sentence.lineage import lineage_of
@@ -117,7 +120,7 @@ class EncoderFacts(Report):
     lineage: tuple[str, ...]  # what it was made from and on, oldest first
     base: str | None = None  # what its training began with
     learned: tuple[str, ...] = ()  # the sets that it learned from: "9 pairs of clicks"
-    changes: tuple[Mapping[str, Any], ...] = ()  # measured before and after its training
+    changes: tuple[JudgedChange, ...] = ()  # measured before and after its training
 
 
 class Encoders:
@@ -202,11 +205,7 @@ class Encoders:
                 for one in (sets if isinstance(sets, list) else ())
                 if isinstance(one, dict)
             ),
-            changes=tuple(
-                one
-                for one in (changes if isinstance(changes, list) else ())
-                if isinstance(one, dict) and "verdict" in one
-            ),
+            changes=tuple(_changes(changes)),
         )
 
     def _made(self) -> Iterable[tuple[str, Path]]:
@@ -361,3 +360,10 @@ def _json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _changes(rows: JsonValue) -> Iterator[JudgedChange]:
+    """What result.json has of judged sets; what another version wrote otherwise is passed over."""
+    for one in rows if isinstance(rows, list) else ():
+        with contextlib.suppress(TypeError, ValueError, AttributeError):
+            yield of_json(JudgedChange, one)

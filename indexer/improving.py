@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.report import Report
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.catalogue import collections, generations, passages, refinements
 from nearsay.indexer.catalogue.generations import GenerationRow, GenerationState
@@ -85,8 +86,10 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Improvement:
+class Improvement(Report):
     """What was tried, and what is recommended."""
+
+    REPORT: ClassVar = "improvement"
 
     training_queries: int
     test_queries: int
@@ -219,21 +222,14 @@ def improve(
     )
 
 
-def _apply(store: Store, snapshot: Snapshot, refinement: Refinement) -> None:
+def _apply(store: Store, snapshot: Snapshot, new: Refinement) -> None:
     """Make a refinement live for the snapshot's generation; BusyError if another went live meanwhile."""
     collection = snapshot.collection
     with store.database.writing() as connection:
         live = generations.live(connection, collection.id)
         if live is None or live.number != snapshot.generation.number:
             raise BusyError(f"'{collection.name}' has another live generation now. Run the command again")
-        refinements.add(
-            connection,
-            collection.id,
-            live.number,
-            refinement.adapter,
-            refinement.word_weight,
-            refinement.report,
-        )
+        refinements.add(connection, collection.id, live.number, new.adapter, new.word_weight, new.report)
         collections.changed(connection, collection.id)
 
 

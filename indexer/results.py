@@ -23,11 +23,16 @@ REPORTS: Final[Mapping[str, str]] = {
     "duplicate group": "nearsay.indexer.duplicates.groups:DuplicateGroup",
     "encoder": "nearsay.indexer.encoders:EncoderEntry",
     "encoder facts": "nearsay.indexer.encoders:EncoderFacts",
+    "evaluation": "nearsay.training.evaluation.judged.reports:Evaluation",
     "finding": "nearsay.data.report:Finding",
+    "improvement": "nearsay.indexer.improving:Improvement",
+    "layer score": "nearsay.training.evaluation.judged.reports:LayerScore",
     "news": "nearsay.indexer.exploring.newest:News",
+    "over seeds": "nearsay.training.evaluation.judged.reports:OverSeeds",
     "pair": "nearsay.indexer.duplicates.pairs:Pair",
     "rebuilt": "nearsay.indexer.writing.rollout:RebuildReport",
     "through time": "nearsay.indexer.exploring.through_time:ThroughTime",
+    "trained": "nearsay.training.evaluation.judged.reports:Trained",
     "unlike passage": "nearsay.indexer.exploring.remotest:RemotePassage",
 }
 

@@ -119,7 +119,7 @@ def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
     if facts.changes:
         click.echo()
         columns = ("set", "figure", "before", "after", "verdict")
-        print_table(columns, [[each.get(column, "") for column in columns] for each in facts.changes])
+        print_table(columns, [[getattr(each, column) for column in columns] for each in facts.changes])
 
 
 @encoders.command()

@@ -291,13 +291,7 @@ def _judged(sts: Path | None, retrieval: Path | None, split: str) -> "list[Score
 def _print_rows(report: "LayerReport") -> None:
     for score in report.scores:
         print_json(
-            {
-                "encoder": report.encoder,
-                "layers": score.layers,
-                "pooling": score.pooling,
-                **score.figures,
-                "best": score is report.best,
-            }
+            {"encoder": report.encoder, **score.to_json(), **score.figures, "best": score is report.best}
         )
 
 

@@ -13,8 +13,8 @@ from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
     from nearsay.app.cli.progress import ProgressBar
-    from nearsay.training.evaluation.judged.bootstrap import Interval
-    from nearsay.training.evaluation.judged.judged_set import JudgedSet, Outcome, PairScorer
+    from nearsay.training.evaluation.judged.judged_set import JudgedSet, PairScorer
+    from nearsay.training.evaluation.judged.reports import Evaluation
     from nearsay.training.sentence.encoder import Encoder
 
 __all__ = [
@@ -125,27 +125,44 @@ def measure(
         print_notes(sets[-1].notes)
     outcomes = _outcomes(sets, judging)
     if judging["as_json"]:
-        for name, outcome, interval in outcomes:
-            print_json(_as_json(name, outcome, interval, judging))
-    elif any(f"{outcomes[0][1].main}_{other}" in outcomes[0][1].metrics for other in _OTHERS):
+        for one in outcomes:
+            print_json(one)
+    elif any(f"{outcomes[0].main}_{other}" in outcomes[0].metrics for other in _OTHERS):
         _print_by_similarity(outcomes)
     else:
         _print_rows(outcomes)
 
 
-def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list[tuple[str, "Outcome", "Interval"]]:
-    """The encoder's name, an outcome and its interval, for each set."""
+def _outcomes(sets: Sequence["JudgedSet"], judging: Judging) -> list["Evaluation"]:
+    """What the encoder reached on each set."""
     from nearsay.app.cli.progress import ProgressBar
     from nearsay.training.evaluation.judged.bootstrap import bootstrap_interval
     from nearsay.training.evaluation.judged.judged_set import evaluate_judged_set
+    from nearsay.training.evaluation.judged.reports import Evaluation
 
     loaded = _load_judged(judging["encoder"], judging["device"], judging["precision"])
+    draws, seed = judging["draws"], judging["seed"]
     found = []
     for each in sets:
         with ProgressBar(f"measuring {each.name}", unit="texts") as bar:
             outcome = evaluate_judged_set(loaded, each, progress=partial(_look, bar))
-        interval = bootstrap_interval(outcome, draws=judging["draws"], seed=judging["seed"], level=_LEVEL)
-        found.append((loaded.name, outcome, interval))
+        interval = bootstrap_interval(outcome, draws=draws, seed=seed, level=_LEVEL)
+        found.append(
+            Evaluation(
+                encoder=loaded.name,
+                name=outcome.name,
+                kind=outcome.kind,
+                details=outcome.details,
+                metrics=outcome.metrics,
+                main=outcome.main,
+                interval=(interval.low, interval.high),
+                interval_level=_LEVEL,
+                interval_draws=draws,
+                seed=seed,
+                truncated=outcome.truncated,
+                seconds=outcome.seconds,
+            )
+        )
     return found
 
 
@@ -155,28 +172,11 @@ def _look(bar: "ProgressBar", done: int, total: int) -> None:
     bar(Progress(done, total))
 
 
-def _as_json(encoder: str, outcome: "Outcome", interval: "Interval", judging: Judging) -> dict[str, object]:
-    return {
-        "encoder": encoder,
-        "name": outcome.name,
-        "kind": str(outcome.kind),
-        **outcome.details,
-        **outcome.metrics,
-        "main": outcome.main,
-        "interval": [interval.low, interval.high],
-        "interval_level": _LEVEL,
-        "interval_draws": judging["draws"],
-        "seed": judging["seed"],
-        "truncated": outcome.truncated,
-        "seconds": outcome.seconds,
-    }
-
-
-def _print_rows(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) -> None:
+def _print_rows(outcomes: Sequence["Evaluation"]) -> None:
     """A row a set, a column a figure."""
     from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
-    first = outcomes[0][1]
+    first = outcomes[0]
     others = [metric for metric in first.metrics if metric != first.main]
     counts = _counts(first)
     print_table(
@@ -194,26 +194,26 @@ def _print_rows(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) -> None:
                 outcome.name,
                 *(outcome.details[name] for name in counts),
                 shown_figure(outcome.main, outcome.figure),
-                shown_interval(outcome.main, interval.low, interval.high),
+                shown_interval(outcome.main, *outcome.interval),
                 *(shown_figure(metric, outcome.metrics[metric]) for metric in others),
                 outcome.truncated,
                 round(outcome.seconds, 1),
             ]
-            for _, outcome, interval in outcomes
+            for outcome in outcomes
         ],
     )
 
 
-def _print_by_similarity(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) -> None:
+def _print_by_similarity(outcomes: Sequence["Evaluation"]) -> None:
     """A row a set and similarity, a column a figure; the interval is of the cosine's first figure."""
     from nearsay.training.evaluation.figure_names import figure_name, shown_figure, shown_interval
 
-    first = outcomes[0][1]
+    first = outcomes[0]
     metrics = [
         metric for metric in first.metrics if not metric.endswith(tuple(f"_{name}" for name in _OTHERS))
     ]
     rows = []
-    for _, outcome, interval in outcomes:
+    for outcome in outcomes:
         for similarity in ("cosine", *_OTHERS):
             is_first = similarity == "cosine"
             end = "" if is_first else f"_{similarity}"
@@ -222,14 +222,14 @@ def _print_by_similarity(outcomes: Sequence[tuple[str, "Outcome", "Interval"]]) 
                     outcome.name if is_first else "",
                     similarity,
                     *(shown_figure(metric, outcome.metrics[f"{metric}{end}"]) for metric in metrics),
-                    shown_interval(outcome.main, interval.low, interval.high) if is_first else "",
+                    shown_interval(outcome.main, *outcome.interval) if is_first else "",
                 ]
             )
     print_table(
         ["set", "similarity", *map(figure_name, metrics), f"{100 * _LEVEL:g} % of {figure_name(first.main)}"],
         rows,
     )
-    for _, outcome, _interval in outcomes:
+    for outcome in outcomes:
         counts = ", ".join(_counted(int(str(outcome.details[name])), name) for name in _counts(outcome))
         cut = f", {counted(outcome.truncated, 'text')} cut at the length limit" if outcome.truncated else ""
         print_notes([f"{outcome.name}: {counts}, {outcome.seconds:,.1f} s{cut}"])
@@ -239,7 +239,7 @@ def _counted(count: int, names: str) -> str:
     return counted(count, "query" if names == "queries" else names.removesuffix("s"), names)
 
 
-def _counts(outcome: "Outcome") -> list[str]:
+def _counts(outcome: "Evaluation") -> list[str]:
     return [
         name
         for name, value in outcome.details.items()

@@ -26,7 +26,7 @@ from nearsay.app.cli.progress import ProgressBar
 from nearsay.data.quantity import counted, size_words
 
 if TYPE_CHECKING:
-    from nearsay.indexer.improving import Candidate, Improvement
+    from nearsay.indexer.improving import Improvement
 
 __all__ = ["index"]
 
@@ -364,21 +364,10 @@ def improve(
 
 
 def _print(found: "Improvement", collection: str) -> None:
-    print_table(
-        [
-            "candidate",
-            "words",
-            "held out of training",
-            "interval",
-            "test part",
-            "95 %",
-            "general sets",
-            "recall",
-            "ms",
-            "verdict",
-        ],
-        [_row(one) for one in found.candidates],
-    )
+    from nearsay.app.runs.results import improvement_table
+
+    rows = improvement_table(found)
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
     live = [
         f"{figure:.3f} on {counted(count, 'query', 'queries')} to {what}"
         for figure, count, what in (
@@ -397,26 +386,3 @@ def _print(found: "Improvement", collection: str) -> None:
         click.echo(
             f"recommended: {found.recommended}. Make it live: nearsay index improve {collection} --apply"
         )
-
-
-def _row(one: "Candidate") -> list[str]:
-    return [
-        one.name,
-        "" if one.word_weight is None else f"{one.word_weight:g}",
-        _signed(one.learned),
-        _between(one.learned_low, one.learned_high),
-        _signed(one.tested),
-        _between(one.tested_low, one.tested_high),
-        ", ".join(_signed(general.after - general.before) for general in one.replay),
-        "" if one.recall is None else f"{one.recall:.3f}",
-        "" if one.milliseconds is None else f"{one.milliseconds:.1f}",
-        one.verdict,
-    ]
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.3f}"
-
-
-def _between(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"

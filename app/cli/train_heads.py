@@ -123,12 +123,14 @@ def watched(log_to: tuple[str, ...]) -> "Iterator[Watch]":
 
 def print_head(result: "HeadResult", out: Path, *, as_json: bool) -> None:
     """What came of a training; KeyboardInterrupt when it was stopped."""
+    from nearsay.training.evaluation.judged.reports import Trained
+
     if not result.finished:
         raise KeyboardInterrupt
     parts = {"training": result.training, "dev": result.dev, "test": result.test}
     if as_json:
-        seconds = round(result.seconds, 1)
-        print_json({"folder": str(out), "steps": result.steps, "seconds": seconds, **parts})
+        facts = {"steps": result.steps, "seconds": round(result.seconds, 1)}
+        print_json(Trained(str(out), facts, training=result.training, dev=result.dev, test=result.test))
         return
     rows = [
         [f"{part} {name}".replace("_", " "), f"{value:.4f}"]

@@ -196,7 +196,9 @@ def vocabulary(
     save_vocabulary(trained, out, sources=texts.names, replace=replace)
     print_notes([*texts.notes, *trained.notes])
     if as_json:
-        print_json({"size": trained.size, "folder": str(out), **asdict(trained.counts)})
+        from nearsay.training.evaluation.judged.reports import Trained
+
+        print_json(Trained(str(out), {"size": trained.size, **asdict(trained.counts)}))
     else:
         click.echo(f"{counted(trained.size, 'piece')} in {out}", err=True)
 
@@ -340,6 +342,7 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
     from nearsay.app.cli.progress import ProgressBar, TrainingLine, interruptible, stoppable
     from nearsay.indexer.vectors.progress import Progress
     from nearsay.training.bert.pretrain import pretrain as run
+    from nearsay.training.evaluation.judged.reports import Trained
 
     with ProgressBar("preparing", unit="bytes") as bar, TrainingLine(bar) as line, stoppable() as stop:
         result = run(
@@ -358,7 +361,7 @@ def pretrain(texts: tuple[str, ...], out: Path, as_json: bool, **options: Any) -
         return
     figures = {"steps": result.steps, "tokens": result.tokens, "seconds": round(result.seconds, 1)}
     if as_json:
-        print_json({"folder": str(out), **figures, "training": result.metrics, "dev": result.evaluation})
+        print_json(Trained(str(out), figures, training=result.metrics, dev=result.evaluation))
     else:
         measured = {**result.metrics, **{f"dev {name}": value for name, value in result.evaluation.items()}}
         rows = [[name.replace("_", " "), f"{value:.4f}"] for name, value in measured.items()]

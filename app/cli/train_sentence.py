@@ -123,6 +123,7 @@ def _watched(
 
 
 def _print(results: list["SeedResult"], *, as_json: bool) -> None:
+    from nearsay.training.evaluation.judged.reports import OverSeeds, Trained
     from nearsay.training.sentence.fine_tuning.run_recipe import spread_of
 
     for one in results:
@@ -135,15 +136,15 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
             "rows_per_second": round(result.pairs_per_second, 1),
         }
         if as_json:
-            changes = [change.to_json() for change in result.changes]
-            told = {"folder": str(one.folder), "seed": one.seed, **figures, "dev": result.dev}
             print_json(
-                {
-                    **told,
-                    "base_dev": result.base_dev,
-                    "stopped_early": result.stopped_early,
-                    "evaluations": changes,
-                }
+                Trained(
+                    str(one.folder),
+                    {**figures, "stopped_early": result.stopped_early},
+                    seed=one.seed,
+                    dev=result.dev,
+                    base_dev=result.base_dev,
+                    evaluations=tuple(change.figures for change in result.changes),
+                )
             )
             continue
         rows: list[list[object]] = [[name.replace("_", " "), value] for name, value in figures.items()]
@@ -156,10 +157,10 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
     if len(results) > 1:
         spreads = spread_of(results)
         if as_json:
-            print_json({"seeds": len(results), "evaluations": [spread.to_json() for spread in spreads]})
+            print_json(OverSeeds(len(results), tuple(spreads)))
         else:
             click.echo()
-            shown = [[spread.name, f"{spread.mean:.4g}", f"{spread.deviation:.2g}"] for spread in spreads]
+            shown = [[one.set, f"{one.mean:.4g}", f"{one.standard_deviation:.2g}"] for one in spreads]
             print_table([f"{len(results)} seeds", "mean", "deviation"], shown)
 
 
@@ -264,10 +265,11 @@ def adapt(
 
 
 def _adapt_print(result: "AdaptationResult", out: Path, collection: str, *, as_json: bool) -> None:
+    from nearsay.training.evaluation.judged.reports import Trained
+
     if as_json:
-        told = {"folder": str(out), "adapted": result.adapted}
-        evaluations = [change.to_json() for change in result.changes]
-        print_json({**told, "seconds": round(result.seconds, 1), "evaluations": evaluations})
+        facts = {"adapted": result.adapted, "seconds": round(result.seconds, 1)}
+        print_json(Trained(str(out), facts, evaluations=tuple(each.figures for each in result.changes)))
         return
     print_changes(result.changes)
     if result.adapted:

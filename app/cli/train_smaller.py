@@ -43,11 +43,12 @@ def average(encoders: tuple[str, ...], out: Path, as_json: bool) -> None:
     Example:
         nearsay train average my-encoders/seed-0 my-encoders/seed-1 --out my-average
     """
+    from nearsay.training.evaluation.judged.reports import Trained
     from nearsay.training.sentence.compression.averaging import average_encoders
 
     folder = average_encoders(encoders, out)
     if as_json:
-        print_json({"folder": str(folder), "averaged": list(encoders)})
+        print_json(Trained(str(folder), {"averaged": list(encoders)}))
     else:
         click.echo(f"the average of {len(encoders)} encoders is in {folder}")
 
@@ -221,10 +222,12 @@ def _options(training: _Training) -> "SentenceTraining":
 
 
 def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
+    from nearsay.training.evaluation.judged.reports import Trained
+
     if as_json:
-        changes = [change.to_json() for change in result.changes]
-        told = {"folder": str(out), "steps": result.steps, "seconds": round(result.seconds, 1)}
-        print_json({**told, "dev": dict(result.dev), "evaluations": changes})
+        facts = {"steps": result.steps, "seconds": round(result.seconds, 1)}
+        changes = tuple(change.figures for change in result.changes)
+        print_json(Trained(str(out), facts, dev=result.dev, evaluations=changes))
         return
     click.echo(
         f"{counted(result.steps, 'step')} in {result.seconds:,.0f} s; the encoder is in {out}", err=True

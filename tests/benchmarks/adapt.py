@@ -28,6 +28,7 @@ from hybrid_sets import judged_set
 from machine import commit, machine
 
 from nearsay.data.document import Document
+from nearsay.data.report import as_json
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.row_files import file_rows
 from nearsay.indexer import Collection, Library
@@ -117,7 +118,7 @@ def measured(name: str, data: Path, others: list[str], options: Adaptation, kept
             "queries": len(queries.queries),
             "adapted": result.adapted,
             "seconds": round(seconds, 1),
-            "evaluations": [change.to_json() for change in result.changes],
+            "evaluations": [as_json(change.figures) for change in result.changes],
             "ndcg_at_10": {
                 mode: {
                     "before": round(float(before[mode].mean()), 4),

@@ -75,7 +75,15 @@ def trained(tmp_path: Path):
         run = folder / "run"
         run.mkdir()
         config = {"base": BUNDLED_NAME, "sets": [{"name": "clicks", "kind": "pairs", "rows": 9}]}
-        change = {"set": "own", "figure": "ndcg", "before": 0.5, "after": 0.6, "verdict": "better"}
+        change = {
+            "set": "own",
+            "kind": "retrieval",
+            "figure": "ndcg",
+            "items": 9,
+            "before": 0.5,
+            "after": 0.6,
+        }
+        change |= {"difference_low": 0.05, "difference_high": 0.15, "verdict": "better"}
         (folder / "lineage.json").write_text(json.dumps(["a BERT", "sentence encoder: 9 pairs"]), "utf-8")
         (run / "config.json").write_text(json.dumps(config), "utf-8")
         (run / "result.json").write_text(json.dumps({"evaluations": [change]}), "utf-8")
@@ -197,7 +205,7 @@ def test_the_facts_are_read_from_the_folder(library, trained) -> None:
     assert (facts.fingerprint, facts.lineage) == (encoder.fingerprint, encoder.lineage)
     assert (facts.base, facts.learned) == (BUNDLED_NAME, ("9 pairs of clicks",))
     assert facts.bytes > 10_000
-    assert [row["verdict"] for row in facts.changes] == ["better"]
+    assert [row.verdict for row in facts.changes] == ["better"]
 
 
 def test_the_limit_is_found_where_a_training_writes_it(library, trained) -> None:

@@ -31,10 +31,8 @@ def _any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
     for each in dataclasses.fields(kind):
         if not each.init:
             continue
-        if each.name == "metadata":
+        if each.name in ("metadata", "details", "facts"):
             built[each.name] = st.dictionaries(_PLAIN[str], _PLAIN[str])
-        elif each.name == "changes":
-            built[each.name] = st.lists(st.dictionaries(_PLAIN[str], _PLAIN[str])).map(tuple)
         else:
             built[each.name] = st.from_type(hints[each.name])
     return st.builds(kind, **built)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunState
-from nearsay.app.runs.results import Row, changes_table, read_results
+from nearsay.app.runs.results import Row, changes_table, evaluation_row
 from nearsay.app.ui.errors import say_error
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.offered import spec_of
@@ -16,6 +16,8 @@ from nearsay.data.document import JsonValue, visible
 from nearsay.data.errors import NearsayError
 from nearsay.data.quantity import size_words
 from nearsay.indexer.encoders import EncoderEntry, EncoderFacts, stamp
+from nearsay.indexer.results import every
+from nearsay.training.evaluation.judged.reports import Evaluation, LayerScore
 
 __all__ = ["figures_of", "layer_scores", "show_entry"]
 
@@ -123,9 +125,10 @@ def figures_of(source: str, runs: Sequence[Run]) -> list[Row]:
             continue
         if _about(run).get("encoder") != source:
             continue
-        for row in read_results(run.output(100)).figures:
-            kept = {name: value for name, value in row.items() if name != "encoder"}
-            newest.setdefault(str(kept["set"]), kept)
+        for one in every(run.output(100), Evaluation):
+            row = evaluation_row(one)
+            del row["encoder"]
+            newest.setdefault(one.name, row)
     return list(newest.values())
 
 
@@ -137,12 +140,9 @@ def layer_scores(source: str, runs: Sequence[Run]) -> list[Row]:
         if not layers or about.get("encoder") != source:
             continue
         found: dict[str, Row] = {}
-        for row in read_results(run.output(200)).rows:
-            figures = [value for name, value in row.items() if name in ("Spearman", "nDCG@10")]
-            if figures and "pooling" in row:
-                found.setdefault(str(row["layers"]), {"layer": row["layers"]})[str(row["pooling"])] = figures[
-                    0
-                ]
+        for one in every(run.output(200), LayerScore):
+            row = found.setdefault(one.layers, {"layer": one.layers})
+            row[str(one.pooling)] = next(iter(one.figures.values()))
         if found:
             return list(found.values())
     return []

@@ -1,32 +1,37 @@
 """What a run found, as tables."""
 
-from nearsay.app.runs.results import RunResults, read_results
+import json
+from typing import Any
 
-_CHANGE = {
-    "set": "scored_pairs",
-    "kind": "sts",
-    "figure": "spearman",
-    "items": 248,
-    "before": 80.125,
-    "after": 83.5,
-    "difference_low": 1.25,
-    "difference_high": 5.5,
-    "verdict": "better",
-}
+from nearsay.app.runs.results import RunResults, read_results
+from nearsay.data.report import Report
+from nearsay.indexer.improving import Candidate, Improvement
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
+from nearsay.training.evaluation.judged.reports import (
+    Evaluation,
+    FigureOverSeeds,
+    JudgedChange,
+    OverSeeds,
+    Trained,
+)
+
+_CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.125, 83.5, 1.25, 5.5, "better")
+
+
+def printed(report: Report) -> Any:
+    return json.loads(json.dumps(report.to_json()))
 
 
 def test_a_training_gives_before_and_after_with_the_interval():
-    line = {
-        "folder": "mine",
-        "seed": 0,
-        "steps": 24,
-        "seconds": 12.5,
-        "dev": {"sts_score": 0.835},
-        "base_dev": {"sts_score": 0.8},
-        "stopped_early": False,
-        "evaluations": [_CHANGE],
-    }
-    found = read_results([line])
+    report = Trained(
+        "mine",
+        {"steps": 24, "seconds": 12.5, "stopped_early": False},
+        seed=0,
+        dev={"sts_score": 0.835},
+        base_dev={"sts_score": 0.8},
+        evaluations=(_CHANGE,),
+    )
+    found = read_results([printed(report)])
     assert found.changes == [
         {
             "set": "scored_pairs",
@@ -48,23 +53,22 @@ def test_a_training_gives_before_and_after_with_the_interval():
 
 
 def test_an_evaluation_gives_its_figure_with_the_interval_and_the_other_figures():
-    line = {
-        "encoder": "mine",
-        "name": "scored_pairs",
-        "kind": "sts",
-        "pairs": 248,
-        "spearman": 83.5,
-        "pearson": 82.25,
-        "spearman_dot": 83.0,
-        "main": "spearman",
-        "interval": [80.0, 86.0],
-        "interval_level": 0.95,
-        "interval_draws": 1000,
-        "seed": 0,
-        "truncated": 2,
-        "seconds": 1.5,
-    }
-    assert read_results([line]).figures == [
+    report = Evaluation(
+        encoder="mine",
+        name="scored_pairs",
+        kind=EvaluationKind.STS,
+        details={"pairs": 248},
+        metrics={"spearman": 83.5, "pearson": 82.25, "spearman_dot": 83.0},
+        main="spearman",
+        interval=(80.0, 86.0),
+        interval_level=0.95,
+        interval_draws=1000,
+        seed=0,
+        truncated=2,
+        seconds=1.5,
+    )
+    assert printed(report)["spearman"] == 83.5
+    assert read_results([printed(report)]).figures == [
         {
             "encoder": "mine",
             "set": "scored_pairs",
@@ -77,8 +81,8 @@ def test_an_evaluation_gives_its_figure_with_the_interval_and_the_other_figures(
 
 
 def test_a_pretraining_gives_facts():
-    line = {"folder": "b", "steps": 1500, "training": {"mlm_loss": 7.42489}, "dev": {"mlm_loss": 7.5}}
-    facts = read_results([line]).facts
+    report = Trained("b", {"steps": 1500}, training={"mlm_loss": 7.42489}, dev={"mlm_loss": 7.5})
+    facts = read_results([printed(report)]).facts
     assert facts == {"steps": "1,500", "training mlm loss": "7.425", "dev mlm loss": "7.5"}
 
 
@@ -90,13 +94,32 @@ def test_other_lines_are_rows_and_text_stays_text():
 
 
 def test_several_seeds_are_told_apart():
-    lines = [
-        {"folder": "m/seed-0", "seed": 0, "steps": 3, "evaluations": [_CHANGE]},
-        {"folder": "m/seed-1", "seed": 1, "steps": 3, "evaluations": [_CHANGE]},
-        {"seeds": 2, "evaluations": [{"set": "scored_pairs", "mean": 83.0, "standard_deviation": 0.5}]},
-    ]
-    found = read_results(lines)
+    trained = [Trained(f"m/seed-{seed}", {"steps": 3}, seed, evaluations=(_CHANGE,)) for seed in (0, 1)]
+    spread = OverSeeds(2, (FigureOverSeeds("scored_pairs", 83.0, 0.5),))
+    found = read_results([printed(report) for report in (*trained, spread)])
     assert len(found.changes) == 2
     assert found.facts["steps"] == "3"
     assert found.facts["seed 1, steps"] == "3"
     assert found.rows == [{"set": "scored_pairs", "mean": 83.0, "standard_deviation": 0.5}]
+
+
+def test_what_an_older_version_printed_is_shown_as_it_is():
+    found = read_results([{"folder": "mine", "steps": 3, "evaluations": [{"set": "s", "verdict": "better"}]}])
+    assert found.rows == [
+        {"folder": "mine", "steps": 3, "evaluations": '[{"set": "s", "verdict": "better"}]'}
+    ]
+
+
+def test_an_improvement_gives_a_row_for_each_candidate_and_what_is_recommended():
+    kept = Candidate("keep", None, None, None, None, None, None, None, None, None, 1.5, (), "")
+    words = Candidate("words", 0.2, None, 0.05, 0.01, 0.09, None, None, None, 0.98, 1.5, (), "gains")
+    report = Improvement(
+        9, 0, 0.5, None, (kept, words), "words", applied=True, seconds=1.0, notes=("a note",)
+    )
+    found = read_results([printed(report)])
+    assert [row["candidate"] for row in found.rows] == ["keep", "words"]
+    assert (found.rows[1]["held out of training"], found.rows[1]["interval"]) == (
+        "+0.050",
+        "+0.010 to +0.090",
+    )
+    assert found.lines == ["recommended: words, live", "a note"]

@@ -23,6 +23,7 @@ from nearsay.training.encoder.hardware import Precision, choose_hardware
 from nearsay.training.evaluation.figure_names import figure_name
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.pairs import StsSet
+from nearsay.training.evaluation.judged.reports import LayerScore
 from nearsay.training.sentence.prompts import prompts_of
 from nearsay.training.sentence.text_encoder import EncodedWindow, TextKind
 from nearsay.training.sentence.tokens import TextTokenizer
@@ -186,15 +187,6 @@ class StoredEncoder:
 # [CLS] comes out of the embeddings the same for every text, so that nothing can be told by it.
 _SHOWN = ("spearman", "pearson", "ndcg_at_10", "mrr_at_10", "recall_at_100")
 _SAYS_NOTHING = (LayerChoice(number=0), Pooling.CLS)
-
-
-@dataclass(frozen=True, slots=True)
-class LayerScore:
-    """What one choice of layers and pooling reached."""
-
-    layers: str  # a layer's number, or a combination, as `LayerChoice.parse` takes it
-    pooling: Pooling
-    figures: Mapping[str, float]  # by the measure's name; the first is the one that decides
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sentence_transformers import SentenceTransformer
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
+from nearsay.data.report import as_json
 from nearsay.data.retrieval_set import RetrievalSet
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.training.encoder.hardware import Precision, choose_device
@@ -152,7 +153,7 @@ def adapt_encoder(
             texts=LearnedTexts.of(source.folder.path, source.name),
         )
     else:
-        run.discard({"adapted": False, "evaluations": [change.to_json() for change in found]})
+        run.discard({"adapted": False, "evaluations": [as_json(change.figures) for change in found]})
     return AdaptationResult(better, found, seconds)
 
 

@@ -18,6 +18,7 @@ from nearsay.data.sentence_examples.retrieval_pairs import pairs_of_retrieval, t
 from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_set import JudgedSet
 from nearsay.training.evaluation.judged.reading import read_judged_set
+from nearsay.training.evaluation.judged.reports import FigureOverSeeds
 from nearsay.training.run.processes import require_one_process
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import Watch
@@ -28,7 +29,7 @@ from nearsay.training.sentence.fine_tuning.train_encoder import train_sentence_e
 from nearsay.training.sentence.objectives.config import ObjectiveConfig, default_objective
 from nearsay.training.sentence.source import find_encoder
 
-__all__ = ["SeedResult", "Spread", "read_judged", "read_set", "run_recipe", "spread_of", "train_seeds"]
+__all__ = ["SeedResult", "read_judged", "read_set", "run_recipe", "spread_of", "train_seeds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +40,6 @@ class SeedResult:
     folder: Path
     figures: Mapping[str, float]  # of each requested evaluation, after training
     result: SentenceResult | None = None  # None: it was there already
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A figure over several seeds."""
-
-    name: str  # of the judged set
-    mean: float
-    deviation: float  # standard deviation over the seeds (n - 1); 0 for one
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """Give it for a file or a line of JSON."""
-        return {"set": self.name, "mean": self.mean, "standard_deviation": self.deviation}
 
 
 def run_recipe(
@@ -121,13 +109,13 @@ def train_seeds(
     return results
 
 
-def spread_of(results: Sequence[SeedResult]) -> list[Spread]:
+def spread_of(results: Sequence[SeedResult]) -> list[FigureOverSeeds]:
     """Give mean and standard deviation of every requested evaluation, after training, over the seeds."""
     spreads = []
     for name in results[0].figures:
         figures = [one.figures[name] for one in results]
         deviation = statistics.stdev(figures) if len(figures) > 1 else 0.0
-        spreads.append(Spread(name, statistics.fmean(figures), deviation))
+        spreads.append(FigureOverSeeds(name, statistics.fmean(figures), deviation))
     return spreads
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from nearsay.data.document import JsonValue
+from nearsay.data.report import as_json
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.learned_texts import LEARNED_FILE, LearnedTexts
 from nearsay.training.encoder.folder import EncoderFolder
@@ -142,7 +143,7 @@ def finish_encoder(
             "training": dict(result.training),
             "dev": dict(result.dev),
             "base_dev": dict(result.base_dev),
-            "evaluations": [change.to_json() for change in result.changes],
+            "evaluations": [as_json(change.figures) for change in result.changes],
         },
     )
     run.write_run_json(LEARNED_FILE, texts.to_json())

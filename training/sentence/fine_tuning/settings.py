@@ -12,6 +12,7 @@ from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.hardware import Precision
 from nearsay.training.evaluation.judged.bootstrap import Interval
 from nearsay.training.evaluation.judged.judged_set import Outcome
+from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
 __all__ = ["Change", "SentencePooling", "SentenceResult", "SentenceTraining", "TrainingSet", "usual_epochs"]
@@ -66,19 +67,20 @@ class Change:
             return "no clear change"
         return "better" if self.difference.low > 0 else "worse"
 
-    def to_json(self) -> dict[str, JsonValue]:
-        """Give the figures for result.json."""
-        return {
-            "set": self.after.name,
-            "kind": str(self.after.kind),
-            "figure": self.after.main,
-            "items": self.after.items,
-            "before": self.before.figure,
-            "after": self.after.figure,
-            "difference_low": self.difference.low,
-            "difference_high": self.difference.high,
-            "verdict": self.verdict,
-        }
+    @property
+    def figures(self) -> JudgedChange:
+        """What is kept and printed of it."""
+        return JudgedChange(
+            set=self.after.name,
+            kind=self.after.kind,
+            figure=self.after.main,
+            items=self.after.items,
+            before=self.before.figure,
+            after=self.after.figure,
+            difference_low=self.difference.low,
+            difference_high=self.difference.high,
+            verdict=self.verdict,
+        )
 
 
 @dataclass(frozen=True, slots=True)

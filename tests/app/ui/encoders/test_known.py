@@ -4,6 +4,8 @@ from pathlib import Path
 
 from nearsay.app.runs import Run, RunKind, RunState
 from nearsay.app.ui.encoders.entry_card import figures_of
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
+from nearsay.training.evaluation.judged.reports import Evaluation
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 
@@ -32,7 +34,22 @@ def _run(number: int, library: Path, subject: dict[str, str] | None) -> Run:
 
 def test_the_newest_figure_on_a_set_is_told(tmp_path, monkeypatch):
     def output(self, first=None):
-        return [{"encoder": "e", "name": "s", "main": "map", "map": self.number / 10, "interval": [0.0, 1.0]}]
+        del first
+        report = Evaluation(
+            encoder="e",
+            name="s",
+            kind=EvaluationKind.RERANKING,
+            details={},
+            metrics={"map": self.number / 10},
+            main="map",
+            interval=(0.0, 1.0),
+            interval_level=0.95,
+            interval_draws=10,
+            seed=0,
+            truncated=0,
+            seconds=1.0,
+        )
+        return [report.to_json()]
 
     monkeypatch.setattr(Run, "output", output)
     runs = [_run(number, tmp_path, {"encoder": "/e"}) for number in (3, 2)]

@@ -90,7 +90,8 @@ def test_the_result_of_a_training_stands_with_its_curves(page, record, settings)
         "difference_high": 9.0,
         "verdict": "better",
     }
-    run = record(output=({"folder": "mine", "seed": 0, "steps": 4, "evaluations": [change]},))
+    told = {"report": "trained", "folder": "mine", "facts": {"steps": 4}, "evaluations": [change]}
+    run = record(output=(told,))
     place = Path(settings.library, "mine", "run", "metrics.jsonl")
     place.parent.mkdir(parents=True)
     place.write_text("".join(json.dumps({"step": n, "loss": 1.0 / n}) + "\n" for n in (1, 2)), "utf-8")

@@ -178,7 +178,7 @@ def test_several_seeds_are_several_encoders_with_a_mean_and_a_deviation(
     (spread,) = spread_of([first, second])
     figures = [*first.figures.values(), *second.figures.values()]
     assert spread.mean == pytest.approx(sum(figures) / 2)
-    assert spread.deviation == pytest.approx(abs(figures[0] - figures[1]) / 2**0.5)
+    assert spread.standard_deviation == pytest.approx(abs(figures[0] - figures[1]) / 2**0.5)
 
 
 def triplets_file(folder: Path) -> Path:

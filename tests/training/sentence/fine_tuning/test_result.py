@@ -33,6 +33,6 @@ def test_the_interval_of_the_difference_decides(low: float, high: float, verdict
     change = Change(outcome(80.0), outcome(81.0), Interval(low, high))
     assert change.gained == 1.0
     assert change.verdict == verdict
-    told = change.to_json()
-    assert (told["before"], told["after"], told["verdict"]) == (80.0, 81.0, verdict)
-    assert (told["difference_low"], told["difference_high"]) == (low, high)
+    told = change.figures
+    assert (told.before, told.after, told.verdict) == (80.0, 81.0, verdict)
+    assert (told.difference_low, told.difference_high) == (low, high)

@@ -1,0 +1,105 @@
+"""What measuring on a judged set and what a training report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from nearsay.data.document import JsonValue
+from nearsay.data.report import Report
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
+
+__all__ = ["Evaluation", "FigureOverSeeds", "JudgedChange", "LayerScore", "OverSeeds", "Trained"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation(Report):
+    """What an encoder reached on a judged set; its JSON has each figure under its own name, too."""
+
+    REPORT: ClassVar = "evaluation"
+
+    encoder: str
+    name: str  # of the set
+    kind: EvaluationKind
+    details: Mapping[str, JsonValue]  # counts and settings beside the figures
+    metrics: Mapping[str, float]  # by name; correlations times 100, everything else 0 to 1
+    main: str  # the name of the figure that decides
+    interval: tuple[float, float]  # of that figure, by the bootstrap
+    interval_level: float
+    interval_draws: int
+    seed: int
+    truncated: int  # texts that were cut at the encoder's length limit
+    seconds: float
+
+    @property
+    def figure(self) -> float:
+        """The figure that decides."""
+        return self.metrics[self.main]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """See `Report`."""
+        return {"report": self.REPORT, **self.details, **self.metrics, **Report.to_json(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class LayerScore(Report):
+    """What one choice of layers and pooling of a BERT reached."""
+
+    REPORT: ClassVar = "layer score"
+
+    layers: str  # a layer's number, or a combination, as `LayerChoice.parse` takes it
+    pooling: str  # a `Pooling`
+    figures: Mapping[str, float]  # by the measure's name; the first is the one that decides
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedChange:
+    """What a judged set gave before and after a training."""
+
+    set: str
+    kind: EvaluationKind
+    figure: str  # the name of the one that decides
+    items: int
+    before: float
+    after: float
+    difference_low: float  # of after less before, at 95 %
+    difference_high: float
+    verdict: str  # "better", "worse" or "no clear change"
+
+
+@dataclass(frozen=True, slots=True)
+class Trained(Report):
+    """What a training made and measured; its JSON has each fact under its own name, too."""
+
+    REPORT: ClassVar = "trained"
+
+    folder: str  # of what was made
+    facts: Mapping[str, JsonValue]  # steps, seconds and what else the kind of training counts
+    seed: int | None = None  # where several are trained
+    training: Mapping[str, float] = field(default_factory=dict)  # figures of its last steps
+    dev: Mapping[str, float] = field(default_factory=dict)  # on the dev set
+    base_dev: Mapping[str, float] = field(default_factory=dict)  # of the base, on the dev set
+    test: Mapping[str, float] = field(default_factory=dict)
+    evaluations: tuple[JudgedChange, ...] = ()
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """See `Report`."""
+        return {"report": self.REPORT, **self.facts, **Report.to_json(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class FigureOverSeeds:
+    """A figure over several seeds."""
+
+    set: str
+    mean: float
+    standard_deviation: float  # over the seeds (n - 1); 0 for one
+
+
+@dataclass(frozen=True, slots=True)
+class OverSeeds(Report):
+    """What several trainings that differ in their seeds reached together."""
+
+    REPORT: ClassVar = "over seeds"
+
+    seeds: int
+    evaluations: tuple[FigureOverSeeds, ...]
