@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from nearsay.indexer.catalogue.writer_lock import writer_lock
 from nearsay.indexer.duplicates.gate import AskedGate, go_through_gate
 from nearsay.indexer.filters.declaring import DeclareReport, declare_fields, forget_fields
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.judgements.gate import GateReport
 from nearsay.indexer.plans.plan import ContractChange, Plan, RecallContract
 from nearsay.indexer.query.lexical_check import check_words, refill
 from nearsay.indexer.query.search import query_vectors
@@ -75,6 +74,9 @@ from nearsay.indexer.writing.rollout import (
     rebuild,
 )
 from nearsay.training.sentence.text_encoder import TextEncoder, TextKind
+
+if TYPE_CHECKING:
+    from nearsay.indexer.judgements.gate import GateReport
 
 __all__ = ["CollectionWriting"]
 
@@ -271,7 +273,7 @@ class CollectionWriting:
         generation: int | None,
         progress: ProgressListener,
         wait: float | None = None,
-        gate: GateReport | None = None,
+        gate: "GateReport | None" = None,
     ) -> int:
         """Make a ready generation live; its number. gate: what was measured of it before."""
         row = self._record.row()

@@ -26,7 +26,7 @@ print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
 _HELP = {"click"}
 _PLAIN = _HELP | {"greenlet", "numpy", "sqlalchemy", "typing_extensions"}  # SQLAlchemy may use greenlet
-_DENSE = _PLAIN | {"threadpoolctl", "tokenizers"}
+_DENSE = _PLAIN | {"google", "ml_dtypes", "onnx", "onnxruntime", "tokenizers"}
 _NOT_READING = (
     "nearsay.data.reading",
     "nearsay.indexer.browser",
@@ -80,3 +80,23 @@ def test_a_command_imports_no_more_than_it_needs(folder: Path, command: list[str
     others = packages - sys.stdlib_module_names - {"nearsay", "cython_runtime"}
     assert others <= allowed
     assert [module for module in imported if module.startswith(_NOT_READING)] == []
+
+
+def test_a_small_addition_imports_neither_torch_nor_what_measures(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("A cat sleeps on the warm roof.\nThe committee approved the budget.\n")
+    command = ["documents", "add", "notes", str(file), "--library", str(tmp_path / "library")]
+    script = (
+        "import sys\n"
+        "from nearsay.app.cli import main\n"
+        f"sys.argv[1:] = {command}\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    heavy = {'torch', 'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'faiss'}\n"
+        "    print(*sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2 added" in done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == ""

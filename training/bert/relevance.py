@@ -79,8 +79,8 @@ class PooledVector:
         vector = torch.cat([pools[mode]() for mode in self._plain.modes])
         for step in self._plain.steps:
             if step is not None:  # a normalisation only divides; the cosine does not see it
-                bias = None if step.linear.bias is None else torch.from_numpy(step.linear.bias).to(vector)
-                weight = torch.from_numpy(step.linear.weight).to(vector)
+                bias = None if step.bias is None else torch.from_numpy(step.bias).to(vector)
+                weight = torch.from_numpy(step.weight).to(vector)
                 vector = torch.nn.functional.linear(vector, weight, bias)
                 vector = torch.tanh(vector) if step.tanh else vector
         return vector[: self._plain.truncate]

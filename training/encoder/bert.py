@@ -370,11 +370,11 @@ def _gelu_by_tanh(states: torch.Tensor) -> torch.Tensor:
 def _linear(plain: LinearWeights) -> _Tensors:
     if plain.bias is None:
         raise ValueError("a linear layer of BERT has no bias")
-    return _Tensors(torch.from_numpy(plain.weight), torch.from_numpy(plain.bias))
+    return _Tensors(torch.from_numpy(plain.weight.read()), torch.from_numpy(plain.bias.read()))
 
 
 def _norm(plain: NormWeights, device: str) -> _OnStates:
-    weight, bias = (torch.from_numpy(part).to(device) for part in (plain.weight, plain.bias))
+    weight, bias = (torch.from_numpy(part.read()).to(device) for part in (plain.weight, plain.bias))
     return lambda states: functional.layer_norm(states, weight.shape, weight, bias, plain.epsilon)
 
 

@@ -218,8 +218,8 @@ def _on_vectors(step: DenseStep | None, device: str) -> _Step:
     """A step after the pooling as a module's call."""
     if step is None:
         return lambda features: {"sentence_embedding": functional.normalize(features["sentence_embedding"])}
-    weight = torch.from_numpy(step.linear.weight).to(device)
-    bias = None if step.linear.bias is None else torch.from_numpy(step.linear.bias).to(device)
+    weight = torch.from_numpy(step.weight).to(device)
+    bias = None if step.bias is None else torch.from_numpy(step.bias).to(device)
 
     def through(features: dict[str, Any]) -> dict[str, Any]:
         vectors = functional.linear(features["sentence_embedding"], weight, bias)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from nearsay.training.encoder.folder import EncoderFolder, EncoderModule, UnsupportedEncoderError
-from nearsay.training.encoder.weights import modern_name, stored_tensors
+from nearsay.training.encoder.weights import StoredTensor, modern_name, stored_tensors
 
 __all__ = [
     "Array",
@@ -54,16 +54,16 @@ _BESIDE_LENGTH = frozenset(
 class LinearWeights:
     """A linear layer: inputs @ weight.T + bias."""
 
-    weight: Array  # (outputs, inputs)
-    bias: Array | None  # (outputs,)
+    weight: StoredTensor  # (outputs, inputs)
+    bias: StoredTensor | None  # (outputs,)
 
 
 @dataclass(frozen=True, slots=True)
 class NormWeights:
     """A layer norm."""
 
-    weight: Array  # (width,)
-    bias: Array  # (width,)
+    weight: StoredTensor  # (width,)
+    bias: StoredTensor  # (width,)
     epsilon: float
 
 
@@ -85,7 +85,8 @@ class LayerWeights:
 class DenseStep:
     """A linear layer on the texts' vectors, through tanh or as it is."""
 
-    linear: LinearWeights
+    weight: Array  # (outputs, inputs)
+    bias: Array | None  # (outputs,)
     tanh: bool
 
 
@@ -156,10 +157,10 @@ class PlainTransformer:
         self._names = names
         self._epsilon = 1e-12 if distilbert else float(_number(config.get("layer_norm_eps", 1e-12)))
         self._weights = _Weights(folder.transformer_folder())
-        self.words = self._weights["embeddings.word_embeddings.weight"]
-        positions = self._weights["embeddings.position_embeddings.weight"]
+        self.words = self._weights["embeddings.word_embeddings.weight"].read()
+        positions = self._weights["embeddings.position_embeddings.weight"].read()
         if "embeddings.token_type_embeddings.weight" in self._weights:  # every token is of the first segment
-            positions = positions + self._weights["embeddings.token_type_embeddings.weight"][0]
+            positions = positions + self._weights["embeddings.token_type_embeddings.weight"].read()[0]
         self.positions = positions
         # The first position is the one after the padding token's number, where one is given.
         self.padding = int(_number(config.get("pad_token_id", 1))) if kind in _OFFSET_POSITIONS else None
@@ -167,15 +168,16 @@ class PlainTransformer:
         self.project = (
             self._linear("embeddings_project") if "embeddings_project.weight" in self._weights else None
         )
-        self.width = self.words.shape[1] if self.project is None else len(self.project.weight)
+        self.width = self.words.shape[1] if self.project is None else self.project.weight.shape[0]
         # (buckets, heads), what MPNet adds to the scores of attention
-        self.distances = self._weights["encoder.relative_attention_bias.weight"] if kind == "mpnet" else None
+        distances = self._weights["encoder.relative_attention_bias.weight"] if kind == "mpnet" else None
+        self.distances = None if distances is None else distances.read()
         self.most_tokens = len(positions) - (0 if self.padding is None else self.padding + 1)
         for number in range(self.depth):
             self._weights.require(self._layer_names(number))
 
     def layers(self) -> Iterator[LayerWeights]:
-        """Read one layer after another; none is kept here."""
+        """Give one layer after another, none of them read."""
         names = self._names
         for number in range(self.depth):
             prefix = f"{names.layers}.{number}."
@@ -361,7 +363,7 @@ def _step(folder: EncoderFolder, module: EncoderModule) -> DenseStep | None:
             f"its Dense module has the activation {settings.get('activation_function')}"
         )
     bias = stored["linear.bias"].read() if "linear.bias" in stored else None
-    return DenseStep(LinearWeights(stored["linear.weight"].read(), bias), tanh)
+    return DenseStep(stored["linear.weight"].read(), bias, tanh)
 
 
 def _number(value: object) -> float:
@@ -488,8 +490,8 @@ class _Weights:
     def __contains__(self, name: str) -> bool:
         return name in self._stored
 
-    def get(self, name: str) -> Array | None:
-        return self._stored[name].read() if name in self._stored else None
+    def get(self, name: str) -> StoredTensor | None:
+        return self._stored.get(name)
 
     def require(self, names: list[str]) -> None:
         """Raise UnsupportedEncoderError when one of them is not there."""
@@ -497,6 +499,6 @@ class _Weights:
             if name not in self._stored:
                 raise UnsupportedEncoderError(f"its weights lack {name}")
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> StoredTensor:
         self.require([name])
-        return self._stored[name].read()
+        return self._stored[name]

@@ -52,15 +52,21 @@ class StoredTensor:
     shape: tuple[int, ...]
     start: int  # bytes from the file's beginning
 
-    def read(self) -> NDArray[np.float32]:
-        """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
+    @property
+    def bytes(self) -> int:
+        """How many the file holds of it; raises UnsupportedEncoderError for a format that is not known."""
+        return math.prod(self.shape) * self._format.itemsize
+
+    @property
+    def _format(self) -> np.dtype[Any]:
         formats = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
         if self.dtype not in formats:
             raise UnsupportedEncoderError(f"its weights are stored as {self.dtype}")
-        stored = np.dtype(formats[self.dtype])
-        array = np.fromfile(self.file, stored, math.prod(self.shape), offset=self.start)
-        if array.size != math.prod(self.shape):
-            raise UnsupportedEncoderError(f"{self.file.name} ends too early")
+        return np.dtype(formats[self.dtype])
+
+    def read(self) -> NDArray[np.float32]:
+        """The tensor as float32. It is read and not mapped: a file written anew would end the process."""
+        array = np.fromfile(self.file, self._format, math.prod(self.shape), offset=self.start)
         array = array.reshape(self.shape)
         if self.dtype == "BF16":  # the upper half of a float32
             return (array.astype("<u4") << 16).view("<f4")
@@ -73,15 +79,17 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     whole = folder / "model.safetensors"
     for file in [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors")):
         with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
+            length, size = int.from_bytes(stream.read(8), "little"), file.stat().st_size
             try:
-                header = json.loads(stream.read(min(length, file.stat().st_size)))
+                header = json.loads(stream.read(min(length, size)))
             except ValueError as error:
                 raise UnsupportedEncoderError(f"{file.name} is no safetensors file") from error
         header.pop("__metadata__", None)
         for name, entry in header.items():
-            start = 8 + length + entry["data_offsets"][0]
-            found[name] = StoredTensor(file, entry["dtype"], tuple(entry["shape"]), start)
+            begin, end = (8 + length + offset for offset in entry["data_offsets"])
+            if end > size:
+                raise UnsupportedEncoderError(f"{file.name} ends too early")
+            found[name] = StoredTensor(file, entry["dtype"], tuple(entry["shape"]), begin)
     return found
 
 

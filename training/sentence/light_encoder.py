@@ -1,4 +1,4 @@
-"""The encoder that a search opens: questions at once in numpy, corpora through torch when there are some."""
+"""The encoder that a search opens: few texts by ONNX Runtime at once, a corpus by torch when there is one."""
 
 import logging
 import threading
@@ -34,6 +34,8 @@ __all__ = ["LightEncoder", "open_encoder", "reason_for_torch"]
 logger = logging.getLogger("nearsay")
 
 _MOST_TOKENS = 4096  # of questions together, or of a page of hits; for more, torch is worth its import
+_MOST_OF_PASSAGES = 16_384  # tokens to be stored: importing torch takes as long as these do here
+_CHARACTERS = 16  # a token rarely has as many: a longer text need not be tokenized to be known as long
 
 
 def open_encoder(
@@ -74,13 +76,13 @@ def _wish_for_torch(device: str | None, precision: str) -> str | None:
 
 
 class LightEncoder(OpenedEncoder):
-    """Encodes questions in float32 with numpy alone, and loads `Encoder` for whatever is more.
+    """Encodes few texts in float32 by ONNX Runtime, and loads `Encoder` for whatever is more.
 
-    Up to 4,096 tokens of questions run here on the calling thread, in float32, whatever is loaded already: a
-    question has one vector. More of them run by torch in its precision, and so do passages that `encode` or
-    `stream` is given, since those may be stored. What an explanation wants, shares of words and passages
-    given to `encode_window`, runs here until torch is there. A static encoder, which only looks tokens up and
-    averages them, needs torch for nothing. Threads may share it.
+    Up to 4,096 tokens of questions run here, whatever is loaded already: a question has one vector. More of
+    them run by torch in its precision. Passages run here until 16,384 tokens of them were asked for, and what
+    an explanation wants, shares of words and passages given to `encode_window`, until torch is there. A
+    static encoder, which only looks tokens up and averages them, needs torch for nothing. Threads may share
+    it.
     """
 
     def __init__(self, source: EncoderSource, *, device: str | None = None, precision: str = "auto") -> None:
@@ -106,10 +108,11 @@ class LightEncoder(OpenedEncoder):
         self._precision = precision
         self._loading = threading.Lock()
         self._loaded: Encoder | None = None
+        self._passage_tokens = 0  # that were encoded here
 
     def encode(self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE) -> NDArray[np.float32]:
         """Give the texts' vectors, (texts, dimension), as `Encoder.encode` does."""
-        window = self._few(texts, kind) if kind is TextKind.QUERY or self._looks_up else None
+        window = self._few(texts, kind) if kind is TextKind.QUERY else self._few_passages(texts)
         if window is None:
             return self.full().encode(texts, kind=kind)
         encoded = self._encoded(window, kind)
@@ -125,13 +128,16 @@ class LightEncoder(OpenedEncoder):
         self, windows: Iterable[Sequence[str]], *, kind: TextKind = TextKind.PASSAGE
     ) -> Iterator[EncodedWindow]:
         """Give one `EncodedWindow` for each window, in order."""
-        if kind is TextKind.QUERY or self._looks_up:
+        if kind is TextKind.QUERY:
             yield from (self.encode_window(window, kind=kind) for window in windows)
             return
-        # To be stored, maybe: all of a collection's vectors have one precision. None at all need no torch.
         remaining = iter(windows)
-        for first in remaining:
-            yield from self.full().stream(chain([first], remaining), kind=kind)
+        for texts in remaining:
+            window = self._few_passages(texts)
+            if window is None:
+                yield from self.full().stream(chain([texts], remaining), kind=kind)
+                return
+            yield self._encoded(window, kind)
 
     def contributions(
         self, texts: Sequence[str], *, kind: TextKind = TextKind.PASSAGE
@@ -169,17 +175,25 @@ class LightEncoder(OpenedEncoder):
             self._source, plain=self._plain, device=self._device, precision=Precision(self._precision)
         )
 
-    def _few(self, texts: Sequence[str], kind: TextKind) -> TokenizedWindow | None:
+    def _few(self, texts: Sequence[str], kind: TextKind, most: int = _MOST_TOKENS) -> TokenizedWindow | None:
         """The tokenized texts when they are few enough to be encoded here."""
         if self._looks_up and texts:
             return self._tokens.window(texts, self._prompts[kind])
-        if not 0 < len(texts) <= _MOST_TOKENS:
+        if not 0 < len(texts) <= most or sum(map(len, set(texts))) > most * _CHARACTERS:
             return None
         window = self._tokens.window(texts, self._prompts[kind])
-        tokens = sum(len(ids) for ids in window.token_ids)
         least = 0 if self._plain.include_prompt else self._prompt_lengths[kind]
-        if tokens > _MOST_TOKENS or any(len(ids) <= least for ids in window.token_ids):
+        if _count(window) > most or any(len(ids) <= least for ids in window.token_ids):
             return None
+        return window
+
+    def _few_passages(self, texts: Sequence[str]) -> TokenizedWindow | None:
+        """As `_few`, for texts to be stored, of which there may have been others."""
+        if self._loaded is not None and not self._looks_up:
+            return None
+        window = self._few(texts, TextKind.PASSAGE, _MOST_OF_PASSAGES - self._passage_tokens)
+        if window is not None:
+            self._passage_tokens += _count(window)
         return window
 
     def _encoded(self, window: TokenizedWindow, kind: TextKind) -> EncodedWindow:
@@ -187,6 +201,10 @@ class LightEncoder(OpenedEncoder):
         return EncodedWindow(
             checked_vectors(vectors, window.texts, self.name)[window.positions], window.truncated
         )
+
+
+def _count(window: TokenizedWindow) -> int:
+    return sum(len(ids) for ids in window.token_ids)
 
 
 def _load(name_or_folder: str | Path, device: str | None, precision: str) -> "Encoder":

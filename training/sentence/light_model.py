@@ -1,17 +1,18 @@
-"""A pooled encoder of BERT's family, or a static one, in numpy: one float32 forward pass for few texts.
+"""A pooled encoder of BERT's family, or a static one, for few texts: ONNX Runtime and numpy, in float32.
 
 torch, transformers and sentence-transformers take seconds to import; a question of fifteen tokens takes
-five to seven milliseconds in all.
+three milliseconds here.
 """
 
 import math
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from nearsay.training.encoder.plain_encoder import (
     Array,
@@ -24,33 +25,28 @@ from nearsay.training.encoder.plain_encoder import (
     UnsupportedEncoderError,
     relative_bias,
 )
+from nearsay.training.encoder.weights import StoredTensor
 
-__all__ = ["LightModel", "gelu"]
+__all__ = ["LightModel"]
 
-_BATCH_TOKENS = 512  # more at once is no quicker: the activations leave the cache
+_OPERATORS = 23  # the version of ONNX's operators: the first with attention
+_MOST_THREADS = 4  # more gain nothing for a question
+_FORMAT = 11  # the version of the file format that has them
+_AXIS = helper.make_tensor("first", TensorProto.INT64, [1], [0])
+_FORMATS = {"F32": TensorProto.FLOAT, "F16": TensorProto.FLOAT16, "BF16": TensorProto.BFLOAT16}
 _LEAST_LENGTH = 1e-12  # what sentence-transformers' Normalize divides a vector by at least
-# OpenBLAS copies both matrices of a product into an order of its own before it multiplies. That takes longer
-# than multiplying a dozen tokens, and for products of up to a million multiplications it has kernels that
-# read the matrices as they lie: so weights lie in blocks of so many outputs, and take few tokens at a time.
-_BLOCK = 32
-_SMALL_PRODUCT = 1_000_000
-
-# numpy's BLAS divides every larger product among its threads, which wait for one another: beside one other
-# busy program a question took ten times as long. The number of threads is the process's, so calls take turns.
-_turn = threading.Lock()
 
 
 class LightModel:
-    """Token numbers in, vectors out, in float32 on one core; threads may share it and take turns."""
+    """Token numbers in, vectors out, in float32; threads may share it."""
 
     def __init__(self, plain: PlainEncoder) -> None:
         """Read the layers' weights into memory."""
         self._body = _Transformer(plain.transformer) if plain.transformer else _Table(plain.words)
         self._modes = plain.modes
         self._include_prompt = plain.include_prompt
-        self._steps = [_step(step) for step in plain.steps]
+        self._steps = plain.steps
         self._truncate = plain.truncate
-        self._cores = ThreadpoolController().select(user_api="blas")
 
     def vectors(self, token_ids: Sequence[Sequence[int]], *, prompt_length: int = 0) -> Array:
         """Give the texts' vectors, (texts, dimension).
@@ -59,18 +55,14 @@ class LightModel:
         prompt_length: first tokens of every text that are its prompt, for a pooling that leaves them out
         """
         prompt = 0 if self._include_prompt else prompt_length
-        pooled = np.stack([_pooled(states, self._modes, prompt) for states in self.token_states(token_ids)])
+        pooled = np.stack([_pooled(self._body(ids), self._modes, prompt) for ids in token_ids])
         for step in self._steps:
-            pooled = step(pooled)
+            pooled = _after_pooling(step, pooled)
         return np.ascontiguousarray(pooled[:, : self._truncate], dtype=np.float32)
 
     def token_states(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
         """Give each text's tokens as the pooling gets them, (tokens, width)."""
-        states: list[Array] = []
-        for batch in _batches(token_ids):
-            with _turn, self._cores.limit(limits=1):  # a question waits for a batch of another's, not for all
-                states += self._body(batch)
-        return states
+        return [self._body(ids) for ids in token_ids]
 
 
 class _Table:
@@ -80,37 +72,30 @@ class _Table:
         self._words = words
         self._blank = int(words.any(axis=1).argmax())  # for a text without tokens: the first that is not zero
 
-    def __call__(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
-        return [self._words[np.asarray(ids or [self._blank])] for ids in token_ids]
+    def __call__(self, ids: Sequence[int]) -> Array:
+        states: Array = self._words[np.asarray(ids or [self._blank])]
+        return states
 
 
 class _Transformer:
-    """The layers of BERT's family."""
+    """BERT's family: the embeddings are summed here, and ONNX Runtime runs the layers.
+
+    One text at a time: its vector does not depend on what is asked beside it.
+    """
 
     def __init__(self, plain: PlainTransformer) -> None:
-        self._heads = plain.heads
         self._words = plain.words
         self._positions = plain.positions
         self._padding = plain.padding
-        self._bias = plain.distances
-        self._normalise = _LayerNorm(plain.norm)
-        self._project = _Linear(plain.project) if plain.project else None
-        activation = _ACTIVATIONS[plain.activation]
-        self._layers = [_Layer(layer, activation) for layer in plain.layers()]
+        self._distances = plain.distances
+        self._session = _session(plain)
 
-    def __call__(self, token_ids: Sequence[Sequence[int]]) -> list[Array]:
-        bounds = list(pairwise(accumulate((len(ids) for ids in token_ids), initial=0)))
-        states = self._words[np.concatenate([np.asarray(ids) for ids in token_ids])]
-        states = states + self._positions[np.concatenate([self._places(ids) for ids in token_ids])]
-        states = self._normalise(states)
-        if self._project is not None:
-            states = self._project(states)
-        biases = [
-            None if self._bias is None else relative_bias(self._bias, end - start) for start, end in bounds
-        ]
-        for layer in self._layers:
-            states = layer(states, bounds, biases, self._heads)
-        return [states[start:end] for start, end in bounds]
+    def __call__(self, ids: Sequence[int]) -> Array:
+        inputs = {"embeddings": self._words[np.asarray(ids)] + self._positions[self._places(ids)]}
+        if self._distances is not None:
+            inputs["bias"] = relative_bias(self._distances, len(ids))[None]
+        states: Array = self._session.run(None, inputs)[0]
+        return states
 
     def _places(self, ids: Sequence[int]) -> NDArray[np.int64]:
         if self._padding is None:
@@ -120,140 +105,118 @@ class _Transformer:
         return places
 
 
-class _Linear:
-    """inputs @ weight.T + bias, for layers that read the same inputs, side by side."""
-
-    def __init__(self, *layers: LinearWeights) -> None:
-        weight = layers[0].weight if len(layers) == 1 else np.concatenate([layer.weight for layer in layers])
-        self._outputs, inputs = weight.shape
-        if self._outputs % _BLOCK:
-            weight = np.pad(weight, ((0, -self._outputs % _BLOCK), (0, 0)))
-        # (blocks, inputs, outputs of a block)
-        self._blocks = np.ascontiguousarray(weight.reshape(-1, _BLOCK, inputs).transpose(0, 2, 1))
-        biases = [np.zeros(len(layer.weight)) if layer.bias is None else layer.bias for layer in layers]
-        self._bias = np.concatenate(biases).astype(np.float32)
-        self._rows = max(_SMALL_PRODUCT // (inputs * _BLOCK), 1)
-
-    def __call__(self, inputs: Array) -> Array:
-        blocks = len(self._blocks)
-        outputs = np.empty((len(inputs), blocks * _BLOCK), dtype=np.float32)
-        by_block = outputs.reshape(len(inputs), blocks, _BLOCK).transpose(1, 0, 2)
-        for start in range(0, len(inputs), self._rows):
-            rows = slice(start, start + self._rows)
-            np.matmul(inputs[rows], self._blocks, out=by_block[:, rows])
-        outputs = outputs[:, : self._outputs]
-        outputs += self._bias
-        return outputs
+def _session(plain: PlainTransformer) -> onnxruntime.InferenceSession:
+    """Give what takes sums of embeddings, (tokens, width), and gives the last layer's states."""
+    layers = _Layers(plain)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = _threads()
+    # Its threads would wait by computing: beside one other busy program a question took twice as long.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", str(layers.folder)
+    )
+    options.log_severity_level = 3  # errors, which are raised as well
+    return onnxruntime.InferenceSession(layers.serialized(), options, providers=["CPUExecutionProvider"])
 
 
-class _LayerNorm:
-    """Ba et al. 2016, https://arxiv.org/abs/1607.06450."""
+class _Layers:
+    """The layers as ONNX has them. Matrices stay where the encoder's files hold them.
 
-    def __init__(self, plain: NormWeights) -> None:
-        self._weight = plain.weight
-        self._bias = plain.bias
-        self._epsilon = np.float32(plain.epsilon)
-        self._share = np.float32(1 / len(plain.weight))
+    ONNX Runtime reads each from there into the order that it multiplies by, and keeps nothing of the file.
+    """
 
-    def __call__(self, states: Array) -> Array:
-        mean = np.add.reduce(states, axis=1, keepdims=True)
-        mean *= self._share
-        centred: Array = states - mean
-        variance = np.einsum("tw,tw->t", centred, centred)[:, None]
-        variance *= self._share
-        variance += self._epsilon
-        centred /= np.sqrt(variance, out=variance)
-        centred *= self._weight
-        centred += self._bias
-        return centred
+    def __init__(self, plain: PlainTransformer) -> None:
+        self.folder = Path()
+        self._plain = plain
+        self._nodes: list[NodeProto] = []
+        self._weights = [_AXIS]
+        states = self._norm("embeddings", plain.norm)
+        if plain.project is not None:
+            states = self._linear(states, plain.project)
+        for layer in plain.layers():
+            states = self._layer(states, layer)
+        self._output = states
 
-
-class _Layer:
-    """One layer of Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805."""
-
-    def __init__(self, plain: LayerWeights, activation: Callable[[Array], Array]) -> None:
-        self._mix = _Linear(plain.query, plain.key, plain.value)
-        self._attended, self._up, self._down = (
-            _Linear(linear) for linear in (plain.attended, plain.up, plain.down)
+    def serialized(self) -> bytes:
+        """Give the model file's bytes."""
+        inputs: dict[str, tuple[int | str, ...]] = {"embeddings": ("tokens", self._plain.words.shape[1])}
+        if self._plain.distances is not None:
+            inputs["bias"] = (1, self._plain.heads, "tokens", "tokens")
+        declared = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            self._nodes,
+            "layers",
+            [declared(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+            [declared(self._output, TensorProto.FLOAT, ("tokens", self._plain.width))],
+            self._weights,
         )
-        self._attended_norm = _LayerNorm(plain.attended_norm)
-        self._norm = _LayerNorm(plain.norm)
-        self._activate = activation
+        operators = [helper.make_opsetid("", _OPERATORS)]
+        serialized: bytes = helper.make_model(
+            graph, opset_imports=operators, ir_version=_FORMAT
+        ).SerializeToString()
+        return serialized
 
-    def __call__(
-        self, states: Array, bounds: Sequence[tuple[int, int]], biases: Sequence[Array | None], heads: int
-    ) -> Array:
-        """states: (tokens, width), the texts one after another; bounds: where each begins and ends."""
-        mixed = self._mix(states)
-        seen = np.empty((len(states), mixed.shape[1] // 3), dtype=np.float32)
-        for (start, end), bias in zip(bounds, biases, strict=True):
-            seen[start:end] = _attend(mixed[start:end], heads, bias)
-        states = self._attended_norm(self._attended(seen) + states)
-        return self._norm(self._down(self._activate(self._up(states))) + states)
+    def _layer(self, states: str, layer: LayerWeights) -> str:
+        """Devlin et al. 2019, section 3, https://arxiv.org/abs/1810.04805."""
+        mixed = [
+            self._node("Unsqueeze", self._linear(states, part), _AXIS.name)
+            for part in (layer.query, layer.key, layer.value)
+        ]
+        bias = [] if self._plain.distances is None else ["bias"]
+        heads = self._plain.heads
+        seen = self._node("Attention", *mixed, *bias, q_num_heads=heads, kv_num_heads=heads)
+        attended = self._linear(self._node("Squeeze", seen, _AXIS.name), layer.attended)
+        states = self._norm(self._node("Add", attended, states), layer.attended_norm)
+        kind, settings = _ACTIVATIONS[self._plain.activation]
+        narrow = self._linear(self._node(kind, self._linear(states, layer.up), **settings), layer.down)
+        return self._norm(self._node("Add", narrow, states), layer.norm)
 
+    def _linear(self, inputs: str, linear: LinearWeights) -> str:
+        parts = [self._matrix(linear.weight)]
+        if linear.bias is not None:
+            parts.append(self._vector(linear.bias))
+        return self._node("Gemm", inputs, *parts, transB=1)
 
-def _attend(mixed: Array, heads: int, bias: Array | None) -> Array:
-    """Vaswani et al. 2017, section 3.2, https://arxiv.org/abs/1706.03762.
+    def _norm(self, inputs: str, norm: NormWeights) -> str:
+        """Ba et al. 2016, https://arxiv.org/abs/1607.06450."""
+        parts = self._vector(norm.weight), self._vector(norm.bias)
+        return self._node("LayerNormalization", inputs, *parts, epsilon=norm.epsilon)
 
-    mixed:   (tokens, 3 * width), one text's queries, keys and values side by side
-    returns: (tokens, width)
-    """
-    tokens, width = len(mixed), mixed.shape[1] // 3
-    query, key, value = mixed.reshape(tokens, 3, heads, width // heads).transpose(1, 2, 0, 3)
-    scores: Array = query @ key.transpose(0, 2, 1)
-    scores *= np.float32(1 / math.sqrt(width // heads))
-    if bias is not None:
-        scores += bias
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=-1, keepdims=True)
-    attended: Array = (scores @ value).transpose(1, 0, 2).reshape(tokens, width)
-    return attended
+    def _vector(self, stored: StoredTensor) -> str:
+        self._weights.append(numpy_helper.from_array(stored.read(), f"weight {len(self._weights)}"))
+        return str(self._weights[-1].name)
 
+    def _matrix(self, stored: StoredTensor) -> str:
+        file = stored.file.resolve()  # a hub's files are links
+        self.folder = file.parent
+        kind = _FORMATS[stored.dtype]
+        matrix = TensorProto(name=f"weight {len(self._weights)}", data_type=kind, dims=stored.shape)
+        matrix.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", file.name), ("offset", stored.start), ("length", stored.bytes)):
+            matrix.external_data.add(key=key, value=str(value))
+        self._weights.append(matrix)
+        name = str(matrix.name)
+        return name if kind == TensorProto.FLOAT else self._node("Cast", name, to=TensorProto.FLOAT)
 
-# Activations: arrays that may be used up, and are.
-
-
-def gelu(values: Array) -> Array:
-    """GELU by the error function, within 5e-7 of the exact one times the input.
-
-    Hendrycks & Gimpel 2016, https://arxiv.org/abs/1606.08415; the error function by Abramowitz & Stegun 1964,
-    formula 7.1.26, whose error is at most 1.5e-7. scipy has it exactly, and takes longer to import than the
-    rest of a question takes. New arrays cost more here than arithmetic.
-    """
-    size = np.abs(values)
-    nearness = size * np.float32(0.3275911 * math.sqrt(0.5))
-    nearness += 1
-    np.divide(1, nearness, out=nearness)
-    series = nearness * np.float32(1.061405429)
-    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        series += np.float32(coefficient)
-        series *= nearness
-    exponent = np.multiply(values, values, out=nearness)
-    exponent *= np.float32(-0.5)
-    series *= np.exp(exponent, out=exponent)  # 1 - erf of the absolute value over the root of 2
-    series *= size
-    size += values
-    size -= series
-    size *= np.float32(0.5)
-    return size
+    def _node(self, kind: str, *inputs: str, **settings: object) -> str:
+        output = f"state {len(self._nodes)}"
+        node = helper.make_node(kind, inputs, [output], **settings)  # type: ignore[arg-type]  # attributes
+        self._nodes.append(node)
+        return output
 
 
-def _tanh_gelu(values: Array) -> Array:
-    inner = np.float32(math.sqrt(2 / math.pi)) * (values + np.float32(0.044715) * values**3)
-    activated: Array = np.float32(0.5) * values * (1 + np.tanh(inner))
-    return activated
+def _threads() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wished = os.environ.get("OMP_NUM_THREADS", "")  # as torch and numpy take it
+    return min(cores, _MOST_THREADS, int(wished) if wished.isdecimal() and int(wished) else cores)
 
 
-def _relu(values: Array) -> Array:
-    return np.maximum(values, 0, out=values)
-
-
-_ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
-    "gelu": gelu,
-    "gelu_new": _tanh_gelu,
-    "gelu_pytorch_tanh": _tanh_gelu,
-    "relu": _relu,
+# GELU: Hendrycks & Gimpel 2016, https://arxiv.org/abs/1606.08415
+_ACTIVATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "gelu": ("Gelu", {"approximate": "none"}),
+    "gelu_new": ("Gelu", {"approximate": "tanh"}),
+    "gelu_pytorch_tanh": ("Gelu", {"approximate": "tanh"}),
+    "relu": ("Relu", {}),
 }
 
 
@@ -265,7 +228,7 @@ def _pooled(states: Array, modes: Sequence[str], prompt: int) -> Array:
     pooled = states[prompt:]
     if not len(pooled):
         raise UnsupportedEncoderError("a text has no tokens beside its prompt")
-    parts = {
+    parts: Mapping[str, Callable[[], Array]] = {
         "cls": lambda: states[0],
         "max": lambda: pooled.max(axis=0),
         "mean": lambda: pooled.mean(axis=0),
@@ -274,27 +237,12 @@ def _pooled(states: Array, modes: Sequence[str], prompt: int) -> Array:
     return np.concatenate([parts[mode]() for mode in modes])
 
 
-def _step(step: DenseStep | None) -> Callable[[Array], Array]:
+def _after_pooling(step: DenseStep | None, vectors: Array) -> Array:
     if step is None:
-        return _unit
-    linear = _Linear(step.linear)
-    return (lambda vectors: np.tanh(linear(vectors))) if step.tanh else linear
-
-
-def _unit(vectors: Array) -> Array:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Array = vectors / np.maximum(lengths, np.float32(_LEAST_LENGTH))
-    return unit
-
-
-def _batches(token_ids: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-    batch: list[Sequence[int]] = []
-    tokens = 0
-    for ids in token_ids:
-        if batch and tokens + len(ids) > _BATCH_TOKENS:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(ids)
-        tokens += len(ids)
-    if batch:
-        yield batch
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: Array = vectors / np.maximum(lengths, np.float32(_LEAST_LENGTH))
+        return unit
+    through = vectors @ step.weight.T
+    if step.bias is not None:
+        through = through + step.bias
+    return np.tanh(through) if step.tanh else through

@@ -226,8 +226,8 @@ def _on_array(activation: "Callable[[torch.Tensor], torch.Tensor]") -> Callable[
 
 
 def _dense(step: DenseStep) -> _Step:
-    weight = step.linear.weight.T.astype(np.float64)
-    bias = 0.0 if step.linear.bias is None else step.linear.bias
+    weight = step.weight.T.astype(np.float64)
+    bias = 0.0 if step.bias is None else step.bias
 
     def through(shares: Shares) -> Shares:
         outcome = Shares(shares.tokens @ weight, shares.constant @ weight + bias)

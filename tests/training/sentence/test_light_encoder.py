@@ -37,11 +37,12 @@ from nearsay.training.encoder.folder import EncoderFolder
 from nearsay.training.encoder.packed_encoder import PackedEncoder
 from nearsay.training.encoder.plain_encoder import UnsupportedEncoderError, read_plain_encoder
 from nearsay.training.encoder.weights import weight_hashes
+from nearsay.training.sentence import light_encoder
 from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.compression.static_encoder import make_static_encoder
 from nearsay.training.sentence.encoder import Encoder, Precision
 from nearsay.training.sentence.light_encoder import LightEncoder, open_encoder, reason_for_torch
-from nearsay.training.sentence.light_model import LightModel, gelu
+from nearsay.training.sentence.light_model import LightModel
 from nearsay.training.sentence.loading import load_model
 from nearsay.training.sentence.source import find_encoder
 from nearsay.training.sentence.text_encoder import TextKind
@@ -105,6 +106,12 @@ def folder_of(make_folder: Callable[..., Path]) -> Callable[..., Path]:
         return folder
 
     return make
+
+
+@pytest.fixture
+def passages_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first passage that is to be stored."""
+    monkeypatch.setattr(light_encoder, "_MOST_OF_PASSAGES", 0)
 
 
 def both(folder: Path) -> tuple[LightEncoder, Encoder]:
@@ -356,15 +363,17 @@ def test_a_layer_after_the_pooling_is_read_as_sentence_transformers_does(make_fo
 
 
 @pytest.mark.parametrize("name", ["bundled", "mpnet"])
-def test_passages_import_torch_but_neither_transformers_nor_sentence_transformers(
+def test_many_passages_import_torch_but_neither_transformers_nor_sentence_transformers(
     name: str, folder_of
 ) -> None:
     where, width = ("all-MiniLM-L6-v2", 384) if name == "bundled" else (str(folder_of(name)), 32)
     script = (
         "import sys\n"
         "from nearsay.training.sentence.light_encoder import open_encoder\n"
-        f"found = open_encoder({where!r}, device='cpu').encode(['hungry animals', 'a feeder'])\n"
-        f"assert found.shape == (2, {width})\n"
+        f"encoder = open_encoder({where!r}, device='cpu')\n"
+        f"assert encoder.encode(['hungry animals', 'a feeder']).shape == (2, {width})\n"
+        "assert 'torch' not in sys.modules\n"  # so few are encoded without it
+        f"assert encoder.encode([f'feeder {{n}}' for n in range(6000)]).shape == (6000, {width})\n"
         "assert 'torch' in sys.modules\n"
         "heavy = {'transformers', 'sentence_transformers', 'sklearn', 'scipy', 'huggingface_hub'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)\n"
@@ -411,6 +420,47 @@ def test_passages_and_many_questions_go_by_torch(make_folder) -> None:
     assert np.abs(window.vectors - full.encode(TEXTS)).max() < 1e-5
 
 
+def test_few_passages_are_stored_without_torch_and_more_by_it(
+    make_folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    light, full = both(make_folder())
+    monkeypatch.setattr(light_encoder, "_MOST_OF_PASSAGES", 100)  # TEXTS have 47 tokens
+    expected = full.encode(TEXTS)
+    assert np.abs(light.encode(TEXTS) - expected).max() < 1e-5
+    windows = light.stream(iter([TEXTS, TEXTS]))
+    assert np.abs(next(windows).vectors - expected).max() < 1e-5
+    assert light._loaded is None
+    assert np.abs(next(windows).vectors - expected).max() < 1e-5
+    assert light._loaded is not None
+    assert np.array_equal(light.encode(TEXTS), light._loaded.encode(TEXTS))  # since it is there
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="it lists what a process has mapped")
+def test_nothing_of_the_weights_stays_mapped(make_folder) -> None:
+    folder = make_folder()  # a file written anew would end a process that has it mapped
+    light = open_encoder(folder, device="cpu")
+    assert str(folder) not in Path("/proc/self/maps").read_text()
+    expected = light.encode(TEXTS, kind=TextKind.QUERY)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(b"\0" * weights.stat().st_size)
+    assert np.array_equal(light.encode(TEXTS, kind=TextKind.QUERY), expected)
+
+
+def test_weights_that_end_too_early_are_not_run(make_folder) -> None:
+    weights = make_folder() / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
+    with pytest.raises(UnsupportedEncoderError, match="ends too early"):
+        read_plain_encoder(EncoderFolder(weights.parent))
+
+
+def test_weights_behind_links_are_read_as_a_hub_stores_them(make_folder) -> None:
+    weights = make_folder() / "model.safetensors"
+    weights.rename(weights.with_name("0123abc"))
+    weights.symlink_to("0123abc")
+    assert_same(*both(weights.parent))
+
+
+@pytest.mark.usefixtures("passages_by_torch")
 def test_no_passages_load_nothing(make_folder, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = open_encoder(make_folder("bert"))
 
@@ -423,6 +473,7 @@ def test_no_passages_load_nothing(make_folder, monkeypatch: pytest.MonkeyPatch) 
         list(opened.stream(iter([["a cat"]])))
 
 
+@pytest.mark.usefixtures("passages_by_torch")
 def test_passages_that_are_only_compared_are_encoded_without_torch(make_folder) -> None:
     light, full = both(make_folder())
     window = light.encode_window(TEXTS, kind=TextKind.PASSAGE)
@@ -447,6 +498,7 @@ def test_a_question_has_one_vector_whatever_is_asked_beside_it(make_folder) -> N
         assert np.abs(light.encode([text], kind=TextKind.QUERY)[0] - vector).max() < 1e-6
 
 
+@pytest.mark.usefixtures("passages_by_torch")
 def test_a_question_does_not_wait_for_torch_to_be_loaded_for_passages(
     make_folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -472,6 +524,7 @@ def test_a_question_does_not_wait_for_torch_to_be_loaded_for_passages(
         assert np.array_equal(passages.result(), full.encode(TEXTS))
 
 
+@pytest.mark.usefixtures("passages_by_torch")
 def test_a_folder_that_changed_since_is_not_mixed_with_what_is_open(make_folder) -> None:
     light, _ = both(make_folder(seed=0))
     make_folder(seed=1)
@@ -483,12 +536,6 @@ def test_half_characters_are_refused_as_by_torch(make_folder) -> None:
     light, _ = both(make_folder())
     with pytest.raises(BadInputError):
         light.encode(["the \ud800"], kind=TextKind.QUERY)
-
-
-def test_gelu_is_the_exact_one_within_a_millionth() -> None:
-    values = np.linspace(-8, 8, 100_001, dtype=np.float32)
-    expected = torch.nn.functional.gelu(torch.from_numpy(values).double()).numpy()
-    assert np.abs(gelu(values.copy()) - expected).max() < 1e-6
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
