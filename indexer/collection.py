@@ -24,7 +24,6 @@ from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
 from nearsay.indexer.filters.declaring import DeclareReport, declared_names
 from nearsay.indexer.filters.parse import Where, parse_field
-from nearsay.indexer.filters.selection import declared_of
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
@@ -575,9 +574,8 @@ class Collection:
 
         row = self._record.row()
         with self._store.database.reading() as connection:
-            expression = None if where is None else expression_of(connection, row.id, where)
-            declared = declared_of(connection, row.id)
-            return facets(connection, row.id, parse_field(field), expression, declared, limit)
+            expression = expression_of(connection, row.id, where)
+            return facets(connection, row.id, parse_field(field), expression, limit)
 
     def exists(self) -> bool:
         """Whether the collection was made already."""

@@ -9,9 +9,10 @@ date or timestamp, a value against a list by its elements (`=` and
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 __all__ = [
     "Among",
@@ -31,7 +32,9 @@ __all__ = [
     "Within",
     "fields",
     "gathered",
+    "is_listed",
     "kind_of",
+    "leaves",
 ]
 
 
@@ -51,10 +54,21 @@ class Moment:
 
     iso: str
 
-    @property
-    def is_day(self) -> bool:
-        """Whether it is compared with the first ten characters of a value."""
-        return len(self.iso) == 10
+    def bounds(self, operator: Operator) -> list[tuple[Operator, str]]:
+        """What a text that begins with a day has to be, by code point, to stand so to it.
+
+        Its first ten characters stand to a day as it stands to that day or to the string after it.
+        """
+        if len(self.iso) != 10:
+            return [(operator, self.iso)]
+        after = self.iso[:-1] + chr(ord(self.iso[-1]) + 1)
+        return {
+            Operator.EQUAL: [(Operator.GREATER_OR_EQUAL, self.iso), (Operator.LESS, after)],
+            Operator.LESS: [(Operator.LESS, self.iso)],
+            Operator.LESS_OR_EQUAL: [(Operator.LESS, after)],
+            Operator.GREATER: [(Operator.GREATER_OR_EQUAL, after)],
+            Operator.GREATER_OR_EQUAL: [(Operator.GREATER_OR_EQUAL, self.iso)],
+        }[operator]
 
 
 Scalar: TypeAlias = str | float | int | bool | Moment
@@ -166,7 +180,7 @@ def gathered(expression: And | Or) -> list[Expression | Among | Within]:
             parts.append(part)
         elif isinstance(expression, And) and part.operator is not Operator.EQUAL:
             bounds[part.field].append(part)
-        elif isinstance(expression, Or) and _listed(part):
+        elif isinstance(expression, Or) and is_listed(part):
             among[part.field, kind_of(part.value)].append(part.value)
         else:
             parts.append(part)
@@ -174,20 +188,24 @@ def gathered(expression: And | Or) -> list[Expression | Among | Within]:
     return parts + [Among(field, kind, tuple(values)) for (field, kind), values in among.items()]
 
 
-def _listed(part: Compare) -> bool:
+def is_listed(part: Expression) -> TypeGuard[Compare]:
+    """Whether an `Or` makes it one with others of its field."""
+    if not isinstance(part, Compare):
+        return False
     return part.operator is Operator.EQUAL and not isinstance(part.value, bool | Moment)
+
+
+def leaves(expression: Expression) -> Iterator[Compare | Contains | Present | InClusters]:
+    """What an expression asks, in order."""
+    if isinstance(expression, Not):
+        yield from leaves(expression.operand)
+    elif isinstance(expression, And | Or):
+        for part in expression.operands:
+            yield from leaves(part)
+    else:
+        yield expression
 
 
 def fields(expression: Expression) -> list[Path]:
     """The fields that an expression speaks of, each once, in order."""
-    found: dict[Path, None] = {}
-    pending: list[Expression] = [expression]
-    while pending:
-        part = pending.pop(0)
-        if isinstance(part, Not):
-            pending.insert(0, part.operand)
-        elif isinstance(part, And | Or):
-            pending[:0] = part.operands
-        else:
-            found[part.field] = None
-    return list(found)
+    return list(dict.fromkeys(leaf.field for leaf in leaves(expression)))

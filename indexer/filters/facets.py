@@ -12,14 +12,13 @@ from nearsay.indexer.catalogue.field_values import LONGEST, NEITHER_TEXT_NOR_NUM
 from nearsay.indexer.catalogue.tables import cluster_members, documents, field_values, passages
 from nearsay.indexer.filters.expression import Expression, Path
 from nearsay.indexer.filters.known import counts, known_of, state_of
-from nearsay.indexer.filters.selection import narrowest
-from nearsay.indexer.filters.sql import Declared, condition, covered, metadata_path, unindexed
+from nearsay.indexer.filters.selection import count_documents, declared_of, passing_documents
+from nearsay.indexer.filters.sql import metadata_path, unindexed
 from nearsay.indexer.filters.where import CLUSTER
 
 __all__ = ["FacetValue", "Facets", "facets"]
 
 _MOST = 10_000
-_NARROW = 20_000  # documents: so few are looked up one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,6 @@ def facets(
     collection_id: int,
     field: Path,
     expression: Expression | None,
-    declared: Declared,
     limit: int,
 ) -> Facets:
     """The `limit` commonest values of a field; quick for declared fields, else every document is read.
@@ -72,32 +70,12 @@ def facets(
     key = (state, field, repr(expression), limit)
     found: Facets | None = known.get(key)
     if found is None:
-        documents_key = (state, repr(expression))
-        chosen, few = _chosen(connection, collection_id, expression, declared)
-        total = known.get(documents_key)
-        if total is None:
-            there = chosen.subquery()
-            counted = sa.select(sa.func.count(sa.distinct(there.c.number)))
-            if expression is None:
-                counted = sa.select(sa.func.count()).where(documents.c.collection_id == collection_id)
-            total = connection.execute(counted).scalar_one()
-            known.put(documents_key, total)
-        among = None if expression is None else _Chosen(chosen, few)
-        parts = [
-            _commonest(connection, groups, limit)
-            for groups in _groups(connection, collection_id, field, among, declared)
-        ]
-        found = _together(".".join(field), parts, int(total), limit)
+        total = count_documents(connection, collection_id, expression)
+        groups = _groups(connection, collection_id, field, expression)
+        parts = [_commonest(connection, each, limit) for each in groups]
+        found = _together(".".join(field), parts, total, limit)
         known.put(key, found)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The documents that pass a filter."""
-
-    numbers: sa.Select[Any]  # some of them twice
-    few: bool  # so that each is looked up, rather than every value
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,48 +127,20 @@ def _together(field: str, parts: list[_Part], total: int, limit: int) -> Facets:
     )
 
 
-def _chosen(
-    connection: sa.Connection, collection_id: int, expression: Expression | None, declared: Declared
-) -> tuple[sa.Select[Any], bool]:
-    """The numbers of the documents that pass, some twice, and whether declared values leave few."""
-    of_collection = documents.c.collection_id == collection_id
-    every = sa.select(documents.c.number).where(of_collection)
-    if expression is None:
-        return every, False
-    dialect = connection.dialect.name
-    narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
-    if narrowed is None:
-        return every.where(condition(expression, dialect, declared)), False
-    inside = narrowed.numbers().subquery()
-    (document,) = inside.c
-    if narrowed.rest is None:
-        return sa.select(document.label("number")), True
-    if covered(narrowed.rest, dialect, declared):
-        passing = condition(narrowed.rest, dialect, declared, document)
-        return sa.select(document.label("number")).where(passing), True
-    among = documents.c.number.in_(sa.select(document))
-    return every.where(among, condition(narrowed.rest, dialect, declared)), True
-
-
 def _groups(
-    connection: sa.Connection,
-    collection_id: int,
-    field: Path,
-    chosen: _Chosen | None,
-    declared: Declared,
+    connection: sa.Connection, collection_id: int, field: Path, expression: Expression | None
 ) -> list[sa.Select[Any]]:
     """Selects of kind, text, number, documents that have it, and of these how many as the value itself."""
+    wanted, few = passing_documents(connection, collection_id, expression)
+    chosen = None if expression is None else sa.select(documents.c.number).where(wanted)
     if field == CLUSTER:
         clustering = clusterings.of_live(connection, collection_id)
         if clustering is not None:
             return [_cluster_groups(clustering.id, collection_id, chosen)]
     path = metadata_path(field)
-    number = None if path is None else declared.get(path)
+    number = None if path is None else declared_of(connection, collection_id).get(path)
     if number is not None:
-        return _declared_groups(connection, number, chosen)
-    wanted = documents.c.collection_id == collection_id
-    if chosen is not None:
-        wanted = sa.and_(wanted, documents.c.number.in_(chosen.numbers))
+        return _declared_groups(connection, number, chosen, few=few)
     if path is None:
         column = documents.c[field[0]]
         text = sa.func.substr(column, 1, LONGEST)
@@ -219,7 +169,7 @@ def _groups(
     ]
 
 
-def _cluster_groups(clustering: int, collection_id: int, chosen: _Chosen | None) -> sa.Select[Any]:
+def _cluster_groups(clustering: int, collection_id: int, chosen: sa.Select[Any] | None) -> sa.Select[Any]:
     """A document counts once for each cluster that a passage of it is in."""
     inside = sa.and_(
         cluster_members.c.clustering == clustering, cluster_members.c.passage == passages.c.number
@@ -228,21 +178,23 @@ def _cluster_groups(clustering: int, collection_id: int, chosen: _Chosen | None)
     rows = sa.select(document, cluster).distinct().join_from(passages, cluster_members, inside)
     rows = rows.where(passages.c.collection_id == collection_id)
     if chosen is not None:
-        rows = rows.where(document.in_(chosen.numbers))
+        rows = rows.where(document.in_(chosen))
     each = rows.subquery().c
     place = sa.func.row_number().over(partition_by=each.document, order_by=each.cluster)
     itself = sa.case((place == 1, 1), else_=0)
     return _counted(sa.literal(ValueKind.NUMBER.value), sa.null(), each.cluster, itself, sa.true())
 
 
-def _declared_groups(connection: sa.Connection, field: int, chosen: _Chosen | None) -> list[sa.Select[Any]]:
+def _declared_groups(
+    connection: sa.Connection, field: int, chosen: sa.Select[Any] | None, *, few: bool
+) -> list[sa.Select[Any]]:
     """Text, numbers and the rest, each in the order of its index, which SQL then counts without sorting.
 
     Under a filter that few pass, their values are looked up by document instead: SQLite, which has no
     statistics, would walk the index.
     """
     values = field_values.c
-    by_document = chosen is not None and chosen.few and connection.dialect.name == "sqlite"
+    by_document = few and connection.dialect.name == "sqlite"
     of_field = values.field == field
     in_list = sa.select(values.document).where(of_field, values.element == sa.true())  # all in each index
     listed = sa.select(sa.exists(in_list.where(values.text.is_not(None))))
@@ -271,7 +223,7 @@ def _declared_groups(connection: sa.Connection, field: int, chosen: _Chosen | No
         element: ColumnElement[bool] = unindexed(values.element) if by_document else values.element
         where = sa.and_(of_field, element.in_([False, True]) if either else element == sa.false(), holds)
         if chosen is not None:
-            where = sa.and_(where, values.document.in_(chosen.numbers))
+            where = sa.and_(where, values.document.in_(chosen))
         groups = [column for column in (text, number, kind) if isinstance(column, sa.Column)]
         itself = sa.func.sum(sa.case((values.element, 0), else_=1)) if either else sa.func.count()
         selects.append(

@@ -49,6 +49,7 @@ from nearsay.indexer.filters.expression import (
     Within,
     gathered,
     kind_of,
+    leaves,
 )
 from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
 from nearsay.indexer.filters.sql import metadata_path, passages_in_clusters
@@ -109,17 +110,9 @@ class _Sorted:
         return self.text_codes[found]
 
     def _moment(self, operator: Operator, moment: Moment) -> Codes:
-        here = _range(self.texts, operator, moment.iso)
-        if moment.is_day:  # compared with the first ten characters
-            after = moment.iso[:-1] + chr(ord(moment.iso[-1]) + 1)
-            begin, end = bisect_left(self.texts, moment.iso), bisect_left(self.texts, after)
-            here = {
-                Operator.EQUAL: slice(begin, end),
-                Operator.LESS: slice(0, begin),
-                Operator.LESS_OR_EQUAL: slice(0, end),
-                Operator.GREATER: slice(end, None),
-                Operator.GREATER_OR_EQUAL: slice(begin, None),
-            }[operator]
+        places = range(len(self.texts))
+        each = [places[_range(self.texts, *bound)] for bound in moment.bounds(operator)]
+        here = slice(max(some.start for some in each), min(some.stop for some in each))
         return self.text_codes[here][self.dated[here]]
 
     def with_more(self, more: Iterable[tuple[Any, int]]) -> "_Sorted":
@@ -293,7 +286,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 def columnar(expression: Expression) -> bool:
     """Whether columns tell what a filter lets through: it asks of metadata and clusters alone."""
-    return all(metadata_path(leaf.field) is not None for leaf in _leaves(expression))
+    return all(metadata_path(leaf.field) is not None for leaf in leaves(expression))
 
 
 def passages_passing(
@@ -306,20 +299,10 @@ def passages_passing(
 
     None, too, where a later state is known already than the transaction sees.
     """
-    asked = (leaf.field for leaf in _leaves(expression) if not isinstance(leaf, InClusters))
+    asked = (leaf.field for leaf in leaves(expression) if not isinstance(leaf, InClusters))
     wanted = {path for each in asked if (path := metadata_path(each)) is not None}
     columns = known_of(connection, _KnownColumns).at(connection, state, wanted, wait=wait)
     return None if columns is None else columns.passing(connection, expression)
-
-
-def _leaves(expression: Expression) -> Iterator[Leaf]:
-    if isinstance(expression, Not):
-        yield from _leaves(expression.operand)
-    elif isinstance(expression, And | Or):
-        for part in expression.operands:
-            yield from _leaves(part)
-    else:
-        yield expression
 
 
 @dataclass(frozen=True)
@@ -339,7 +322,7 @@ class _Columns:
 
     def passing(self, connection: sa.Connection, expression: Expression) -> NDArray[np.bool_]:
         """By passage number; documents are asked where that is enough."""
-        if any(isinstance(leaf, InClusters) for leaf in _leaves(expression)):
+        if any(isinstance(leaf, InClusters) for leaf in leaves(expression)):
             passed = self._of(expression, lambda leaf: self._by_passage(connection, leaf)) & (self.owners > 0)
         else:
             by_document = self._of(expression, self._by_document)

@@ -12,7 +12,7 @@ in either form: `a.b`, or a.`b.c` for the field b.c inside a.
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias
 
 from nearsay.indexer.filters.expression import (
     And,
@@ -26,6 +26,7 @@ from nearsay.indexer.filters.expression import (
     Path,
     Present,
     Scalar,
+    is_listed,
 )
 from nearsay.indexer.vectors.errors import BadFilterError
 
@@ -89,8 +90,8 @@ def _check_size(expression: Expression) -> None:
             pending += [(operand, depth + 1) for operand in part.operands]
         elif isinstance(part, Or):
             # Values that a field is equal to are one list in SQL, however many.
-            pending += [(operand, depth + 1) for operand in part.operands if not _is_listed(operand)]
-            comparisons += len({operand.field for operand in part.operands if _is_listed(operand)})
+            pending += [(operand, depth + 1) for operand in part.operands if not is_listed(operand)]
+            comparisons += len({operand.field for operand in part.operands if is_listed(operand)})
         else:
             comparisons += 1
     if comparisons > _MOST:
@@ -195,12 +196,6 @@ def field_name(name: str) -> str:
     if not name or '"' in name or "\0" in name or not _encodable(name):
         raise BadFilterError(f"{name[:50]!r} is not a field's name. {HELP}")
     return name
-
-
-def _is_listed(part: Expression) -> TypeGuard[Compare]:
-    if not isinstance(part, Compare):
-        return False
-    return part.operator is Operator.EQUAL and not isinstance(part.value, bool | Moment)
 
 
 def moment(text: str) -> Moment:

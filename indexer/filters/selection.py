@@ -7,15 +7,14 @@ checked where many pass.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TypeGuard
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.indexer.catalogue import field_values
+from nearsay.indexer.catalogue.bulk import number_list
 from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.expression import (
@@ -32,10 +31,11 @@ from nearsay.indexer.filters.expression import (
     Within,
     gathered,
 )
-from nearsay.indexer.filters.known import CollectionState, Known, known_of, state_of
+from nearsay.indexer.filters.known import CollectionState, Known, counts, known_of, state_of
 from nearsay.indexer.filters.known_columns import columnar, passages_passing
 from nearsay.indexer.filters.parse import Where
 from nearsay.indexer.filters.sql import (
+    Condition,
     Declared,
     among,
     condition,
@@ -46,7 +46,16 @@ from nearsay.indexer.filters.sql import (
 from nearsay.indexer.filters.where import expression_of
 from nearsay.indexer.snapshots.snapshot import Passages, Snapshot
 
-__all__ = ["Selection", "declared_of", "list_all", "narrowest", "passing", "select"]
+__all__ = [
+    "Selection",
+    "count_documents",
+    "declared_of",
+    "list_all",
+    "narrowest",
+    "passing",
+    "passing_documents",
+    "select",
+]
 
 
 _MOST_LOOKED_AT = 32  # comparisons that are counted before one is taken
@@ -76,13 +85,13 @@ def narrowest(
     return _Search(connection, collection_id, declared, limit).of(expression)
 
 
+@dataclass(slots=True)
 class _Search:
-    def __init__(self, connection: sa.Connection, collection_id: int, declared: Declared, limit: int) -> None:
-        self.connection = connection
-        self.collection_id = collection_id
-        self.declared = declared
-        self.limit = limit
-        self.left = _MOST_LOOKED_AT
+    connection: sa.Connection
+    collection_id: int
+    declared: Declared
+    limit: int
+    left: int = _MOST_LOOKED_AT
 
     def of(self, part: Expression | Among | Within) -> Narrowed | None:
         if isinstance(part, Not):
@@ -159,6 +168,49 @@ def _as_written(part: Expression | Among | Within) -> Expression:
     return And(part.bounds) if isinstance(part, Within) else part
 
 
+_NARROW = 20_000  # documents: so few are looked up one by one
+
+
+def passing_documents(
+    connection: sa.Connection, collection_id: int, expression: Expression | None
+) -> tuple[Condition, bool]:
+    """The condition over the documents of a collection, and whether indexes leave few of them to look at.
+
+    It begins with those that indexes leave.
+    """
+    of_collection = documents.c.collection_id == collection_id
+    if expression is None:
+        return of_collection, False
+    declared, dialect = declared_of(connection, collection_id), connection.dialect.name
+    narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
+    if narrowed is None:
+        return sa.and_(of_collection, condition(expression, dialect, declared)), False
+    inside = narrowed.numbers().subquery()
+    (number,) = inside.c
+    among = sa.and_(of_collection, documents.c.number.in_(sa.select(number)))
+    if narrowed.rest is None:
+        return among, True
+    return sa.and_(among, condition(narrowed.rest, dialect, declared)), True
+
+
+def count_documents(
+    connection: sa.Connection, collection_id: int, expression: Expression | None, up_to: int | None = None
+) -> int:
+    """How many documents a filter lets through, counted no further than `up_to`.
+
+    The whole count is remembered until something is committed.
+    """
+    known, key = known_of(connection, counts), (state_of(connection, collection_id), repr(expression))
+    found: int | None = known.get(key)
+    if found is None:
+        passing, _ = passing_documents(connection, collection_id, expression)
+        some = sa.select(documents.c.number).where(passing).limit(up_to).subquery()
+        found = int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
+        if up_to is None or found < up_to:
+            known.put(key, found)
+    return found if up_to is None else min(found, up_to)
+
+
 LISTED = 20_000  # passages: so few are listed and scored one by one
 _READ_AT_ONCE = 50_000  # passages: so few documents are read while a search waits, for half a second at most
 _BYTES = 64 * 2**20  # of passage numbers that are kept for a catalogue
@@ -172,13 +224,13 @@ Key = tuple[CollectionState, str]  # and the filter; its text tells true from 1,
 class Selection:
     """What a filter and exclusions let through, as far as it was worked out."""
 
-    # Over passages joined to their documents; None where there is no filter, or where it was worked out.
-    condition: ColumnElement[bool] | None
     without: frozenset[int]  # passage numbers that are not to be found
-    numbers: NDArray[np.int64] | None  # rising, when few pass
-    expression: Expression | None = None  # what the condition was made of
+    expression: Expression | None = None
     declared: Declared = field(default_factory=dict)  # the collection's declared fields
     key: Key | None = None  # of the filter alone, among those that are known
+    # Over passages joined to their documents; None where there is no filter, or where it was worked out.
+    condition: Condition | None = None
+    numbers: NDArray[np.int64] | None = None  # rising, when few pass
     chosen: NDArray[np.bool_] | None = None  # by passage number, when many pass and columns tell which
 
     @property
@@ -193,13 +245,13 @@ class Selection:
 
 
 def select(
-    connection: sa.Connection, snapshot: Snapshot, where: Where | None, without: frozenset[int], dialect: str
+    connection: sa.Connection, snapshot: Snapshot, where: Where | None, without: frozenset[int]
 ) -> Selection:
     """What the filter lets through, in the state that the transaction sees; a known filter costs nothing."""
-    if where is None:
-        return Selection(None, without, None)
     collection_id = snapshot.collection.id
     expression = expression_of(connection, collection_id, where)
+    if expression is None:
+        return Selection(without)
     key = state_of(connection, collection_id), repr(expression)
     declared = declared_of(connection, collection_id)
     is_known, found = _remembered(connection, key)
@@ -212,14 +264,13 @@ def select(
     if found is None and not is_known:
         found = _few(connection, snapshot, expression, declared)
         _remember(connection, key, found)
+    selection = Selection(without, expression, declared, key)
     if found is None:
-        checked = condition(expression, dialect, declared, passage=passages.c.number)
-        return Selection(checked, without, None, expression, declared, key)
+        checked = condition(expression, connection.dialect.name, declared, passage=passages.c.number)
+        return replace(selection, condition=checked)
     if by_number(found):
-        return Selection(None, without, None, expression, declared, key, _left(found, without))
-    return Selection(
-        None, without, _set_aside(found.astype(np.int64, copy=False), without), expression, declared, key
-    )
+        return replace(selection, chosen=_left(found, without))
+    return replace(selection, numbers=_set_aside(found.astype(np.int64, copy=False), without))
 
 
 def passing(
@@ -240,10 +291,10 @@ def passing(
     wanted = np.sort(ids[passed])  # so that those of one slice stand together in the table
     statement = _passages_of(connection, snapshot.collection.id, selection.expression, selection.declared)
     found = [
-        _numbers(connection, statement.where(passages.c.number.in_(some.tolist())))
+        number_list(connection, statement.where(passages.c.number.in_(some.tolist())))
         for some in np.split(wanted, range(_ASKED_AT_ONCE, wanted.size, _ASKED_AT_ONCE))
     ]
-    return passed & _among(ids, np.concatenate(found))
+    return passed & _among(ids, np.sort(np.concatenate(found)))
 
 
 def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection) -> NDArray[np.int64]:
@@ -260,7 +311,7 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
         collection_id, declared = snapshot.collection.id, selection.declared
         narrowed = narrowest(connection, collection_id, selection.expression, declared, snapshot.searchable)
         statement = _passages_among(connection, snapshot, selection.expression, declared, narrowed)
-        numbers = _numbers(connection, statement)
+        numbers = np.sort(number_list(connection, statement))
         _remember(connection, selection.key, numbers)
     return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
 
@@ -305,7 +356,7 @@ def _few(
     if narrowed is None and snapshot.searchable > LISTED:
         return None
     statement = _passages_among(connection, snapshot, expression, declared, narrowed)
-    numbers = _numbers(connection, statement.limit(LISTED + 1))
+    numbers = np.sort(number_list(connection, statement.limit(LISTED + 1)))
     return numbers if numbers.size <= LISTED else None
 
 
@@ -334,16 +385,6 @@ def _passages_of(
         return statement.where(condition(expression, dialect, declared, passages.c.document))
     joined = statement.join(documents, same_document())
     return joined.where(condition(expression, dialect, declared, passage=passages.c.number))
-
-
-def _numbers(connection: sa.Connection, statement: sa.Select[tuple[int]]) -> NDArray[np.int64]:
-    rows = connection.execute(statement)
-    # The driver's own cursor, row by row: SQLAlchemy's rows take three times as long, and a list of thousands
-    # of rows sets Python's collector going.
-    listed = iter(()) if rows.cursor is None else iter(rows.cursor.fetchone, None)
-    numbers = np.fromiter(chain.from_iterable(listed), dtype=np.int64)
-    rows.close()
-    return np.sort(numbers)
 
 
 def _among(ids: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

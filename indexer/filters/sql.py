@@ -8,7 +8,6 @@ ever NULL, so that NOT keeps its meaning.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -38,6 +37,7 @@ from nearsay.indexer.filters.expression import (
     Within,
     gathered,
     kind_of,
+    leaves,
 )
 from nearsay.indexer.vectors.errors import BadFilterError
 
@@ -132,19 +132,8 @@ def _dated(left: ColumnElement[Any], operator: Operator, moment: Moment, dialect
         is_date: Condition = day.op("GLOB", is_comparison=True)("-".join(["[0-9]" * n for n in (4, 2, 2)]))
     else:
         is_date = day.op("~", is_comparison=True)("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
-    if not moment.is_day:
-        return sa.and_(is_date, _ordered(left, operator, moment.iso, dialect))
-    # A text's first ten characters stand to a day as the text stands to that day or to the string after it;
-    # so an index over the texts serves.
-    after = moment.iso[:-1] + chr(ord(moment.iso[-1]) + 1)
-    bounds = {
-        Operator.EQUAL: [(Operator.GREATER_OR_EQUAL, moment.iso), (Operator.LESS, after)],
-        Operator.LESS: [(Operator.LESS, moment.iso)],
-        Operator.LESS_OR_EQUAL: [(Operator.LESS, after)],
-        Operator.GREATER: [(Operator.GREATER_OR_EQUAL, after)],
-        Operator.GREATER_OR_EQUAL: [(Operator.GREATER_OR_EQUAL, moment.iso)],
-    }
-    return sa.and_(is_date, *(_ordered(left, sign, bound, dialect) for sign, bound in bounds[operator]))
+    bounds = moment.bounds(operator)  # of the text itself, so that an index over the texts serves
+    return sa.and_(is_date, *(_ordered(left, sign, bound, dialect) for sign, bound in bounds))
 
 
 Declared: TypeAlias = Mapping[Path, int]  # the path inside the metadata, and the declared field's number
@@ -163,48 +152,30 @@ def metadata_path(path: Path) -> Path | None:
 class DeclaredRows:
     """The rows of `field_values` whose documents a comparison lets through."""
 
+    leaf: "_OfField"
     field: int  # the declared field's number
-    holds: Callable[["_Columns"], Condition]
-    exact: bool  # False: they may be too many, and the documents have to be looked at
     dialect: str
+
+    @property
+    def exact(self) -> bool:
+        """False: they may be too many, and the documents have to be looked at."""
+        return not (isinstance(self.leaf, Contains) and isinstance(self.leaf.value, str))
 
     def exists(self, document: ColumnElement[int]) -> Condition:
         """Whether a document is among them."""
+        columns = (field_values.c[name] for name in _Kept.__slots__)
         # SQLite would rather walk a range of values than look up the one document: `+` keeps it from that.
-        columns = _Columns.kept_from_indexes() if self.dialect == "sqlite" else _Columns()
-        here = sa.and_(
-            field_values.c.field == self.field, field_values.c.document == document, self.holds(columns)
-        )
-        return sa.exists(sa.select(sa.literal(1)).where(here).correlate_except(field_values))
+        kept = _Kept(*map(unindexed, columns)) if self.dialect == "sqlite" else _Kept(*columns)
+        here = self._where(kept).where(field_values.c.document == document)
+        return sa.exists(here.correlate_except(field_values))
 
     def documents(self) -> sa.Select[tuple[int]]:
         """The numbers of the documents, in any order; those of a list may come twice."""
-        return sa.select(field_values.c.document).where(
-            field_values.c.field == self.field, self.holds(_Columns())
-        )
+        return self._where(_Kept(*(field_values.c[name] for name in _Kept.__slots__)))
 
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The columns of `field_values` that comparisons look at."""
-
-    text: ColumnElement[str] = field_values.c.text
-    number: ColumnElement[float] = field_values.c.number
-    kind: ColumnElement[str] = field_values.c.kind
-    element: ColumnElement[bool] = field_values.c.element
-
-    @classmethod
-    def kept_from_indexes(cls) -> "_Columns":
-        plain = cls()
-        return cls(*(unindexed(column) for column in (plain.text, plain.number, plain.kind, plain.element)))
-
-    def hold(self, held: Test) -> Condition:
-        if held.kind is Kind.TEXT:
-            return held.holds(self.text)
-        if held.kind is Kind.NUMBER:
-            return held.holds(self.number)
-        kind = ValueKind.TRUE if held.kind is Kind.TRUE else ValueKind.FALSE
-        return sa.and_(self.kind == kind, NEITHER_TEXT_NOR_NUMBER)
+    def _where(self, kept: "_Kept") -> sa.Select[tuple[int]]:
+        passing = _passes(kept, self.leaf, self.dialect)
+        return sa.select(field_values.c.document).where(field_values.c.field == self.field, passing)
 
 
 def declared_rows(leaf: Leaf, dialect: str, declared: Declared) -> DeclaredRows | None:
@@ -215,33 +186,7 @@ def declared_rows(leaf: Leaf, dialect: str, declared: Declared) -> DeclaredRows 
     field = None if path is None else declared.get(path)
     if field is None or not all(_short(literal) for literal in _literals(leaf)):
         return None
-    exact = not (isinstance(leaf, Contains) and isinstance(leaf.value, str))
-    return DeclaredRows(field, partial(_holds, leaf, dialect), exact, dialect)
-
-
-def _holds(leaf: Leaf, dialect: str, columns: _Columns) -> Condition:
-    if isinstance(leaf, Present):
-        return columns.element == sa.false()
-    if isinstance(leaf, Contains):
-        equal = columns.hold(test(Operator.EQUAL, leaf.value, dialect))
-        is_element = sa.and_(columns.element == sa.true(), equal)
-        if not isinstance(leaf.value, str):
-            return is_element
-        piece = has_piece(columns.text, leaf.value, dialect)
-        cut = sa.func.length(columns.text) == LONGEST
-        return sa.or_(
-            is_element,
-            sa.and_(columns.element == sa.false(), columns.text.is_not(None), sa.or_(piece, cut)),
-        )
-    if isinstance(leaf, InClusters):
-        return sa.false()  # no declared value tells
-    either = columns.element.in_([False, True])  # said, so that the index serves
-    if isinstance(leaf, Among):
-        return sa.and_(either, columns.hold(among(leaf.values, leaf.kind, dialect)))
-    bounds = leaf.bounds if isinstance(leaf, Within) else (leaf,)
-    held = [columns.hold(test(bound.operator, bound.value, dialect)) for bound in bounds]
-    equal_to = isinstance(leaf, Compare) and leaf.operator is Operator.EQUAL
-    return sa.and_(either if equal_to else columns.element == sa.false(), *held)
+    return DeclaredRows(leaf, field, dialect)
 
 
 def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -251,20 +196,8 @@ def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def covered(expression: Expression, dialect: str, declared: Declared) -> bool:
     """Whether the values' own table answers the whole expression."""
-    if isinstance(expression, Not):
-        return covered(expression.operand, dialect, declared)
-    if isinstance(expression, And):
-        return all(covered(part, dialect, declared) for part in expression.operands)
-    parts = gathered(expression) if isinstance(expression, Or) else [expression]
-    for part in parts:
-        if isinstance(part, Not | And | Or):
-            if not covered(part, dialect, declared):
-                return False
-            continue
-        rows = declared_rows(part, dialect, declared)
-        if rows is None or not rows.exact:
-            return False
-    return True
+    rows = (declared_rows(leaf, dialect, declared) for leaf in leaves(expression))
+    return all(each is not None and each.exact for each in rows)
 
 
 def _literals(leaf: Leaf) -> tuple[Scalar, ...]:
@@ -327,9 +260,6 @@ def _one_of(numbers: tuple[int, ...], cluster: ColumnElement[int], dialect: str)
     return cluster == sa.any_(sa.cast(list(numbers), ARRAY(sa.Integer)))
 
 
-_COLUMNS = {name: documents.c[name] for name in ("id", "title", "text", "source")}
-
-
 def condition(
     expression: Expression,
     dialect: str,
@@ -357,59 +287,89 @@ class _Builder:
     document: ColumnElement[int]
     passage: ColumnElement[int] | None
 
-    def of(self, expression: Expression) -> Condition:
-        if isinstance(expression, And):
-            return sa.and_(sa.true(), *(self._gathered(part) for part in gathered(expression)))
-        if isinstance(expression, Or):
-            return sa.or_(sa.false(), *(self._gathered(part) for part in gathered(expression)))
-        if isinstance(expression, Not):
-            return sa.not_(self.of(expression.operand))
-        return self._leaf(expression)
-
-    def _gathered(self, part: Expression | Among | Within) -> Condition:
-        return self._leaf(part) if isinstance(part, Among | Within) else self.of(part)
+    def of(self, part: Expression | Leaf) -> Condition:
+        if isinstance(part, And):
+            return sa.and_(sa.true(), *(self.of(each) for each in gathered(part)))
+        if isinstance(part, Or):
+            return sa.or_(sa.false(), *(self.of(each) for each in gathered(part)))
+        return sa.not_(self.of(part.operand)) if isinstance(part, Not) else self._leaf(part)
 
     def _leaf(self, leaf: Leaf) -> Condition:
         if isinstance(leaf, InClusters):
             return in_clusters(leaf, self.dialect, self.passage)
         rows = declared_rows(leaf, self.dialect, self.declared)
-        if rows is None:
-            return self._looked_at(leaf)
-        found = rows.exists(self.document)
-        return found if rows.exact else sa.and_(found, self._looked_at(leaf))
+        if rows is not None and rows.exact:
+            return rows.exists(self.document)
+        looked_at = _passes(self._field(leaf.field), leaf, self.dialect)
+        return looked_at if rows is None else sa.and_(rows.exists(self.document), looked_at)
 
-    def _looked_at(self, leaf: Compare | Contains | Present | Among | Within) -> Condition:
-        value = self._field(leaf.field)
-        if isinstance(leaf, Present):
-            return value.present()
-        if isinstance(leaf, Contains):
-            return value.contains(leaf.value, test(Operator.EQUAL, leaf.value, self.dialect))
-        if isinstance(leaf, Within):
-            bounds = (test(bound.operator, bound.value, self.dialect) for bound in leaf.bounds)
-            return sa.and_(*(value.compared(bound) for bound in bounds))
-        if isinstance(leaf, Among):
-            one_of = among(leaf.values, leaf.kind, self.dialect)
-            return sa.or_(value.compared(one_of), value.has(one_of))
-        held = test(leaf.operator, leaf.value, self.dialect)
-        if leaf.operator is Operator.EQUAL:
-            return sa.or_(value.compared(held), value.has(held))
-        return value.compared(held)
-
-    def _field(self, path: Path) -> "_Column | _Metadata":
+    def _field(self, path: Path) -> "_Own | _Metadata":
         inside = metadata_path(path)
         if inside is None:
-            return _Column(_COLUMNS[path[0]], self.dialect)
+            return _Own(documents.c[path[0]], self.dialect)
         if any('"' in name or "\0" in name for name in inside):
             raise BadFilterError(f"{'.'.join(path)!r} is not a field's name. Names hold no quotes")
         return _Metadata(inside, self.dialect)
 
 
-class _Column:
+_OfField: TypeAlias = Compare | Contains | Present | Among | Within
+
+
+def _passes(value: "_Own | _Metadata | _Kept", leaf: _OfField, dialect: str) -> Condition:
+    """Whether the value passes the comparison."""
+    if isinstance(leaf, Present):
+        return value.present()
+    if isinstance(leaf, Contains):
+        return value.contains(leaf.value, test(Operator.EQUAL, leaf.value, dialect), dialect)
+    if isinstance(leaf, Within):
+        bounds = (test(bound.operator, bound.value, dialect) for bound in leaf.bounds)
+        return sa.and_(*(value.compared(bound) for bound in bounds))
+    if isinstance(leaf, Among):
+        return value.equal(among(leaf.values, leaf.kind, dialect))
+    held = test(leaf.operator, leaf.value, dialect)
+    return value.equal(held) if leaf.operator is Operator.EQUAL else value.compared(held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A declared field's: the columns of `field_values` that comparisons look at."""
+
+    text: ColumnElement[str]
+    number: ColumnElement[float]
+    kind: ColumnElement[str]
+    element: ColumnElement[bool]
+
+    def present(self) -> Condition:
+        return self.element == sa.false()
+
+    def compared(self, held: Test) -> Condition:
+        return sa.and_(self.element == sa.false(), self._holds(held))
+
+    def equal(self, held: Test) -> Condition:
+        return sa.and_(self.element.in_([False, True]), self._holds(held))  # said, so that the index serves
+
+    def contains(self, value: Scalar, held: Test, dialect: str) -> Condition:
+        is_element = sa.and_(self.element == sa.true(), self._holds(held))
+        if not isinstance(value, str):
+            return is_element
+        piece = sa.or_(has_piece(self.text, value, dialect), sa.func.length(self.text) == LONGEST)
+        return sa.or_(is_element, sa.and_(self.element == sa.false(), self.text.is_not(None), piece))
+
+    def _holds(self, held: Test) -> Condition:
+        if held.kind is Kind.TEXT:
+            return held.holds(self.text)
+        if held.kind is Kind.NUMBER:
+            return held.holds(self.number)
+        kind = ValueKind.TRUE if held.kind is Kind.TRUE else ValueKind.FALSE
+        return sa.and_(self.kind == kind, NEITHER_TEXT_NOR_NUMBER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
     """One of the document's own columns: text, or NULL for a document without a source."""
 
-    def __init__(self, column: sa.Column[Any], dialect: str) -> None:
-        self.column = column
-        self.dialect = dialect
+    column: sa.Column[Any]
+    dialect: str
 
     def present(self) -> Condition:
         return sa.and_(self.column.is_not(None), self.column != "")
@@ -424,13 +384,10 @@ class _Column:
             found = sa.false()
         return never_null(found) if self.column.nullable else found
 
-    def has(self, _held: Test) -> Condition:
-        return sa.false()
+    equal = compared
 
-    def contains(self, value: Scalar, _held: Test) -> Condition:
-        if not isinstance(value, str):
-            return sa.false()
-        return never_null(has_piece(self.column, value, self.dialect))
+    def contains(self, value: Scalar, _held: Test, dialect: str) -> Condition:
+        return never_null(has_piece(self.column, value, dialect)) if isinstance(value, str) else sa.false()
 
 
 class _Metadata:
@@ -447,14 +404,17 @@ class _Metadata:
     def compared(self, held: Test) -> Condition:
         return compared(self.value, held)
 
-    def has(self, held: Test) -> Condition:
+    def equal(self, held: Test) -> Condition:
+        return sa.or_(self.compared(held), self._has(held))
+
+    def _has(self, held: Test) -> Condition:
         each, element, _ = elements(self.path, self.dialect)
         found = sa.exists(sa.select(sa.literal(1)).select_from(each).where(compared(element, held)))
         return sa.case((self.value.is_list, found), else_=sa.false())
 
-    def contains(self, value: Scalar, held: Test) -> Condition:
+    def contains(self, value: Scalar, held: Test, dialect: str) -> Condition:
         piece: Condition = sa.false()
         if isinstance(value, str):
-            found = has_piece(self.value.text, value, self.dialect)
+            found = has_piece(self.value.text, value, dialect)
             piece = sa.case((self.value.is_text, found), else_=sa.false())
-        return sa.or_(piece, self.has(held))
+        return sa.or_(piece, self._has(held))

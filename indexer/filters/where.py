@@ -49,11 +49,15 @@ _COMPARED: dict[Operator, Callable[[Any, Any], bool]] = {
 }
 
 
-def of_clusters(connection: sa.Connection, collection_id: int, expression: Expression) -> Expression:
-    """The expression with what it says of clusters looked up in the clustering that the transaction sees.
+def expression_of(connection: sa.Connection, collection_id: int, where: Where | None) -> Expression | None:
+    """What a filter says; clusters are looked up in the clustering that the transaction sees.
 
-    BadFilterError for a cluster that is not there, and where nothing was clustered.
+    None without a filter. BadFilterError if it cannot be understood, for a cluster that is not there, and
+    where nothing was clustered.
     """
+    if where is None:
+        return None
+    expression = parse(where)
     if CLUSTER not in fields(expression):
         return expression
     row = clusterings.of_live(connection, collection_id)
@@ -139,21 +143,14 @@ def _name(connection: sa.Connection, collection_id: int) -> str:
     return str(connection.execute(named).scalar_one())
 
 
-def expression_of(connection: sa.Connection, collection_id: int, where: Where) -> Expression:
-    """What a filter says in a collection; BadFilterError if it cannot be understood there."""
-    return of_clusters(connection, collection_id, parse(where))
-
-
 def documents_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition | None:
     """For `SELECT … FROM documents`; in a cluster is a document of which a passage is. None without one."""
-    if where is None:
-        return None
-    return condition(expression_of(connection, collection_id, where), connection.dialect.name)
+    expression = expression_of(connection, collection_id, where)
+    return None if expression is None else condition(expression, connection.dialect.name)
 
 
 def passages_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition | None:
     """For `SELECT … FROM passages JOIN documents …`; what is asked of clusters is asked of the passage."""
-    if where is None:
-        return None
     expression = expression_of(connection, collection_id, where)
-    return condition(expression, connection.dialect.name, passage=passages.c.number)
+    dialect = connection.dialect.name
+    return None if expression is None else condition(expression, dialect, passage=passages.c.number)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
@@ -18,17 +17,15 @@ from nearsay.indexer.catalogue import ranges
 from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
-from nearsay.indexer.filters.known import counts, known_of, state_of
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import declared_of, narrowest
-from nearsay.indexer.filters.sql import condition
+from nearsay.indexer.filters.selection import count_documents, passing_documents
+from nearsay.indexer.filters.sql import Condition
 from nearsay.indexer.filters.where import expression_of
 
 __all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
 
 MOST_A_PAGE: Final = 500
 _BEGINNING: Final = 240  # characters of the text in a row
-_NARROW: Final = 20_000  # documents: so few are looked up one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +133,8 @@ class Browser:
         if up_to is not None and up_to < 0:
             raise BadInputError(f"up_to is {up_to}. Count up to 0 or more, or leave it out")
         with self._reading() as (connection, collection_id):
-            filter_text = "" if where is None else repr(expression_of(connection, collection_id, where))
-            key = ("documents that pass", state_of(connection, collection_id), filter_text)
-            known = known_of(connection, counts)
-            found = known.get(key)
-            if found is None:
-                passing = sa.select(documents.c.number).where(_passing(connection, collection_id, where))
-                some = passing.limit(up_to).subquery()
-                found = int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
-                if up_to is None or found < up_to:
-                    known.put(key, found)
-        return int(found) if up_to is None else min(int(found), up_to)
+            expression = expression_of(connection, collection_id, where)
+            return count_documents(connection, collection_id, expression, up_to)
 
     def by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
         """The documents of these ids that are there, in this order, without their whole texts."""
@@ -210,19 +198,6 @@ class Browser:
             return ranges.unembedded(connection, generation)
 
 
-def _passing(connection: sa.Connection, collection_id: int, where: Where | None) -> ColumnElement[bool]:
-    """The condition over the documents; it begins with those that indexes over declared fields leave."""
-    of_collection = documents.c.collection_id == collection_id
-    if where is None:
-        return of_collection
-    expression = expression_of(connection, collection_id, where)
-    declared, dialect = declared_of(connection, collection_id), connection.dialect.name
-    narrowed = narrowest(connection, collection_id, expression, declared, _NARROW)
-    if narrowed is None:
-        return sa.and_(of_collection, condition(expression, dialect, declared))
-    inside = narrowed.numbers().subquery()
-    (number,) = inside.c
-    among = sa.and_(of_collection, documents.c.number.in_(sa.select(number)))
-    if narrowed.rest is None:
-        return among
-    return sa.and_(among, condition(narrowed.rest, dialect, declared))
+def _passing(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition:
+    """The condition over the documents that a filter lets through."""
+    return passing_documents(connection, collection_id, expression_of(connection, collection_id, where))[0]

@@ -297,8 +297,7 @@ def search(
     """
     try:
         with store.database.reading() as connection:
-            dialect = store.database.dialect
-            selection = select(connection, snapshot, request.where, request.without, dialect)
+            selection = select(connection, snapshot, request.where, request.without)
             together = None
             if vectors is not None and len(vectors) > 1:
                 together = dense_batch(connection, snapshot, vectors, request.drawn, selection)

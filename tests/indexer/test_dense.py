@@ -29,7 +29,7 @@ def found(
 ) -> tuple[list[str], Selection]:
     snapshot, database = collection.snapshot(), collection.library.store.database
     with database.reading() as connection:
-        chosen = select(connection, snapshot, where, without, database.dialect)
+        chosen = select(connection, snapshot, where, without)
         candidates = dense_candidates(connection, snapshot, TABLE[query], count, chosen)
     assert (np.diff(candidates.scores) <= 0).all()
     return [f"d{number - 1}" for number in candidates.ids.tolist()], chosen

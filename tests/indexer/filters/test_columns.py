@@ -294,9 +294,7 @@ def test_a_search_in_a_large_collection_does_not_wait_until_a_column_is_read(
         def found(where: str) -> tuple[set[str], bool]:
             hits = {hit.id for hit in numbers.search("a word", 100, where=where, mode="dense")}
             with database.reading() as connection:
-                chosen = selection.select(
-                    connection, numbers.snapshot(), where, frozenset(), database.dialect
-                )
+                chosen = selection.select(connection, numbers.snapshot(), where, frozenset())
             return hits, chosen.chosen is not None
 
         with columns._lock:
