@@ -1,9 +1,9 @@
-"""Many rows into a table, or numbers out of one, at once, without SQLAlchemy's work on each of them."""
+"""Many rows into a table, numbers out of one, values into `IN (…)`, without SQLAlchemy's work on each."""
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from nearsay.indexer.vectors.errors import CatalogueError
 
-__all__ = ["insert_columns", "number_list", "number_lists"]
+__all__ = ["batches", "insert_columns", "number_list", "number_lists"]
+
+T = TypeVar("T")
+
+
+def batches(values: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
+    """The values, so many at a time as one `IN (…)` of a statement takes in every database."""
+    return (values[begin : begin + size] for begin in range(0, len(values), size))
 
 
 def number_list(connection: sa.Connection, statement: sa.Select[Any]) -> NDArray[np.int64]:

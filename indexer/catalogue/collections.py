@@ -30,6 +30,7 @@ __all__ = [
     "find",
     "ids",
     "last_writer",
+    "name_of",
     "names",
     "size",
     "take_fence",
@@ -68,14 +69,14 @@ def find(connection: sa.Connection, name: str) -> CollectionRow | None:
 @functools.cache
 def _by_name() -> sa.Select[Any]:
     """The statement of `find`: every search begins with it, and putting it together takes long."""
-    return sa.select(
-        collections.c.id,
-        collections.c.name,
-        collections.c.chunking,
-        collections.c.version,
-        collections.c.compactions,
-        collections.c.created_at,
-    ).where(collections.c.name == sa.bindparam("wanted"))
+    columns = [collections.c[name] for name in CollectionRow.__slots__]
+    return sa.select(*columns).where(collections.c.name == sa.bindparam("wanted"))
+
+
+def name_of(connection: sa.Connection, collection_id: int) -> str:
+    """The name of a collection that is there."""
+    statement = sa.select(collections.c.name).where(collections.c.id == collection_id)
+    return str(connection.execute(statement).scalar_one())
 
 
 def names(connection: sa.Connection) -> list[str]:

@@ -10,12 +10,11 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
 from nearsay.indexer.catalogue import collections, field_values, lexical_rows
-from nearsay.indexer.catalogue.bulk import insert_columns
+from nearsay.indexer.catalogue.bulk import batches, insert_columns
 from nearsay.indexer.catalogue.explored import leave_documents
 from nearsay.indexer.catalogue.json_values import json_text
 from nearsay.indexer.catalogue.near_duplicates import gate_of
 from nearsay.indexer.catalogue.passage import PassageWindow, Piece, PreparedDocument, pieces_of
-from nearsay.indexer.catalogue.passages import same_document
 from nearsay.indexer.catalogue.tables import changed_documents, documents, passages, removed_passages
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "NewDocuments",
     "StoredDocument",
     "are_there",
-    "count",
     "count_of_source",
     "fetch_all",
     "fields_seen",
@@ -39,7 +37,6 @@ __all__ = [
 ]
 
 
-_SOME = 500  # values in one IN (…)
 _SECOND = 19  # characters of a moment up to its second: 2026-11-21T18:45:00
 
 
@@ -50,10 +47,10 @@ def untouched(connection: sa.Connection, collection_id: int, ids: Sequence[str],
     """
     moment = since[:_SECOND]
     found: set[str] = set()
-    for begin in range(0, len(ids), _SOME):
+    for some in batches(ids):
         statement = sa.select(documents.c.id).where(
             documents.c.collection_id == collection_id,
-            documents.c.id.in_(ids[begin : begin + _SOME]),
+            documents.c.id.in_(some),
             documents.c.updated_at < moment,
         )
         found.update(connection.execute(statement).scalars())
@@ -140,11 +137,9 @@ def known(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> 
     found: dict[str, KnownDocument] = {}
     hashes = (documents.c.content_hash, documents.c.row_hash)
     columns = (documents.c.id, documents.c.number, *hashes, documents.c.named_by_content)
-    for begin in range(0, len(ids), _SOME):
-        statement = sa.select(*columns).where(
-            documents.c.collection_id == collection_id, documents.c.id.in_(ids[begin : begin + _SOME])
-        )
-        for id_, *rest in connection.execute(statement):
+    for some in batches(ids):
+        where = (documents.c.collection_id == collection_id) & documents.c.id.in_(some)
+        for id_, *rest in connection.execute(sa.select(*columns).where(where)):
             found[id_] = KnownDocument(*rest)
     return found
 
@@ -221,21 +216,18 @@ def replace_text(
                 texts.append(piece.text)
         gone += [passage for left in old.values() for passage in left]
     _remove_passages(connection, collection_id, gone)  # their words first, while their old text is there
-    for number, item, _ in changed:
-        where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
-        connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
+    numbers = [number for number, _, _ in changed]
+    relabel(connection, collection_id, [(number, item) for number, item, _ in changed], moment)
     _, first = collections.take_numbers(connection, collection_id, 0, len(fresh))
     for passage_number, (row, text) in enumerate(zip(fresh, texts, strict=True), first):
         row["number"] = passage_number
         window.numbers.append(passage_number)
         window.texts.append(text)
     looked_at = {row["document"] for row in fresh} if gate_of(connection, collection_id) else set()
-    numbers = [number for number, _, _ in changed]
     leave_documents(connection, collection_id, [number for number in numbers if number not in looked_at])
     if fresh:
         connection.execute(passages.insert(), fresh)
         lexical_rows.insert_rows(connection, collection_id, window.numbers, window.texts)
-    _note_changed(connection, collection_id, numbers)
     return window
 
 
@@ -249,15 +241,10 @@ def relabel(
     for number, item in changed:
         where = (documents.c.collection_id == collection_id) & (documents.c.number == number)
         connection.execute(documents.update().where(where).values(_columns(item) | {"updated_at": moment}))
-    _note_changed(connection, collection_id, [number for number, _ in changed])
-
-
-def _note_changed(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
-    """Let filters know that documents have other metadata."""
-    if numbers:
-        rows = [{"collection_id": collection_id, "document": number} for number in numbers]
+    if changed:  # columns are read again for them
+        rows = [{"collection_id": collection_id, "document": number} for number, _ in changed]
         connection.execute(changed_documents.insert(), rows)
-    field_values.enter_anew(connection, collection_id, numbers)
+    field_values.enter_anew(connection, collection_id, [number for number, _ in changed])
 
 
 def remove(connection: sa.Connection, collection_id: int, condition: ColumnElement[bool]) -> int:
@@ -265,8 +252,7 @@ def remove(connection: sa.Connection, collection_id: int, condition: ColumnEleme
     chosen = sa.select(documents.c.number).where(documents.c.collection_id == collection_id, condition)
     numbers = list(connection.execute(chosen).scalars())
     leave_documents(connection, collection_id, numbers)
-    for begin in range(0, len(numbers), _SOME):
-        some = numbers[begin : begin + _SOME]
+    for some in batches(numbers):
         of_them = (passages.c.collection_id == collection_id) & passages.c.document.in_(some)
         remembered = sa.select(passages.c.collection_id, passages.c.number).where(of_them)
         connection.execute(removed_passages.insert().from_select(["collection_id", "passage"], remembered))
@@ -296,21 +282,6 @@ def _unnamed_of(collection_id: int, source: str) -> ColumnElement[bool]:
         documents.c.source == source,
         documents.c.named_by_content,
     )
-
-
-def count(
-    connection: sa.Connection, collection_id: int, condition: ColumnElement[bool] | None = None
-) -> tuple[int, int]:
-    """How many documents, and how many passages of them, the condition holds for."""
-    of_documents = sa.select(sa.func.count()).where(documents.c.collection_id == collection_id)
-    of_passages = (
-        sa.select(sa.func.count())
-        .select_from(passages.join(documents, same_document()))
-        .where(passages.c.collection_id == collection_id)
-    )
-    if condition is not None:
-        of_documents, of_passages = of_documents.where(condition), of_passages.where(condition)
-    return connection.execute(of_documents).scalar_one(), connection.execute(of_passages).scalar_one()
 
 
 def matching(
@@ -353,19 +324,18 @@ def matching(
 def fetch_all(connection: sa.Connection, collection_id: int, ids: Sequence[str]) -> dict[str, StoredDocument]:
     """Those of the documents that are there, by id."""
     found: dict[str, StoredDocument] = {}
-    for begin in range(0, len(ids), _SOME):
-        some = documents.c.id.in_(ids[begin : begin + _SOME])
-        found |= {one.id: one for _, one in matching(connection, collection_id, some, limit=None)}
+    for some in batches(ids):
+        listed = matching(connection, collection_id, documents.c.id.in_(some), limit=None)
+        found |= {one.id: one for _, one in listed}
     return found
 
 
 def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
     """The ids of those of the documents, by number, that are there."""
     found: dict[int, str] = {}
-    for begin in range(0, len(numbers), _SOME):
-        statement = sa.select(documents.c.number, documents.c.id).where(
-            documents.c.collection_id == collection_id, documents.c.number.in_(numbers[begin : begin + _SOME])
-        )
+    for some in batches(numbers):
+        where = (documents.c.collection_id == collection_id) & documents.c.number.in_(some)
+        statement = sa.select(documents.c.number, documents.c.id).where(where)
         found |= {row[0]: row[1] for row in connection.execute(statement)}
     return found
 
@@ -408,11 +378,11 @@ def _passages_by_document(
     connection: sa.Connection, collection_id: int, numbers: Sequence[int]
 ) -> dict[int, dict[str, list[int]]]:
     found: dict[int, dict[str, list[int]]] = {number: defaultdict(list) for number in numbers}
-    for begin in range(0, len(numbers), _SOME):
+    for some in batches(numbers):
         statement = (
             sa.select(passages.c.document, passages.c.number, passages.c.text_hash)
             .where(passages.c.collection_id == collection_id)
-            .where(passages.c.document.in_(numbers[begin : begin + _SOME]))
+            .where(passages.c.document.in_(some))
             .order_by(passages.c.document, passages.c.ordinal)
         )
         for document, number, digest in connection.execute(statement):
@@ -431,7 +401,7 @@ def _remove_passages(connection: sa.Connection, collection_id: int, numbers: Seq
         return
     rows = [{"collection_id": collection_id, "passage": number} for number in numbers]
     connection.execute(removed_passages.insert(), rows)
-    for begin in range(0, len(numbers), _SOME):
-        of_them = passages.c.number.in_(numbers[begin : begin + _SOME])
+    for some in batches(numbers):
+        of_them = passages.c.number.in_(some)
         lexical_rows.delete_rows(connection, collection_id, of_them)
         connection.execute(passages.delete().where(passages.c.collection_id == collection_id, of_them))

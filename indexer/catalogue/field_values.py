@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
-from nearsay.indexer.catalogue.bulk import number_list
+from nearsay.indexer.catalogue.bulk import batches, number_list
 from nearsay.indexer.catalogue.json_values import SqlValue, elements, metadata_value
 from nearsay.indexer.catalogue.tables import declared_fields, documents, field_values
 
@@ -38,7 +38,6 @@ __all__ = [
 
 
 LONGEST = 500  # characters of a text that are kept: PostgreSQL's indexes take no more than 2,700 bytes
-_SOME = 500  # values in one IN (…)
 
 
 class ValueKind(StrEnum):
@@ -100,8 +99,7 @@ def enter(connection: sa.Connection, collection_id: int, first: int, last: int) 
 def enter_anew(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
     """Enter the values of documents that were changed."""
     fields = declared(connection, collection_id)
-    for begin in range(0, len(numbers) if fields else 0, _SOME):
-        some = numbers[begin : begin + _SOME]
+    for some in batches(numbers if fields else ()):
         _leave(connection, fields, some)
         for field in fields:
             _fill(connection, collection_id, field, documents.c.number.in_(some))
@@ -110,8 +108,8 @@ def enter_anew(connection: sa.Connection, collection_id: int, numbers: Sequence[
 def leave(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> None:
     """Remove the values of documents that are removed."""
     fields = declared(connection, collection_id)
-    for begin in range(0, len(numbers) if fields else 0, _SOME):
-        _leave(connection, fields, numbers[begin : begin + _SOME])
+    for some in batches(numbers if fields else ()):
+        _leave(connection, fields, some)
 
 
 def _leave(connection: sa.Connection, fields: Sequence[DeclaredField], numbers: Sequence[int]) -> None:

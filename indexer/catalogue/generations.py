@@ -1,5 +1,6 @@
 """Generations, their encoders and their segments in the catalogue."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -39,6 +40,7 @@ __all__ = [
     "numbered",
     "register_encoder",
     "remove_segment",
+    "row_of",
     "segments_of",
     "set_plan",
     "set_segment_state",
@@ -219,12 +221,12 @@ def set_state(
     if state is GenerationState.LIVE:
         values["promoted_at"] = now()
         values["promotion"] = _next_promotion(generation.collection_id)
-    connection.execute(generations.update().where(_is(generation)).values(values))
+    connection.execute(generations.update().where(row_of(generation)).values(values))
 
 
 def set_plan(connection: sa.Connection, generation: GenerationRow, plan: dict[str, Any]) -> None:
     """Keep the plan that a generation is searched by, with the report that chose it."""
-    connection.execute(generations.update().where(_is(generation)).values(plan=plan))
+    connection.execute(generations.update().where(row_of(generation)).values(plan=plan))
 
 
 def drop(connection: sa.Connection, generation: GenerationRow) -> None:
@@ -233,24 +235,15 @@ def drop(connection: sa.Connection, generation: GenerationRow) -> None:
     for table in (segments, embedded_ranges, refinements):
         whose = table.c.collection_id == generation.collection_id
         connection.execute(table.delete().where(whose, table.c.generation == generation.number))
-    connection.execute(generations.delete().where(_is(generation)))
+    connection.execute(generations.delete().where(row_of(generation)))
 
 
 def segments_of(
     connection: sa.Connection, collection_id: int, generation: int | None = None
 ) -> list[SegmentRow]:
     """The segments of a generation, or of all of a collection's, by their passages."""
-    statement = sa.select(
-        segments.c.id,
-        segments.c.generation,
-        segments.c.kind,
-        segments.c.state,
-        segments.c.sha256,
-        segments.c.bytes,
-        segments.c.count,
-        segments.c.first_passage,
-        segments.c.last_passage,
-    ).where(segments.c.collection_id == collection_id)
+    columns = [segments.c[name] for name in SegmentRow.__slots__]
+    statement = sa.select(*columns).where(segments.c.collection_id == collection_id)
     if generation is not None:
         statement = statement.where(segments.c.generation == generation)
     rows = connection.execute(
@@ -312,7 +305,8 @@ def _readable(kind: str, of_kind: type, *values: object) -> None:
             )
 
 
-def _is(generation: GenerationRow) -> sa.ColumnElement[bool]:
+def row_of(generation: GenerationRow) -> sa.ColumnElement[bool]:
+    """The condition for the generation's row."""
     return sa.and_(
         generations.c.collection_id == generation.collection_id, generations.c.number == generation.number
     )
@@ -323,30 +317,17 @@ def _generation(row: sa.Row[Any]) -> GenerationRow:
     numbers = (generations.c[name] for name in ("number", "embedded_through", "truncated"))
     _readable("a number of a generation", int, *(found[column] for column in numbers))
     _readable("the plan of a generation", dict, found[generations.c.plan])
-    encoder = EncoderRow(
-        found[encoders.c.id],
-        found[encoders.c.name],
-        found[encoders.c.source],
-        found[encoders.c.fingerprint],
-        found[encoders.c.dimension],
-        found[encoders.c.max_tokens],
-        found[encoders.c.normalised],
-        tuple(found[encoders.c.lineage]),
-    )
-    return GenerationRow(
-        found[generations.c.collection_id],
-        found[generations.c.number],
-        GenerationState(found[generations.c.state]),
-        found[generations.c.embedded_through],
-        found[generations.c.truncated],
-        dict(found[generations.c.plan]),
-        found[generations.c.created_at],
-        found[generations.c.promoted_at],
-        found[generations.c.promotion],
-        encoder,
-        found[generations.c.gate],
-        VectorDtype(found[generations.c.dtype]),
-    )
+    values = {column.name: found[column] for column in generations.c if column.name != "encoder_id"}
+    values |= {
+        "state": GenerationState(values["state"]),
+        "dtype": VectorDtype(values["dtype"]),
+        "encoder": _encoder({column.name: found[column] for column in encoders.c}),
+    }
+    return GenerationRow(**values)
+
+
+def _encoder(values: Mapping[str, Any]) -> EncoderRow:
+    return EncoderRow(**{**values, "lineage": tuple(values["lineage"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +350,7 @@ class KnownEncoder:
 def known_encoders(connection: sa.Connection) -> list[KnownEncoder]:
     """Every encoder that ever embedded something here, in the order in which they came."""
     rows = connection.execute(sa.select(encoders).order_by(encoders.c.id)).mappings()
-    known = [EncoderRow(**(dict(row) | {"lineage": tuple(row["lineage"])})) for row in rows]
+    known = [_encoder(dict(row)) for row in rows]
     uses: dict[int, list[EncoderUse]] = {}
     found = connection.execute(
         sa.select(generations.c.encoder_id, collections.c.name, generations.c.number, generations.c.state)

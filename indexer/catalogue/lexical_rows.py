@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.indexer.catalogue import bulk
+from nearsay.indexer.catalogue.passages import piece, same_document
 from nearsay.indexer.catalogue.tables import documents, passages
 
 __all__ = [
@@ -152,13 +153,9 @@ def fill_table(connection: sa.Connection, collection_id: int, into: int | None =
 
 def _texts(collection_id: int) -> sa.Select[Any]:
     """Each passage's number and encoded text, as `passage.encoded_text` puts it together."""
-    piece = sa.func.substr(documents.c.text, passages.c.start + 1, passages.c.end - passages.c.start)
-    text = sa.case((documents.c.title == "", piece), else_=documents.c.title + " " + piece)
-    same = sa.and_(
-        documents.c.collection_id == passages.c.collection_id, documents.c.number == passages.c.document
-    )
+    text = sa.case((documents.c.title == "", piece()), else_=documents.c.title + " " + piece())
     return (
         sa.select(passages.c.number, text)
-        .join(documents, same)
+        .join(documents, same_document())
         .where(passages.c.collection_id == collection_id)
     )

@@ -48,15 +48,8 @@ def replace(
     """Put a map in the place of its generation's; passages: how many it has; through: the last of them."""
     where = sa.and_(maps.c.collection_id == collection_id, maps.c.generation == row.generation)
     connection.execute(maps.delete().where(where))
-    values = {
-        "collection_id": collection_id,
-        "generation": row.generation,
-        "parameters": dict(row.parameters),
-        "points": row.points,
-        "passages": passages,
-        "through": through,
-        "created_at": row.created_at,
-    }
+    values = {name: getattr(row, name) for name in MapRow.__slots__} | {"parameters": dict(row.parameters)}
+    values |= {"collection_id": collection_id, "passages": passages, "through": through}
     connection.execute(maps.insert().values(values))
 
 

@@ -1,7 +1,7 @@
 """The gate of a collection, and the near-duplicates that it linked, in the catalogue."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -62,13 +62,7 @@ def gate_of(connection: sa.Connection, collection_id: int) -> GateRow | None:
 def set_gate(connection: sa.Connection, collection_id: int, gate: GateRow) -> None:
     """Give the collection this gate instead of what it had."""
     close_gate(connection, collection_id)
-    values = {
-        "collection_id": collection_id,
-        "action": str(gate.action),
-        "threshold": gate.threshold,
-        "checked_through": gate.checked_through,
-    }
-    connection.execute(gates.insert().values(values))
+    connection.execute(gates.insert().values(collection_id=collection_id, **asdict(gate)))
 
 
 def close_gate(connection: sa.Connection, collection_id: int) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy.sql.elements import ColumnElement
 
 from nearsay.data.document import JsonValue
-from nearsay.indexer.catalogue.bulk import number_lists
+from nearsay.indexer.catalogue.bulk import batches, number_list, number_lists
 from nearsay.indexer.catalogue.passage import PassageWindow, encoded_text
 from nearsay.indexer.catalogue.tables import documents, passages
 
@@ -24,6 +24,7 @@ __all__ = [
     "encoded_texts",
     "passage_numbers",
     "passage_numbers_of",
+    "piece",
     "read_passages",
     "same_document",
     "whole_documents",
@@ -31,7 +32,6 @@ __all__ = [
 
 
 _ROWS = 10_000  # fetched at a time
-_SOME = 500  # values in one IN (…)
 
 
 def documents_of(connection: sa.Connection, collection_id: int, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -68,15 +68,12 @@ def whole_documents(
 
 def document_ids(connection: sa.Connection, collection_id: int, numbers: NDArray[np.int64]) -> dict[int, str]:
     """The id of the document of each of the passages that are there."""
-    same = (documents.c.collection_id == passages.c.collection_id) & (
-        documents.c.number == passages.c.document
-    )
-    statement = sa.select(passages.c.number, documents.c.id).join(documents, same)
+    statement = sa.select(passages.c.number, documents.c.id).join(documents, same_document())
     statement = statement.where(passages.c.collection_id == collection_id)
     found: dict[int, str] = {}
-    for begin in range(0, numbers.size, _SOME):
-        some = passages.c.number.in_(numbers[begin : begin + _SOME].tolist())
-        found |= {row[0]: row[1] for row in connection.execute(statement.where(some))}
+    for some in batches(numbers.tolist()):
+        rows = connection.execute(statement.where(passages.c.number.in_(some)))
+        found |= {row[0]: row[1] for row in rows}
     return found
 
 
@@ -110,7 +107,7 @@ def awaiting(
 ) -> PassageWindow:
     """The next passages numbered above `after` (and at most `through`), with the texts to encode."""
     statement = (
-        sa.select(passages.c.number, documents.c.title, _piece())
+        sa.select(passages.c.number, documents.c.title, piece())
         .join(documents, same_document())
         .where(passages.c.collection_id == collection_id, passages.c.number > after)
         .order_by(passages.c.number)
@@ -125,12 +122,12 @@ def awaiting(
 def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequence[int]) -> dict[int, str]:
     """What was encoded for each of the passages that are there."""
     found: dict[int, str] = {}
-    for begin in range(0, len(numbers), _SOME):
+    for some in batches(numbers):
         statement = (
-            sa.select(passages.c.number, documents.c.title, _piece())
+            sa.select(passages.c.number, documents.c.title, piece())
             .join(documents, same_document())
             .where(passages.c.collection_id == collection_id)
-            .where(passages.c.number.in_(numbers[begin : begin + _SOME]))
+            .where(passages.c.number.in_(some))
         )
         found |= {row[0]: encoded_text(row[1], row[2]) for row in connection.execute(statement)}
     return found
@@ -139,24 +136,17 @@ def encoded_texts(connection: sa.Connection, collection_id: int, numbers: Sequen
 def passage_numbers(
     connection: sa.Connection,
     collection_id: int,
-    condition: ColumnElement[bool] | None = None,
     *,
     after: int = 0,
     through: int | None = None,
 ) -> NDArray[np.int64]:
-    """The numbers, above `after` and up to `through`, of passages whose document the condition holds for.
-
-    returns: (n,), rising
-    """
+    """The numbers (n,) of the passages above `after` and up to `through`, rising."""
     statement = sa.select(passages.c.number).where(
         passages.c.collection_id == collection_id, passages.c.number > after
     )
     if through is not None:
         statement = statement.where(passages.c.number <= through)
-    if condition is not None:
-        statement = statement.join(documents, same_document()).where(condition)
-    rows = connection.execute(statement.order_by(passages.c.number).execution_options(yield_per=10_000))
-    return np.fromiter(rows.scalars(), dtype=np.int64)
+    return np.sort(number_list(connection, statement))
 
 
 def passage_numbers_of(connection: sa.Connection, collection_id: int, id_: str) -> list[int] | None:
@@ -190,11 +180,8 @@ def read_passages(
     statement = _rows(cut=longest is not None)
     if condition is not None:
         statement = statement.where(condition)
-    for begin in range(0, len(numbers), _SOME):
-        values: dict[str, Any] = {
-            "collection": collection_id,
-            "numbers": list(numbers[begin : begin + _SOME]),
-        }
+    for some in batches(numbers):
+        values: dict[str, Any] = {"collection": collection_id, "numbers": list(some)}
         if longest is not None:
             values["longest"] = longest
         for row in connection.execute(statement, values):
@@ -205,7 +192,7 @@ def read_passages(
 @functools.cache
 def _rows(*, cut: bool) -> sa.Select[Any]:
     """The statement of `read_passages`: putting it together takes longer than running it."""
-    text = sa.func.substr(_piece(), 1, sa.bindparam("longest", type_=sa.Integer())) if cut else _piece()
+    text = sa.func.substr(piece(), 1, sa.bindparam("longest", type_=sa.Integer())) if cut else piece()
     columns = (
         passages.c.number,
         documents.c.id,
@@ -225,7 +212,8 @@ def _rows(*, cut: bool) -> sa.Select[Any]:
     )
 
 
-def _piece() -> ColumnElement[str]:
+def piece() -> ColumnElement[str]:
+    """A passage's text, out of its document's."""
     return sa.func.substr(documents.c.text, passages.c.start + 1, passages.c.end - passages.c.start)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue.generations import GenerationRow
+from nearsay.indexer.catalogue.generations import GenerationRow, row_of
 from nearsay.indexer.catalogue.tables import embedded_ranges, generations, passages
 from nearsay.indexer.vectors.errors import LostLockError
 
@@ -76,7 +76,7 @@ def enter(connection: sa.Connection, generation: GenerationRow, new: Range, trun
     """
     # Locks the generation's row until the transaction ends: who enters a range at the same time comes later.
     more = {"truncated": generations.c.truncated + truncated}
-    connection.execute(generations.update().where(_is(generation)).values(more))
+    connection.execute(generations.update().where(row_of(generation)).values(more))
     before = _watermark(connection, generation)
     overlapping = (embedded_ranges.c.first_passage <= new.last) & (
         embedded_ranges.c.last_passage >= new.first
@@ -124,7 +124,7 @@ def _rise(connection: sa.Connection, generation: GenerationRow, through: int) ->
         through = each.last
         first = embedded_ranges.c.first_passage == each.first
         connection.execute(embedded_ranges.delete().where(_of(generation), first))
-    connection.execute(generations.update().where(_is(generation)).values(embedded_through=through))
+    connection.execute(generations.update().where(row_of(generation)).values(embedded_through=through))
 
 
 def _any_between(connection: sa.Connection, generation: GenerationRow, after: int, before: int) -> bool:
@@ -137,7 +137,7 @@ def _any_between(connection: sa.Connection, generation: GenerationRow, after: in
 
 def _watermark(connection: sa.Connection, generation: GenerationRow) -> int:
     mark: int = connection.execute(
-        sa.select(generations.c.embedded_through).where(_is(generation))
+        sa.select(generations.c.embedded_through).where(row_of(generation))
     ).scalar_one()
     return mark
 
@@ -148,9 +148,3 @@ def _key(generation: GenerationRow) -> dict[str, int]:
 
 def _of(generation: GenerationRow) -> sa.ColumnElement[bool]:
     return sa.and_(*(embedded_ranges.c[name] == value for name, value in _key(generation).items()))
-
-
-def _is(generation: GenerationRow) -> sa.ColumnElement[bool]:
-    return sa.and_(
-        generations.c.collection_id == generation.collection_id, generations.c.number == generation.number
-    )

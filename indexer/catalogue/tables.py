@@ -69,6 +69,12 @@ metadata = MetaData(
 Json = JSON().with_variant(JSONB(), "postgresql")
 BigKey = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows itself only in INTEGER keys
 
+
+def _partial(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """An index over the rows for which a condition holds, in both databases."""
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
 libraries = Table(
     "libraries",
     metadata,
@@ -170,33 +176,15 @@ field_values = Table(
     Column("kind", String(6), nullable=False),  # text, number, true, false, other: a list or an object
     Column("text", Text().with_variant(Text(collation="C"), "postgresql"), nullable=True),  # its beginning
     Column("number", Numeric(asdecimal=False), nullable=True),  # also of text that counts as a number
-    Index(
-        "ix_field_values_text",
-        "field",
-        "element",
-        "text",
-        "document",
-        sqlite_where=text("text IS NOT NULL"),
-        postgresql_where=text("text IS NOT NULL"),
+    _partial("ix_field_values_text", "field", "element", "text", "document", where="text IS NOT NULL"),
+    # The kind tells a number from text that counts as one.
+    _partial(
+        *("ix_field_values_number", "field", "element", "number", "kind", "document"),
+        where="number IS NOT NULL",
     ),
-    Index(
-        "ix_field_values_number",
-        "field",
-        "element",
-        "number",
-        "kind",  # tells a number from text that counts as one
-        "document",
-        sqlite_where=text("number IS NOT NULL"),
-        postgresql_where=text("number IS NOT NULL"),
-    ),
-    Index(
-        "ix_field_values_kind",
-        "field",
-        "element",
-        "kind",
-        "document",
-        sqlite_where=text("kind IN ('true', 'false', 'other')"),
-        postgresql_where=text("kind IN ('true', 'false', 'other')"),
+    _partial(
+        *("ix_field_values_kind", "field", "element", "kind", "document"),
+        where="kind IN ('true', 'false', 'other')",
     ),
     sqlite_with_rowid=False,
 )
@@ -230,13 +218,7 @@ generations = Table(
     Column("gate", Json, nullable=True),  # what the gate measured when it was promoted last
     Column("dtype", String(8), nullable=False, server_default=text("'float32'")),  # of the stored vectors
     CheckConstraint("state IN ('building', 'ready', 'live', 'retired')", name="state"),
-    Index(
-        "uq_generations_live",
-        "collection_id",
-        unique=True,
-        sqlite_where=text("state = 'live'"),
-        postgresql_where=text("state = 'live'"),
-    ),
+    _partial("uq_generations_live", "collection_id", unique=True, where="state = 'live'"),
 )
 
 # Passages above a generation's watermark that have a vector, where some before them have none yet.

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import collections, documents, near_duplicates
+from nearsay.indexer.catalogue.bulk import batches
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.near_duplicates import GateAction, GateRow, NearDuplicate
@@ -258,7 +259,6 @@ _SHOWN = 100  # near-duplicates named in a report
 _BLOCK = 512  # documents looked at together: half of MOST, which they may fill as long as they are undecided
 _ASKED_UP_TO = 256  # new documents: more are multiplied with all before them
 _MULTIPLIED_UP_TO = 300_000  # passages: more are asked for through the index
-_SOME = 500  # values in one IN (…)
 _Found: TypeAlias = tuple[int, int, float]  # numbers of a near-duplicate and its original, their cosine
 
 
@@ -366,9 +366,8 @@ def go_through_gate(
     with store.database.writing() as connection:
         if gate.action is GateAction.SKIP and found:
             gone = [document for document, _, _ in found]
-            for begin in range(0, len(gone), _SOME):
-                some = document_table.c.number.in_(gone[begin : begin + _SOME])
-                documents.remove(connection, collection.id, some)
+            for some in batches(gone):
+                documents.remove(connection, collection.id, document_table.c.number.in_(some))
             collections.changed(connection, collection.id)
         looked = arrangement.documents[looked_at].tolist() if linked.size else []
         links = found if gate.action is GateAction.LINK else []

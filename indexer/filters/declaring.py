@@ -124,8 +124,7 @@ def check_fields(connection: sa.Connection, collection_id: int) -> str | None:
             faults[shown(field.path)] = f"{lacking} lacking, {stray} that no document has"
     if not faults:
         return None
-    named = sa.select(tables.collections.c.name).where(tables.collections.c.id == collection_id)
-    name = connection.execute(named).scalar_one()
+    name = collections.name_of(connection, collection_id)
     said = "; ".join(f"values of '{field}': {fault}" for field, fault in faults.items())
     anew = " ".join(f"--forget '{field}' --declare '{field}'" for field in faults)
     return f"{said}. Enter them anew: nearsay documents fields {name} {anew}"

@@ -146,27 +146,10 @@ def _groups(
         text = sa.func.substr(column, 1, LONGEST)
         filled = sa.and_(wanted, column.is_not(None), column != "")
         return [_counted(sa.literal(ValueKind.TEXT.value), text, sa.null(), sa.literal(1), filled)]
-    parts = (rows.subquery() for rows in value_rows(path, connection.dialect.name, wanted))
-    counted = sa.union_all(
-        *(
-            _counted(
-                rows.c.kind,
-                rows.c.text,
-                sa.case((rows.c.kind == ValueKind.NUMBER, rows.c.number), else_=sa.null()),
-                sa.case((rows.c.element, 0), else_=1),
-                sa.true(),
-            )
-            for rows in parts
-        )
-    ).subquery()
-    groups = (counted.c.kind, counted.c.text, counted.c.number)
-    return [
-        sa.select(
-            *groups,
-            sa.func.sum(counted.c.documents).label("documents"),
-            sa.func.sum(counted.c.present).label("present"),
-        ).group_by(*groups)
-    ]
+    rows = sa.union_all(*value_rows(path, connection.dialect.name, wanted)).subquery().c
+    value = sa.case((rows.kind == ValueKind.NUMBER, rows.number), else_=sa.null())
+    itself = sa.case((rows.element, 0), else_=1)
+    return [_counted(rows.kind, rows.text, value, itself, sa.true())]
 
 
 def _cluster_groups(clustering: int, collection_id: int, chosen: sa.Select[Any] | None) -> sa.Select[Any]:
@@ -193,34 +176,27 @@ def _declared_groups(
     Under a filter that few pass, their values are looked up by document instead: SQLite, which has no
     statistics, would walk the index.
     """
-    values = field_values.c
+    values, nothing = field_values.c, sa.null()
     by_document = few and connection.dialect.name == "sqlite"
     of_field = values.field == field
     in_list = sa.select(values.document).where(of_field, values.element == sa.true())  # all in each index
-    listed = sa.select(sa.exists(in_list.where(values.text.is_not(None))))
-    others = sa.select(sa.exists(in_list.where(values.number.is_not(None))))
-    more = sa.select(sa.exists(in_list.where(NEITHER_TEXT_NOR_NUMBER)))
-    nothing = sa.null()
     is_text, is_number = values.text.is_not(None), values.number.is_not(None)
     is_neither: ColumnElement[bool] | sa.TextClause = NEITHER_TEXT_NOR_NUMBER
+    indexed = (is_text, is_number, is_neither)
+    element: ColumnElement[bool] = values.element
     if by_document:
         is_text, is_number = unindexed(values.text).is_not(None), unindexed(values.number).is_not(None)
         is_neither = unindexed(values.kind).in_([ValueKind.TRUE, ValueKind.FALSE, ValueKind.OTHER])
+        element = unindexed(values.element)
+    of_numbers = values.kind == ValueKind.NUMBER
     kinds = (
-        (listed, sa.literal(ValueKind.TEXT.value), values.text, nothing, is_text),
-        (
-            others,
-            sa.literal(ValueKind.NUMBER.value),
-            nothing,
-            values.number,
-            sa.and_(is_number, values.kind == ValueKind.NUMBER),
-        ),
-        (more, values.kind, nothing, nothing, is_neither),
+        (sa.literal(ValueKind.TEXT.value), values.text, nothing, is_text),
+        (sa.literal(ValueKind.NUMBER.value), nothing, values.number, sa.and_(is_number, of_numbers)),
+        (values.kind, nothing, nothing, is_neither),
     )
     selects = []
-    for in_lists, kind, text, number, holds in kinds:
-        either = connection.execute(in_lists).scalar_one()
-        element: ColumnElement[bool] = unindexed(values.element) if by_document else values.element
+    for there, (kind, text, number, holds) in zip(indexed, kinds, strict=True):
+        either = connection.execute(sa.select(sa.exists(in_list.where(there)))).scalar_one()
         where = sa.and_(of_field, element.in_([False, True]) if either else element == sa.false(), holds)
         if chosen is not None:
             where = sa.and_(where, values.document.in_(chosen))
@@ -228,9 +204,7 @@ def _declared_groups(
         itself = sa.func.sum(sa.case((values.element, 0), else_=1)) if either else sa.func.count()
         selects.append(
             sa.select(
-                sa.cast(kind, sa.Text).label("kind"),
-                _typed(text, sa.Text()).label("text"),
-                _typed(number, sa.Numeric(asdecimal=False)).label("number"),
+                *_value_columns(kind, text, number),
                 sa.func.count().label("documents"),
                 itself.label("present"),
             )
@@ -240,8 +214,17 @@ def _declared_groups(
     return selects
 
 
-def _typed(column: ColumnElement[Any], type_: sa.types.TypeEngine[Any]) -> ColumnElement[Any]:
-    return sa.cast(column, type_) if isinstance(column, sa.Null) else column
+def _value_columns(
+    kind: ColumnElement[Any], text: ColumnElement[Any], number: ColumnElement[Any]
+) -> list[ColumnElement[Any]]:
+    """As columns of those names; a NULL has its column's type."""
+    return [
+        sa.cast(kind, sa.Text).label("kind"),
+        (sa.cast(text, sa.Text) if isinstance(text, sa.Null) else text).label("text"),
+        (sa.cast(number, sa.Numeric(asdecimal=False)) if isinstance(number, sa.Null) else number).label(
+            "number"
+        ),
+    ]
 
 
 def _counted(
@@ -251,13 +234,7 @@ def _counted(
     itself: ColumnElement[int],
     *where: ColumnElement[bool],
 ) -> sa.Select[Any]:
-    rows = sa.select(
-        sa.cast(kind, sa.Text).label("kind"),
-        _typed(text, sa.Text()).label("text"),
-        _typed(number, sa.Numeric(asdecimal=False)).label("number"),
-        itself.label("itself"),
-    ).where(*where)
-    found = rows.subquery()
+    found = sa.select(*_value_columns(kind, text, number), itself.label("itself")).where(*where).subquery()
     groups = (found.c.kind, found.c.text, found.c.number)
     counted = sa.select(
         *groups, sa.func.count().label("documents"), sa.func.sum(found.c.itself).label("present")

@@ -3,9 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -28,7 +28,6 @@ _PLAIN = re.compile(r"[^\W\d][\w-]*")
 _TAKEN = {"id", "title", "text", "source", "metadata", "cluster", "and", "or", "not", "in", "is"}
 
 Value: TypeAlias = str | int | float | bool
-_Bounds: TypeAlias = tuple[float | None, float | None, str | None, str | None]
 
 
 class FieldKind(StrEnum):
@@ -65,10 +64,8 @@ def field_looks(connection: sa.Connection, collection_id: int, sample: int = SAM
         .limit(sample)
     )
     looks = looks_of(connection.execute(statement).scalars())
-    bounds = {
-        _written(field.path): _bounds(connection, field.id) for field in declared(connection, collection_id)
-    }
-    return [_widened(look, bounds.get(look.name)) for look in looks]
+    kept = {_written(field.path): field.id for field in declared(connection, collection_id)}
+    return [_widened(connection, look, kept[look.name]) if look.name in kept else look for look in looks]
 
 
 def looks_of(rows: Iterable[Mapping[str, JsonValue]]) -> list[FieldLook]:
@@ -142,34 +139,20 @@ def _number(value: Value) -> float | int | None:
     return value
 
 
-def _bounds(connection: sa.Connection, field: int) -> _Bounds:
-    """The least and the greatest number and text of a declared field, from its index."""
-    columns = field_values.c
-    found: list[float | str | None] = []
-    for column in (columns.number, columns.text):
-        for order in (column.asc(), column.desc()):  # four looks into an index, where min and max scan
-            of_field = (columns.field == field, columns.element == sa.false(), column.is_not(None))
-            statement = sa.select(column).where(*of_field).order_by(order).limit(1)
-            found.append(connection.execute(statement).scalar_one_or_none())
-    low, high, first, last = found
-    return (
-        None if low is None else float(low),
-        None if high is None else float(high),
-        None if first is None else str(first),
-        None if last is None else str(last),
-    )
-
-
-def _widened(look: FieldLook, bounds: _Bounds | None) -> FieldLook:
-    if bounds is None or look.kind not in (FieldKind.NUMBER, FieldKind.DATE):
+def _widened(connection: sa.Connection, look: FieldLook, field: int) -> FieldLook:
+    """With the least and the greatest number or date of a declared field, from its index."""
+    if look.kind not in (FieldKind.NUMBER, FieldKind.DATE):
         return look
-    low: str | float | None
-    high: str | float | None
-    low, high = bounds[:2] if look.kind is FieldKind.NUMBER else bounds[2:]
-    if isinstance(low, str) and isinstance(high, str):
-        low, high = low[:10], high[:10]
-        if not (_DAY.fullmatch(low) and _DAY.fullmatch(high)):  # another kind of text among them
-            return look
+    column: sa.Column[Any] = field_values.c.number if look.kind is FieldKind.NUMBER else field_values.c.text
+    of_field = (field_values.c.field == field, field_values.c.element == sa.false(), column.is_not(None))
+    statement = sa.select(column).where(*of_field).limit(1)
+    orders = (column.asc(), column.desc())  # two looks into an index, where min and max scan
+    low, high = (connection.execute(statement.order_by(order)).scalar_one_or_none() for order in orders)
     if low is None or high is None:
         return look
-    return FieldLook(look.name, look.kind, look.values, low, high, look.documents)
+    if look.kind is FieldKind.NUMBER:
+        return replace(look, low=float(low), high=float(high))
+    low, high = low[:10], high[:10]
+    if not (_DAY.fullmatch(low) and _DAY.fullmatch(high)):  # another kind of text among them
+        return look
+    return replace(look, low=low, high=high)

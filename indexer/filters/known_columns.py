@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from nearsay.data.errors import NearsayError
-from nearsay.indexer.catalogue.bulk import number_list, number_lists
+from nearsay.indexer.catalogue.bulk import batches, number_list, number_lists
 from nearsay.indexer.catalogue.json_values import metadata_json
 from nearsay.indexer.catalogue.tables import (
     changed_documents,
@@ -280,7 +280,6 @@ def _listed(values: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
 _BYTES = 2 * 2**30  # of columns that are kept for a catalogue
 _ROWS = 2_000  # documents whose values are read at a time
 _LISTED = 5_000_000  # passages that are read at a time
-_SOME = 500  # values in one IN (…)
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -469,8 +468,8 @@ def _since(
     number = documents.c.number
     for begin in range(column.codes.size, through + 1, _ROWS):
         yield _values(connection, key, path, number.between(begin, begin + _ROWS - 1))
-    for some in np.split(changed, range(_SOME, changed.size, _SOME)):
-        yield _values(connection, key, path, number.in_(some.tolist()))
+    for some in batches(changed.tolist()):
+        yield _values(connection, key, path, number.in_(some))
 
 
 def _values(

@@ -36,7 +36,6 @@ __all__ = [
     "Where",
     "among",
     "compare",
-    "field_name",
     "moment",
     "parse",
     "parse_field",
@@ -74,7 +73,11 @@ def parse_field(name: str) -> Path:
     """The field that a name means: dots reach inwards, `a.b` in backquotes is one name; BadFilterError."""
     parts = _DOT.split(name)
     quoted = (len(part) > 2 and part.startswith("`") and part.endswith("`") for part in parts)
-    return tuple(field_name(part[1:-1] if of else part) for part, of in zip(parts, quoted, strict=True))
+    path = tuple(part[1:-1] if of else part for part, of in zip(parts, quoted, strict=True))
+    for part in path:
+        if not part or '"' in part or "\0" in part or not _encodable(part):
+            raise BadFilterError(f"{part[:50]!r} is not a field's name. {HELP}")
+    return path
 
 
 def _check_size(expression: Expression) -> None:
@@ -189,13 +192,6 @@ def scalar(value: object) -> Scalar:
         f"a value of type {type(value).__name__} cannot be compared with. "
         "Use text, a number, true, false or a date"
     )
-
-
-def field_name(name: str) -> str:
-    """A field's name; BadFilterError for what is none."""
-    if not name or '"' in name or "\0" in name or not _encodable(name):
-        raise BadFilterError(f"{name[:50]!r} is not a field's name. {HELP}")
-    return name
 
 
 def moment(text: str) -> Moment:

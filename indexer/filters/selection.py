@@ -50,6 +50,7 @@ __all__ = [
     "Selection",
     "count_documents",
     "declared_of",
+    "documents_where",
     "list_all",
     "narrowest",
     "passing",
@@ -128,9 +129,11 @@ class _Search:
     def _leaf(self, leaf: Leaf) -> Narrowed | None:
         if not self.left:
             return None
-        rows = declared_rows(leaf, self.connection.dialect.name, self.declared)
+        dialect = self.connection.dialect.name
+        rows = declared_rows(leaf, dialect, self.declared)
         if isinstance(leaf, InClusters):
-            statement = self._by_cluster(leaf)
+            some_only = leaf.numbers is not None
+            statement = documents_in_clusters(leaf, self.collection_id, dialect) if some_only else None
         else:
             statement = self._by_name(leaf) if rows is None else rows.documents()
         if statement is None:
@@ -143,11 +146,6 @@ class _Search:
         # A document may have passages in several clusters, so which of them is still to be asked.
         exact = not isinstance(leaf, InClusters) and (rows is None or rows.exact)
         return Narrowed((statement,), count, None if exact else _as_written(leaf))
-
-    def _by_cluster(self, leaf: InClusters) -> sa.Select[tuple[int]] | None:
-        if leaf.numbers is None:
-            return None
-        return documents_in_clusters(leaf, self.collection_id, self.connection.dialect.name)
 
     def _by_name(self, leaf: Leaf) -> sa.Select[tuple[int]] | None:
         """By the document's id or source: the catalogue has indexes over them."""
@@ -191,6 +189,14 @@ def passing_documents(
     if narrowed.rest is None:
         return among, True
     return sa.and_(among, condition(narrowed.rest, dialect, declared)), True
+
+
+def documents_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition:
+    """The condition over the documents that a filter lets through; in a cluster is one of which a passage is.
+
+    BadFilterError for a filter that means nothing.
+    """
+    return passing_documents(connection, collection_id, expression_of(connection, collection_id, where))[0]
 
 
 def count_documents(

@@ -1,4 +1,4 @@
-"""From what a user writes to a SQL condition in one collection, in which clusters have names."""
+"""From what a user writes to what it means in one collection, in which clusters have names."""
 
 import operator
 from collections.abc import Callable, Iterable
@@ -7,9 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nearsay.indexer.catalogue import clusterings, documents
+from nearsay.indexer.catalogue import clusterings, collections, documents
 from nearsay.indexer.catalogue.clusterings import NamedCluster
-from nearsay.indexer.catalogue.tables import collections, passages
 from nearsay.indexer.filters.expression import (
     And,
     Compare,
@@ -25,10 +24,9 @@ from nearsay.indexer.filters.expression import (
     fields,
 )
 from nearsay.indexer.filters.parse import Where, parse
-from nearsay.indexer.filters.sql import Condition, condition
 from nearsay.indexer.vectors.errors import BadFilterError
 
-__all__ = ["CLUSTER", "documents_where", "expression_of", "passages_where"]
+__all__ = ["CLUSTER", "expression_of"]
 
 
 # What `cluster = 12` means: the clusters that the live generation was put into.
@@ -64,14 +62,14 @@ def expression_of(connection: sa.Connection, collection_id: int, where: Where | 
     if row is None:
         if CLUSTER[0] in documents.fields_seen(connection, collection_id):
             return expression
-        name = _name(connection, collection_id)
+        name = collections.name_of(connection, collection_id)
         raise BadFilterError(
             f"the live generation of '{name}' was not put into clusters yet, and no document looked at has a "
             f"field 'cluster'. Make them: nearsay explore clusters {name}; a field that other documents have "
             "is metadata.cluster"
         )
     every = clusterings.named_clusters(connection, row.id)
-    return _Meaning(row.id, every, _name(connection, collection_id)).of(expression)
+    return _Meaning(row.id, every, collections.name_of(connection, collection_id)).of(expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +134,3 @@ class _Meaning:
             f"'{self.collection}' has no cluster {shown!r}; there are: {some}{more}. See them: nearsay "
             f"explore clusters {self.collection}; a field of the documents' own is metadata.cluster"
         )
-
-
-def _name(connection: sa.Connection, collection_id: int) -> str:
-    named = sa.select(collections.c.name).where(collections.c.id == collection_id)
-    return str(connection.execute(named).scalar_one())
-
-
-def documents_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition | None:
-    """For `SELECT … FROM documents`; in a cluster is a document of which a passage is. None without one."""
-    expression = expression_of(connection, collection_id, where)
-    return None if expression is None else condition(expression, connection.dialect.name)
-
-
-def passages_where(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition | None:
-    """For `SELECT … FROM passages JOIN documents …`; what is asked of clusters is asked of the passage."""
-    expression = expression_of(connection, collection_id, where)
-    dialect = connection.dialect.name
-    return None if expression is None else condition(expression, dialect, passage=passages.c.number)

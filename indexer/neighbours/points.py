@@ -8,12 +8,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearsay.indexer.catalogue import passages
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.where import passages_where
+from nearsay.indexer.filters.selection import list_all, select
 from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.training.sentence.text_encoder import TextEncoder
@@ -139,5 +138,4 @@ class Explored:
         if where is None:
             return None
         with self.store.database.reading() as connection:
-            chosen = passages_where(connection, snapshot.collection.id, where)
-            return passages.passage_numbers(connection, snapshot.collection.id, chosen)
+            return list_all(connection, snapshot, select(connection, snapshot, where, frozenset()))

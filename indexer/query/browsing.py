@@ -18,8 +18,7 @@ from nearsay.indexer.catalogue.collection_record import CollectionRecord
 from nearsay.indexer.catalogue.generations import GenerationRow
 from nearsay.indexer.catalogue.tables import documents, passages
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.selection import count_documents, passing_documents
-from nearsay.indexer.filters.sql import Condition
+from nearsay.indexer.filters.selection import count_documents, documents_where
 from nearsay.indexer.filters.where import expression_of
 
 __all__ = ["MOST_A_PAGE", "Browser", "DocumentPage", "DocumentRow", "PassageSpan"]
@@ -104,7 +103,7 @@ class Browser:
         if after is not None and before is not None:
             raise BadInputError("a page is after a number or before one, not both. Leave one out")
         with self._reading() as (connection, collection_id):
-            passing = _passing(connection, collection_id, where)
+            passing = documents_where(connection, collection_id, where)
             wanted = sa.select(*_ROW).where(passing).limit(limit + 1)
             number = documents.c.number
             if before is not None:
@@ -171,7 +170,7 @@ class Browser:
             if not ids:
                 return []
             # Sorted here: asked for in order, the table would be read by number, not by these ids.
-            chosen = sa.and_(_passing(connection, collection_id, where), documents.c.id.in_(ids))
+            chosen = sa.and_(documents_where(connection, collection_id, where), documents.c.id.in_(ids))
             found = [DocumentRow(*row) for row in connection.execute(sa.select(*_ROW).where(chosen))]
         return sorted(found, key=lambda row: row.number)[:limit]
 
@@ -196,8 +195,3 @@ class Browser:
         """How many passages have no vector in a generation yet."""
         with self._reading() as (connection, _):
             return ranges.unembedded(connection, generation)
-
-
-def _passing(connection: sa.Connection, collection_id: int, where: Where | None) -> Condition:
-    """The condition over the documents that a filter lets through."""
-    return passing_documents(connection, collection_id, expression_of(connection, collection_id, where))[0]

@@ -10,7 +10,7 @@ from nearsay.indexer.catalogue import documents, passages
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.where import documents_where, passages_where
+from nearsay.indexer.filters.selection import documents_where, passing, select
 from nearsay.indexer.snapshots.snapshot import Snapshot
 
 __all__ = ["export_documents", "export_passages", "stored_documents", "write_lines"]
@@ -48,8 +48,9 @@ def export_passages(store: Store, snapshot: Snapshot, where: Where | None) -> It
     for begin in range(0, ids.size, _PAGE):
         some = ids[begin : begin + _PAGE]
         with store.database.reading() as connection:
-            chosen = passages_where(connection, snapshot.collection.id, where)
-            rows = passages.read_passages(connection, snapshot.collection.id, some.tolist(), chosen)
+            selection = select(connection, snapshot, where, frozenset())
+            some = some[passing(connection, snapshot, some, selection)]
+            rows = passages.read_passages(connection, snapshot.collection.id, some.tolist())
         vectors = snapshot.vectors.rows(snapshot.vectors.positions(some))
         for number, vector in zip(some.tolist(), vectors, strict=True):
             if number in rows:

@@ -8,17 +8,17 @@ import sqlalchemy as sa
 from nearsay.data.document import Document, JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import collections, documents
+from nearsay.indexer.catalogue.bulk import batches
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.passage import PreparedDocument, prepare
 from nearsay.indexer.catalogue.store import Store, now
 from nearsay.indexer.catalogue.tables import documents as document_table
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.filters.where import documents_where
+from nearsay.indexer.filters.selection import documents_where
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
 __all__ = ["remove_documents", "there_of", "update_metadata"]
 
-_SOME = 500  # values in one IN (…)
 _CHANGES = 2_000  # documents in a transaction
 
 
@@ -52,10 +52,9 @@ def remove_documents(
         chosen = documents_where(connection, collection.id, where)
         there = there_of(connection, collection, ids, missing)
         removed = 0
-        for begin in range(0, len(there), _SOME):
-            some = document_table.c.id.in_(there[begin : begin + _SOME])
-            removed += documents.remove(connection, collection.id, some)
-        if chosen is not None:
+        for some in batches(there):
+            removed += documents.remove(connection, collection.id, document_table.c.id.in_(some))
+        if where is not None:
             removed += documents.remove(connection, collection.id, chosen)
         if removed:
             collections.changed(connection, collection.id)
@@ -82,17 +81,17 @@ def update_metadata(
         chosen = documents_where(connection, collection.id, where)
         there = there_of(connection, collection, ids, missing)
         numbers = {row.number for row in documents.known(connection, collection.id, there).values()}
-        if chosen is not None:
+        if where is not None:
             numbers |= {
                 number for number, _ in documents.matching(connection, collection.id, chosen, 0, None)
             }
     rising = sorted(numbers)
     changed = 0
-    for begin in range(0, len(rising), _CHANGES):
+    for several in batches(rising, _CHANGES):
         with store.database.writing() as connection:
             some: list[tuple[int, PreparedDocument]] = []
-            for each in range(begin, min(begin + _CHANGES, len(rising)), _SOME):
-                those = document_table.c.number.in_(rising[each : min(each + _SOME, begin + _CHANGES)])
+            for each in batches(several):
+                those = document_table.c.number.in_(each)
                 for number, old in documents.matching(connection, collection.id, those):
                     kept = {} if replace else dict(old.metadata)
                     new = {name: value for name, value in (kept | fields).items() if value is not None}

@@ -142,12 +142,17 @@ def test_what_cannot_be_declared_or_taken_back_is_refused(papers: Collection) ->
     ],
     ids=str,
 )
-def test_searches_find_the_same_with_and_without_declared_fields(
+def test_a_filter_means_the_same_with_and_without_declared_fields(
     papers: Collection, where: str, ids: str
 ) -> None:
-    assert sorted(hit.id for hit in papers.search("words", where=where)) == list(ids)
-    papers.declare_fields(NAMES)
-    assert sorted(hit.id for hit in papers.search("words", where=where)) == list(ids)
+    for declared in ((), NAMES):
+        papers.declare_fields(declared)
+        assert sorted(hit.id for hit in papers.search("words", where=where)) == list(ids)
+        assert [document.id for document in papers.documents(where)] == list(ids)
+    assert papers.update(where=where, metadata={"seen": True}) == len(ids)
+    assert papers.count("seen = true") == len(ids)
+    assert papers.remove(where=where) == len(ids)
+    assert papers.count() == len(ROWS) - len(ids)
 
 
 @pytest.mark.parametrize(

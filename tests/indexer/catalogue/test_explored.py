@@ -13,6 +13,7 @@ from words_encoder import WordsEncoder
 from nearsay.data.document import Document
 from nearsay.indexer.catalogue import collections, documents, generations, near_duplicates
 from nearsay.indexer.catalogue import explored as module
+from nearsay.indexer.catalogue.bulk import batches
 from nearsay.indexer.catalogue.collections import CollectionRow
 from nearsay.indexer.catalogue.database import Database
 from nearsay.indexer.catalogue.documents import NewDocuments
@@ -77,7 +78,7 @@ def test_a_link_goes_with_the_near_duplicate_and_with_the_original(
     gone: list[int],
     left: list[tuple[int, int]] | None,
 ) -> None:
-    monkeypatch.setattr(module, "_SOME", some)
+    monkeypatch.setattr(module, "batches", lambda numbers: batches(numbers, some))
     with catalogue.writing() as connection:
         papers, other = explored(connection, "papers", 1), explored(connection, "other", 1)
         documents.remove(connection, papers.id, document_table.c.number.in_(gone))
