@@ -214,10 +214,6 @@ class Library:
                     kept = self._encoders[source] = self._load(source)
         return kept
 
-    def loaded_encoders(self) -> tuple[TextEncoder, ...]:
-        """The encoders that are loaded by now, for another library to be given."""
-        return tuple(self._encoders.values())
-
     def fingerprint_of(self, source: str) -> str | None:
         """The fingerprint of the encoder of a name as it is now, which is not loaded; None if unknown.
 

@@ -1,16 +1,12 @@
 """The process of a run: `python -m nearsay.app.cli.child LIBRARY NUMBER AT_ONCE LOCK`, as `spawn` starts it.
 
 It waits for its turn, gives the command as a person would in a terminal, and records how that ended. It is
-stopped as a person stops a command: by Ctrl-C. Started with `--stay SOCKET SECONDS` it does what a
-`nearsay.app.runs.worker.Worker` sends, one run after another.
+stopped as a person stops a command: by Ctrl-C.
 """
 
 import contextlib
-import json
 import os
-import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -20,18 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from nearsay.app import life_lock
 from nearsay.app.cli.main import main as nearsay
-from nearsay.app.cli.options import Place, encoders_kept, open_library
 from nearsay.app.cli.progress import heard_by
 from nearsay.app.runs.command_line import background_arguments
 from nearsay.app.runs.run import RunState
 from nearsay.app.runs.run_folder import RunFolder, RunProgress
-from nearsay.app.runs.worker import DONE, TAKEN
 from nearsay.data.errors import NearsayError, first_line
 
 if TYPE_CHECKING:
@@ -130,8 +124,6 @@ class Watcher:
 
 
 _STOPPED = 130  # the exit status of a command that was stopped
-_LONGEST_MESSAGE: Final = 2**16
-_MOST_BYTES: Final = 2 * 2**30  # of a process that stays: with the bundled encoder and torch it holds 0.7 GB
 _GIVES_WAY = 5  # niceness: the page that is open beside it answers first
 
 
@@ -144,12 +136,9 @@ class _Ending:
 
 
 def main(arguments: list[str]) -> int:
-    """Be the run of these arguments, or stay for several; the exit status."""
+    """Be the run of these arguments; the exit status."""
     with contextlib.suppress(OSError):
         os.nice(_GIVES_WAY)
-    if arguments[0] == "--stay":
-        _stay(socket.socket(fileno=int(arguments[1])), float(arguments[2]))
-        return 0
     life_lock.keep(int(arguments[3]))
     return _carry_out(Path(arguments[0]), int(arguments[1]), at_once=int(arguments[2]))
 
@@ -174,71 +163,6 @@ def _carry_out(library: Path, number: int, *, at_once: int) -> int:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, signal.SIG_IGN)
     return _record(library, number, ending or _Ending(_STOPPED), asked=watcher.asked_to_stop)
-
-
-def _stay(owner: socket.socket, idle_seconds: float) -> None:
-    """Do what the owner sends, one thing after another, until nothing comes for so long or it is gone.
-
-    A run's lock comes with it and is given back at its end, which is when others see that it has ended.
-    """
-    with encoders_kept():
-        while True:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a run's own, which came too late
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            if not select.select([owner], [], [], idle_seconds)[0]:
-                return
-            try:
-                sent, descriptors, _, _ = socket.recv_fds(owner, _LONGEST_MESSAGE, 3)
-                if not sent:
-                    return
-                message = json.loads(sent)
-                owner.send(TAKEN)
-                if not descriptors:
-                    _load(message)
-                elif _do(message, *descriptors) == _STOPPED or _has_grown():
-                    owner.close()  # before others see that the run has ended: they start another process
-                    return
-                if descriptors:
-                    os.close(descriptors[0])
-                owner.send(DONE)
-            except (BrokenPipeError, ConnectionResetError):
-                return
-
-
-def _do(message: dict[str, Any], lock: int, output: int, log: int) -> int:
-    """Do a run with its own output and log; its exit status. It is seen to end when its lock is closed."""
-    for to, own in ((output, 1), (log, 2)):
-        os.dup2(to, own)
-        os.close(to)
-    life_lock.keep(lock)
-    try:
-        os.chdir(message["folder"])
-        return _carry_out(Path(message["library"]), message["run"], at_once=message["at_once"])
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.chdir("/")
-        with Path(os.devnull).open("wb") as nowhere:
-            for own in (1, 2):
-                os.dup2(nowhere.fileno(), own)
-
-
-def _load(message: dict[str, Any]) -> None:
-    """Load an encoder before it is needed; what is wrong with it is said by the run that needs it."""
-    place: Place = message["place"] | {"database": os.environ.get("NEARSAY_DATABASE")}
-    with contextlib.suppress(NearsayError), open_library(place) as library:
-        library.encoder(message["ready"]).encode(["the first passage"])
-
-
-def _has_grown() -> bool:
-    """Whether it holds so much memory that the next run had better begin anew."""
-    held = Path("/proc/self/statm")
-    if held.exists():  # Linux, where ru_maxrss counts what the process held that started this one
-        return int(held.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") > _MOST_BYTES
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return most > _MOST_BYTES
 
 
 def _work(library: Path, number: int, watcher: Watcher) -> _Ending:

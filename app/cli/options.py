@@ -3,9 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from nearsay.data.read_options import ReadOptions
     from nearsay.indexer import Library
-    from nearsay.training.sentence.text_encoder import TextEncoder
 
 __all__ = [
     "ENCODER",
@@ -37,7 +34,6 @@ __all__ = [
     "device_options",
     "dtype_option",
     "encoder_named",
-    "encoders_kept",
     "encoding_options",
     "json_option",
     "library_at_hand",
@@ -449,49 +445,15 @@ def open_library(place: Place | OnCluster | Sharded, *, create: bool = False) ->
             searches="partial" in on,
             partial=on.get("partial", False),
         )
-    device, precision = place.get("device"), place.get("precision", "auto")
-    library = Library.open(
+    return Library.open(
         place["library"],
         database=place["database"],
-        device=device,
-        precision=precision,
+        device=place.get("device"),
+        precision=place.get("precision", "auto"),
         create=create,
         wait=0.0,  # who holds a collection is told at once
         cluster=cluster,
     )
-    kept = _KEPT.get()
-    if kept is not None:
-        kept.lend(library, device, precision)
-    return library
-
-
-@contextmanager
-def encoders_kept() -> Iterator[None]:
-    """Keep the encoders that a command in this block loads for the next one, while they are unchanged."""
-    before = _KEPT.set(_KeptEncoders())
-    try:
-        yield
-    finally:
-        _KEPT.reset(before)
-
-
-class _KeptEncoders:
-    """The encoders of the library that was opened last."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Library, str | None, str] | None = None
-
-    def lend(self, library: "Library", device: str | None, precision: str) -> None:
-        encoders: tuple[TextEncoder, ...] = ()
-        if self._last is not None and self._last[1:] == (device, precision):
-            encoders = self._last[0].loaded_encoders()
-        for encoder in encoders:
-            if library.fingerprint_of(encoder.source) == encoder.fingerprint:
-                library.encoder(encoder)
-        self._last = library, device, precision
-
-
-_KEPT: ContextVar[_KeptEncoders | None] = ContextVar("nearsay_kept_encoders", default=None)
 
 
 dtype_option = click.option(

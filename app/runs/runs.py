@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from nearsay.app.life_lock import wait_until_free
 from nearsay.app.runs.command_line import checked, storable
+from nearsay.app.runs.process import spawn
 from nearsay.app.runs.run import Run, RunKind, RunState
 from nearsay.app.runs.run_folder import RunFolder
-from nearsay.app.runs.worker import Worker, spawn
 from nearsay.data.errors import BadInputError, NearsayError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Runs"]
 
 # Work on collections, mostly short; trainings and evaluations take all the memory there is.
-_BY_WORKER = (RunKind.ADD, RunKind.REMOVE, RunKind.PROMOTE, RunKind.ROLLBACK, RunKind.COMPACT, RunKind.DEMO)
 _MOST = 2**63 - 1  # what the catalogue counts to
 
 
@@ -35,20 +34,17 @@ class Runs:
         *,
         precision: str = "auto",
         at_once: int = 1,
-        worker: Worker | None = None,
     ) -> None:
         """Take part in the runs of a library.
 
         precision: for encoders that runs load, where their arguments say none; the device is the library's
         at_once:   how many of those started here may be at work together with others; the rest wait
-        worker:    does work on collections that is started here, while it is free, instead of a new process
         """
         if at_once < 1:
             raise BadInputError(f"{at_once} runs at once are none. Take 1 or more")
         self._library = library
         self._precision = precision
         self._at_once = at_once
-        self._worker = worker
 
     def start(
         self,
@@ -88,18 +84,6 @@ class Runs:
             subject=command.subject,
         )
         return self._begin(new)
-
-    def get_ready(self, encoder: str) -> None:
-        """Let the worker load an encoder for the next addition, if there is a worker; returns at once."""
-        if self._worker is not None:
-            store = self._library.store
-            self._worker.get_ready(
-                store.folder,
-                encoder,
-                database=self._database_url(),
-                device=store.device,
-                precision=self._precision,
-            )
 
     def list(
         self, state: RunState | str | None = None, collection: str | None = None, limit: int | None = 200
@@ -185,9 +169,8 @@ class Runs:
                 folder = RunFolder(store.folder, number)
                 lock = folder.make()  # before anyone sees the run: one without a lock is taken for dead
                 held.callback(os.close, lock)
-            begin = spawn if self._worker is None or new.kind not in _BY_WORKER else self._worker.take
             try:
-                pid = begin(
+                pid = spawn(
                     folder,
                     lock,
                     working_folder=Path(new.working_folder),

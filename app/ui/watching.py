@@ -9,7 +9,6 @@ for run in running_runs(visit, visit.name):  # after a reload: what is still at 
     watch_run(visit, run)
 """
 
-import functools
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Final, Literal
 import streamlit as st
 
 from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState
-from nearsay.app.runs.worker import Worker
 from nearsay.app.ui.errors import telling_errors
 from nearsay.app.ui.escaping import as_markdown
 from nearsay.app.ui.visit import Visit
@@ -51,7 +49,7 @@ style="width: 100%; accent-color: #1F5FAF"></progress>"""
 
 def runs_of(visit: Visit) -> Runs:
     """The runs of the library that the page is about."""
-    return Runs(visit.library, precision=visit.settings.precision, worker=_worker())
+    return Runs(visit.library, precision=visit.settings.precision)
 
 
 def start_run(
@@ -67,12 +65,6 @@ def start_run(
     if kept:
         st.session_state[kept] = run.number
     return run
-
-
-@functools.cache
-def _worker() -> Worker:
-    """The one of this process."""
-    return Worker()
 
 
 def running_runs(visit: Visit, collection: str | None = None) -> list[Run]:

@@ -13,7 +13,9 @@ from click.testing import CliRunner, Result
 
 from nearsay.app import CONFIG
 from nearsay.app.cli import main
-from nearsay.app.runs import worker
+from nearsay.app.life_lock import wait_until_free
+from nearsay.app.runs import process
+from nearsay.app.runs.run_folder import RunFolder
 from nearsay.indexer import Library
 
 Call = Callable[..., Result]
@@ -128,16 +130,19 @@ def test_toml_is_read_only_where_there_is_a_file(home: str) -> None:
         assert done.stdout.splitlines()[-1] == str(text is not None), done.stderr
 
 
-def test_a_job_has_the_file_of_the_command_that_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_has_the_file_of_the_command_that_starts_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     child = (sys.executable, "-c", "import os; print(os.environ['NEARSAY_CONFIG'])")
-    monkeypatch.setattr(worker, "CHILD", child)
-    pipe = subprocess.PIPE
-    with click.Context(main) as context, Path(os.devnull).open() as nothing:
+    monkeypatch.setattr(process, "CHILD", child)
+    folder = RunFolder(tmp_path, 1)
+    lock = folder.make()
+    with click.Context(main) as context:
         context.meta[CONFIG] = "/given.toml"
-        process = worker.start_process(
-            [], nothing.fileno(), working_folder=Path.cwd(), database=None, output=pipe, log=pipe
-        )
-    assert process.communicate()[0] == b"/given.toml\n"
+        process.spawn(folder, lock, working_folder=Path.cwd(), database=None, at_once=1)
+    os.close(lock)
+    wait_until_free(folder.lock_file)
+    assert folder.output_file.read_text() == "/given.toml\n"
 
 
 def completed(*arguments: str) -> list[str]:

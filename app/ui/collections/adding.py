@@ -16,7 +16,7 @@ from nearsay.app.ui.offered import ask_encoder
 from nearsay.app.ui.settings import UPLOADS_HELD
 from nearsay.app.ui.uploads import UPLOAD_TYPES, Upload, Uploads, check_content, safe_name
 from nearsay.app.ui.visit import Visit
-from nearsay.app.ui.watching import runs_of, show_command
+from nearsay.app.ui.watching import show_command
 from nearsay.data.chunking import Chunking, ChunkingMethod
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.data.preview import FilesSeen, look_at
@@ -322,7 +322,6 @@ SAMPLES: Final = "The sample corpus"
 def show_adding(visit: Visit, way: str | None = None) -> None:
     """The form, from top to bottom; way: FILES, FOLDER or SAMPLES, where it was chosen already."""
     visit.check_writing()
-    runs_of(visit).get_ready(BUNDLED_NAME)  # while somebody chooses files and looks at them
     first = way is not None
     if way is None:
         st.subheader("Add documents", anchor=False)

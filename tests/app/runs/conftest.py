@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nearsay.app.cli import main
-from nearsay.app.runs import Runs, worker
+from nearsay.app.runs import Runs, process
 from nearsay.app.runs.run_folder import RunFolder
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue import runs as rows
@@ -34,7 +34,7 @@ import scripted_child  # noqa: E402
 def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands of `scripted_child` are commands of nearsay, here and in processes of runs."""
     monkeypatch.setitem(main.commands, "scripted", scripted_child.scripted)
-    monkeypatch.setattr(worker, "CHILD", (sys.executable, str(_HERE / "scripted_child.py")))
+    monkeypatch.setattr(process, "CHILD", (sys.executable, str(_HERE / "scripted_child.py")))
 
 
 @pytest.fixture

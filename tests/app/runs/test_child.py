@@ -15,7 +15,7 @@ import pytest
 
 from nearsay.app import life_lock
 from nearsay.app.cli import child
-from nearsay.app.runs import Run, Runs, RunState, worker
+from nearsay.app.runs import Run, Runs, RunState, process
 from nearsay.indexer import Library
 
 Pipe = Any  # of conftest
@@ -144,7 +144,7 @@ def test_one_that_was_killed_was_interrupted_and_goes_on_when_it_is_resumed(
 def test_one_whose_library_was_moved_while_it_waited_says_so(tmp_path: Path) -> None:
     lock = life_lock.take(tmp_path / "lock")
     assert lock is not None
-    command = [*worker.CHILD, str(tmp_path / "moved"), "7", "1", str(lock)]
+    command = [*process.CHILD, str(tmp_path / "moved"), "7", "1", str(lock)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=(lock,))
     os.close(lock)
     assert done.returncode == 1
@@ -163,8 +163,8 @@ def test_a_run_outlives_who_started_it(library: Library, runs: Runs, new_pipe: N
         "module = importlib.util.module_from_spec(spec)\n"
         "spec.loader.exec_module(module)\n"
         "main.add_command(module.scripted)\n"
-        "from nearsay.app.runs import worker\n"
-        "worker.CHILD = (sys.executable, sys.argv[1])\n"
+        "from nearsay.app.runs import process\n"
+        "process.CHILD = (sys.executable, sys.argv[1])\n"
         "main(['jobs', 'start', '--library', sys.argv[2], '--json', 'scripted', 'hold', sys.argv[3]])\n"
     )
     commands = str(Path(__file__).parent / "scripted_child.py")

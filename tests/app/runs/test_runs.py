@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState, worker
+from nearsay.app.runs import Run, RunKind, RunProgress, Runs, RunState, process
 from nearsay.app.runs import runs as module
 from nearsay.data.errors import BadInputError, NearsayError
 from nearsay.indexer import Library
@@ -234,7 +234,7 @@ def test_what_cannot_be_removed_is_said_with_its_remedy(
 def test_a_process_that_cannot_be_started_is_a_failed_run(
     runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "CHILD", ("/no/such/python",))
+    monkeypatch.setattr(process, "CHILD", ("/no/such/python",))
     with pytest.raises(NearsayError, match=r"no process could be started in .*memory left"):
         runs.start("other", ["scripted", "say"])
     run = runs.get(1)

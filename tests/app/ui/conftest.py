@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from nearsay.app.runs.worker import Worker
 from nearsay.app.ui import application, opened
 from nearsay.app.ui.settings import Settings
 from nearsay.data.document import JsonValue
@@ -41,7 +40,6 @@ def made_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _no_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """No encoder is loaded beside the tests: a thread that still does so at the end takes Python down."""
     monkeypatch.setattr(opened, "_warm", lambda *_: None)
-    monkeypatch.setattr(Worker, "get_ready", lambda *_, **__: None)
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def test_a_start_of_the_page_keeps_no_search_that_nobody_made(settings):
         log = SearchLog(library.store, "samples")
         log.switch(on=True)
         opened._search(library, settings)
-        assert [encoder.name for encoder in library.loaded_encoders()] == ["all-MiniLM-L6-v2"]
+        assert [encoder.name for encoder in library._encoders.values()] == ["all-MiniLM-L6-v2"]
         assert log.queries() == []
         library.collection("samples").search("a question that somebody asked", 1)
         assert log.queries() == [("a question that somebody asked", 1)]

@@ -17,7 +17,6 @@ from nearsay.app.ui.settings import Settings
 from nearsay.app.ui.uploads import Upload, Uploads
 from nearsay.indexer import Library
 from nearsay.indexer.catalogue.tables import documents
-from nearsay.training.sentence.bundled import BUNDLED_NAME
 
 Page = Callable[..., AppTest]
 
@@ -189,17 +188,6 @@ def rows(tmp_path: Path) -> Path:
     ]
     (folder / "reports.jsonl").write_text("\n".join(lines), "utf-8")
     return folder
-
-
-def test_an_encoder_is_loaded_for_runs_while_somebody_chooses_files_and_not_before(
-    page: Page, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(Runs, "get_ready", lambda _, encoder: asked.append(encoder))
-    page("collections", see="Overview")
-    assert not asked
-    page("collections", see="Add")
-    assert asked == [BUNDLED_NAME]
 
 
 def test_a_folder_is_looked_at_and_added(page: Page, started: list[list[str]], rows: Path) -> None:
