@@ -16,7 +16,7 @@ from nearsay.app.cli.options import (
     library_options,
     open_library,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_table
 from nearsay.data.document import visible
 from nearsay.data.quantity import counted, size_words
 from nearsay.data.report import as_json as to_plain
@@ -116,10 +116,7 @@ def show(name: str, as_json: bool, **place: Unpack[Place]) -> None:
     for what, value in said:
         if value:
             click.echo(visible(f"{what:13} {value}"))
-    if facts.changes:
-        click.echo()
-        columns = ("set", "figure", "before", "after", "verdict")
-        print_table(columns, [[getattr(each, column) for column in columns] for each in facts.changes])
+    print_changes(facts.changes)
 
 
 @encoders.command()

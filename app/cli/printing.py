@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from nearsay.indexer.neighbours.shown import Near, ShownPassage
     from nearsay.indexer.plans.plan import GpuMeasured, GpuReport, Measured, Plan
     from nearsay.indexer.query.hit import Explanation
+    from nearsay.training.evaluation.judged.reports import JudgedChange
 
 __all__ = [
     "ROWS_FORMAT",
     "near_line",
+    "print_changes",
     "print_hits",
     "print_json",
     "print_notes",
@@ -177,6 +179,16 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     console.print(table, crop=False)
     for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
         click.echo(line.rstrip())
+
+
+def print_changes(changes: Iterable["JudgedChange"]) -> None:
+    """Print a table of evaluations before and after a training."""
+    from nearsay.app.runs.results import changes_table
+
+    rows = changes_table(changes)
+    if rows:
+        click.echo()
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - any JSON value

@@ -1,6 +1,6 @@
 """`nearsay train sentence`, `cross-encoder` and `adapt`: from examples, or from a collection alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -15,7 +15,7 @@ from nearsay.app.cli.options import (
     open_library,
     trains_encoder,
 )
-from nearsay.app.cli.printing import print_json, print_notes, print_table
+from nearsay.app.cli.printing import print_changes, print_json, print_notes, print_table
 from nearsay.app.cli.sentence_options import (
     LOSSES_OF_PAIRS,
     cross_encoder_options,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from nearsay.training.run.training_progress import Watch
     from nearsay.training.sentence.adaptation.adapt import AdaptationResult
     from nearsay.training.sentence.fine_tuning.run_recipe import SeedResult
-    from nearsay.training.sentence.fine_tuning.settings import Change, SentenceResult
+    from nearsay.training.sentence.fine_tuning.settings import SentenceResult
 
-__all__ = ["adapt", "cross_encoder", "print_changes", "sentence"]
+__all__ = ["adapt", "cross_encoder", "sentence"]
 
 
 @click.command()
@@ -153,7 +153,7 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
             rows.append(["of the base", f"{result.base_dev.get(name, float('nan')):.4f}"])
         print_table(["", str(one.folder)], rows)
         print_notes(_verdicts(result))
-        print_changes(result.changes)
+        print_changes(change.figures for change in result.changes)
     if len(results) > 1:
         spreads = spread_of(results)
         if as_json:
@@ -175,29 +175,6 @@ def _verdicts(result: "SentenceResult") -> list[str]:
     if not result.dev and not result.changes:
         notes.append("nothing was measured; --dev and --evaluate say what the training was worth")
     return notes
-
-
-def print_changes(changes: Sequence["Change"]) -> None:
-    """Print a table of evaluations before and after a training."""
-    if not changes:
-        return
-    click.echo()
-    print_table(
-        ["set", "figure", "items", "before", "after", "gained", "95 % interval", ""],
-        [
-            [
-                change.after.name,
-                change.after.main,
-                change.after.items,
-                f"{change.before.figure:.4g}",
-                f"{change.after.figure:.4g}",
-                f"{change.gained:+.3g}",
-                f"{change.difference.low:+.3g} to {change.difference.high:+.3g}",
-                change.verdict,
-            ]
-            for change in changes
-        ],
-    )
 
 
 @click.command()
@@ -271,7 +248,7 @@ def _adapt_print(result: "AdaptationResult", out: Path, collection: str, *, as_j
         facts = {"adapted": result.adapted, "seconds": round(result.seconds, 1)}
         print_json(Trained(str(out), facts, evaluations=tuple(each.figures for each in result.changes)))
         return
-    print_changes(result.changes)
+    print_changes(change.figures for change in result.changes)
     if result.adapted:
         click.echo(
             f"the encoder is in {out}. Search with it: nearsay index rebuild {collection} --encoder {out}",

@@ -16,7 +16,7 @@ from nearsay.app.cli.options import (
     training_run_options,
     trains_encoder,
 )
-from nearsay.app.cli.printing import print_json, print_notes
+from nearsay.app.cli.printing import print_changes, print_json, print_notes
 from nearsay.data.quantity import counted
 
 if TYPE_CHECKING:
@@ -232,12 +232,7 @@ def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
     click.echo(
         f"{counted(result.steps, 'step')} in {result.seconds:,.0f} s; the encoder is in {out}", err=True
     )
-    for change in result.changes:
-        low, high = change.difference.low, change.difference.high
-        click.echo(
-            f"{change.after.name}: {change.before.figure:.4g} before, {change.after.figure:.4g} after "
-            f"({low:+.3g} to {high:+.3g})"
-        )
+    print_changes(change.figures for change in result.changes)
 
 
 @click.command()

@@ -9,7 +9,7 @@ numbers   2019 (four digits: a year), 20190308 (eight: a day), 1552003200 (nine 
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -18,13 +18,14 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from nearsay.data.document import JsonValue
 from nearsay.data.errors import BadInputError
 from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue.field_values import added_moments, document_values
 from nearsay.indexer.filters.parse import parse_field
 from nearsay.indexer.filters.sql import metadata_path
 
-__all__ = ["DocumentTimes", "Period", "document_times", "finest", "period_names", "read_date"]
+__all__ = ["DocumentTimes", "Period", "date_fields", "document_times", "finest", "period_names", "read_date"]
 
 
 _YEAR = re.compile(r"[0-9]{4}")
@@ -256,3 +257,34 @@ def document_times(
         codes[at] = known[key]
     examples = tuple(sorted(unreadable)[:_EXAMPLES])
     return DocumentTimes(field or "added", documents, codes, tuple(dates), examples)
+
+
+_SHARE = 0.9  # of a field's values have to be dates
+_SPAN = range(1500, 2200)  # years; a number outside is more likely a count than a year
+
+
+def date_fields(rows: Iterable[Mapping[str, JsonValue]]) -> list[str]:
+    """The fields of which nine in ten values are dates of the years 1500 to 2199, the fullest first.
+
+    rows: the metadata of documents. Fields within objects are named as a filter names them: author.born.
+    """
+    values: dict[str, int] = {}
+    dated: dict[str, int] = {}
+    for row in rows:
+        for name, value in _flat(row):
+            if value is None or value == "" or isinstance(value, list):
+                continue
+            values[name] = values.get(name, 0) + 1
+            found = None if isinstance(value, bool) else read_date(value)
+            if found is not None and found.first.year in _SPAN:
+                dated[name] = dated.get(name, 0) + 1
+    sure = [name for name, count in dated.items() if count >= _SHARE * values[name]]
+    return sorted(sure, key=lambda name: (-dated[name], name))
+
+
+def _flat(row: Mapping[str, JsonValue], before: str = "") -> Iterable[tuple[str, JsonValue]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value

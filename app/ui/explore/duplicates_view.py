@@ -1,12 +1,10 @@
 """Explore, duplicates: groups of documents that say nearly the same, and what becomes of them."""
 
 import json
-import re
 import shlex
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from functools import partial
 from typing import Literal
 
@@ -28,13 +26,14 @@ from nearsay.app.ui.explore.looking import (
 )
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
-from nearsay.data.document import Document, JsonValue, visible
+from nearsay.data.document import JsonValue, visible
 from nearsay.data.quantity import counted
 from nearsay.indexer import Collection
 from nearsay.indexer.catalogue.documents import StoredDocument
 from nearsay.indexer.catalogue.passage import headline
 from nearsay.indexer.duplicates.groups import DuplicateGroup, Link
-from nearsay.indexer.duplicates.pairs import Merged, Pair, PairedPassage, merged_metadata
+from nearsay.indexer.duplicates.merging import Merged, Part, difference, merge, merged_document
+from nearsay.indexer.duplicates.pairs import Pair, PairedPassage
 from nearsay.indexer.results import every
 from nearsay.indexer.vectors.errors import UnknownDocumentError
 
@@ -48,7 +47,7 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
     """Ask, with what is taken over and what is lost; yes merges them."""
     with telling_errors():
         kept = visit.collection.document(stays)
-        merged = _merged(visit.collection, stays, gone)
+        merged = merged_document(visit.collection, stays, gone)
         st.markdown(
             f"**{as_markdown(headline(kept.title, kept.id, kept.text))}** stays with its own title and text."
         )
@@ -63,28 +62,6 @@ def ask_to_merge(visit: Visit, stays: str, gone: Sequence[str]) -> None:
                 st.rerun()
             if st.button("Leave them", key="merge_no"):
                 st.rerun()
-
-
-def merge(collection: Collection, stays: str, gone: Sequence[str]) -> int:
-    """Give a document the metadata that it lacks and others have, then remove those; how many.
-
-    Stopped between the two, the document has what it took over and the others are still there.
-    """
-    kept = collection.document(stays)
-    merged = _merged(collection, stays, gone)
-    if merged.changes:
-        collection.add_rows(
-            [
-                Document(
-                    text=kept.text,
-                    id=kept.id,
-                    title=kept.title,
-                    metadata=merged.metadata,
-                    source=kept.source,
-                )
-            ]
-        )
-    return collection.remove(gone)
 
 
 def merged_html(merged: Merged) -> str:
@@ -102,58 +79,8 @@ def merged_html(merged: Merged) -> str:
     return f'<div class="ns-card">{taken}{lost}</div>'
 
 
-def _merged(collection: Collection, stays: str, gone: Sequence[str]) -> Merged:
-    return merged_metadata(
-        collection.document(stays).metadata, [collection.document(id_).metadata for id_ in gone]
-    )
-
-
 def _value(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_LONGEST = 6_000  # characters of a text that are compared: the rest is not shown
-_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a text."""
-
-    text: str
-    alone: bool  # the other text does not say it here
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Both texts as pieces that follow each other."""
-
-    first: tuple[Part, ...]
-    second: tuple[Part, ...]
-    cut: bool  # one of them was too long to be compared as a whole
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs in what was compared."""
-        return not any(part.alone for part in (*self.first, *self.second))
-
-
-def difference(first: str, second: str) -> Difference:
-    """Compare two texts word by word, by the longest pieces that they share (Python's difflib).
-
-    Of longer texts the first 6,000 characters are compared; how words are spaced does not matter.
-    """
-    cut = max(len(first), len(second)) > _LONGEST
-    left, right = _WORDS.findall(first[:_LONGEST]), _WORDS.findall(second[:_LONGEST])
-    sides: tuple[list[Part], list[Part]] = ([], [])
-    words, others = ([word.strip() for word in side] for side in (left, right))
-    matcher = SequenceMatcher(None, words, others, autojunk=False)
-    for kind, begin, end, other_begin, other_end in matcher.get_opcodes():
-        alone = kind != "equal"
-        for side, some in ((sides[0], left[begin:end]), (sides[1], right[other_begin:other_end])):
-            if some:
-                side.append(Part("".join(some), alone))
-    return Difference(tuple(sides[0]), tuple(sides[1]), cut)
 
 
 def side_html(parts: tuple[Part, ...], mark: Literal["del", "ins"]) -> str:

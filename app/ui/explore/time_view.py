@@ -1,6 +1,6 @@
 """Explore, through time: which clusters grow and shrink, and what is new since a date."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,7 @@ from nearsay.app.ui.explore.looking import Look, found_by, like_link, near_words
 from nearsay.app.ui.opened import remembered, state_of
 from nearsay.app.ui.visit import Visit
 from nearsay.app.ui.watching import show_command
-from nearsay.data.document import JsonValue
-from nearsay.indexer.exploring.dates import Period, read_date
+from nearsay.indexer.exploring.dates import Period, date_fields
 from nearsay.indexer.exploring.newest import News
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, ThroughTime
 from nearsay.indexer.results import newest
@@ -92,37 +91,6 @@ def line_chart(line: ThroughTime, shown: Sequence[ClusterThroughTime]) -> "alt.C
         )
     )
     return chart
-
-
-_SHARE = 0.9  # of a field's values have to be dates
-_SPAN = range(1500, 2200)  # years; a number outside is more likely a count than a year
-
-
-def date_fields(rows: Iterable[Mapping[str, JsonValue]]) -> list[str]:
-    """The fields of which nine in ten values are dates of the years 1500 to 2199, the fullest first.
-
-    rows: the metadata of documents. Fields within objects are named as a filter names them: author.born.
-    """
-    values: dict[str, int] = {}
-    dated: dict[str, int] = {}
-    for row in rows:
-        for name, value in _flat(row):
-            if value is None or value == "" or isinstance(value, list):
-                continue
-            values[name] = values.get(name, 0) + 1
-            found = None if isinstance(value, bool) else read_date(value)
-            if found is not None and found.first.year in _SPAN:
-                dated[name] = dated.get(name, 0) + 1
-    sure = [name for name, count in dated.items() if count >= _SHARE * values[name]]
-    return sorted(sure, key=lambda name: (-dated[name], name))
-
-
-def _flat(row: Mapping[str, JsonValue], before: str = "") -> Iterable[tuple[str, JsonValue]]:
-    for name, value in row.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
 
 
 _QUICK = 150_000  # passages whose dates are read and counted

@@ -1,9 +1,13 @@
 """What a document takes over from its near-duplicates."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
+from words_encoder import WordsEncoder
 
-from nearsay.indexer.duplicates.pairs import Conflict, merged_metadata
+from nearsay.indexer import Library
+from nearsay.indexer.duplicates.merging import Conflict, merge, merged_metadata
 
 _VALUES = st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from(["", "x"]), st.just([]))
 _ROWS = st.dictionaries(st.sampled_from("abc"), _VALUES)
@@ -52,3 +56,18 @@ def test_nothing_that_was_there_is_lost_and_everything_new_is_told(kept, others)
         for name, value in other.items():
             told = any(conflict.field == name and value in conflict.others for conflict in merged.conflicts)
             assert value in lacking or merged.metadata[name] == value or told
+
+
+def test_the_one_that_stays_takes_over_what_it_lacks(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "i am", "year": 2019},
+        {"id": "b", "text": "i am", "year": 2020, "venue": "acl"},
+        {"id": "c", "text": "the cat sat"},
+    ]
+    words = WordsEncoder()
+    with Library.open(tmp_path / "library", load_encoder=lambda _: words) as library:
+        papers = library.collection("papers")
+        papers.add_rows(rows)
+        assert merge(papers, "a", ["b"]) == 1
+        assert papers.document("a").metadata == {"year": 2019, "venue": "acl"}
+        assert [document.id for document in papers.documents()] == ["a", "c"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.errors import BadInputError
-from nearsay.indexer.exploring.dates import Dated, Period, finest, period_names, read_date
+from nearsay.indexer.exploring.dates import Dated, Period, date_fields, finest, period_names, read_date
 
 
 def day(text: str) -> Dated:
@@ -117,3 +117,26 @@ def test_an_unknown_period_is_refused() -> None:
         BadInputError, match=r"'decade' is not a period\. Take one of: day, week, month, year"
     ):
         Period.of("decade")
+
+
+@pytest.mark.parametrize(
+    ("values", "dated"),
+    [
+        ([2019, "2020-03", "2021-04-05"], True),
+        ([2019] * 9 + ["unknown"], True),
+        ([2019] * 8 + ["unknown"] * 2, False),
+        ([12, 800, 3], False),
+        ([9000, 1200], False),
+        ([True, False], False),
+        ([["2019"]], False),
+        ([None, ""], False),
+    ],
+)
+def test_a_field_of_dates_is_known_by_its_values(values: list[object], dated: bool) -> None:
+    found = date_fields({"when": value} for value in values)
+    assert found == (["when"] if dated else [])
+
+
+def test_fields_of_dates_come_by_how_many_there_are() -> None:
+    rows = [{"year": 2019, "author": {"born": "1960-01-02"}}, {"author": {"born": "1961-01-02"}}]
+    assert date_fields(rows) == ["author.born", "year"]

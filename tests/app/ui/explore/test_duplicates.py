@@ -11,15 +11,16 @@ from nearsay.app.ui.explore.duplicates_view import (
     groups_of,
     labels_of,
     left_over,
-    merge,
     merged_html,
     pair_rows,
+    side_html,
     still_there,
     superfluous,
 )
 from nearsay.indexer import Library
 from nearsay.indexer.duplicates.groups import DuplicateGroup
-from nearsay.indexer.duplicates.pairs import Pair, PairedPassage, merged_metadata
+from nearsay.indexer.duplicates.merging import difference, merged_metadata
+from nearsay.indexer.duplicates.pairs import Pair, PairedPassage
 from nearsay.indexer.results import every
 
 ROWS = [
@@ -80,12 +81,6 @@ def test_the_central_document_is_said_to_be(papers):
     assert labels_of([papers.document("a"), papers.document("b")]) == {"a": "a: the central one", "b": "b"}
 
 
-def test_the_one_that_stays_takes_over_what_it_lacks(papers):
-    assert merge(papers, "a", ["b"]) == 1
-    assert papers.document("a").metadata == {"year": 2019, "venue": "acl"}
-    assert [document.id for document in papers.documents()] == ["a", "c"]
-
-
 def test_what_is_taken_over_and_what_is_lost_is_shown_as_text():
     html = merged_html(merged_metadata({"a": "<b>"}, [{"a": "<i>", "<u>": ["x"]}]))
     for tag in ("<b>", "<i>", "<u>"):
@@ -114,3 +109,11 @@ def test_a_document_without_a_title_is_called_by_its_id_in_the_table_of_pairs():
     row = pair_rows([Pair(0.9, side("a", "", "Some text."), side("b", "Bees", "Some text."))])[0]
     assert (row["first"], row["second"]) == ("a", "Bees")
     assert (row["first text"], row["second text"]) == ("Some text.", "Some text.")
+
+
+def test_markup_of_a_document_is_shown_and_not_run():
+    parts = difference("<b>one</b>", "<i>two</i>").first
+    html = side_html(parts, "del")
+    assert "<b>" not in html
+    assert "&lt;" in html
+    assert "<del>" in html

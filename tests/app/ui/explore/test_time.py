@@ -3,9 +3,7 @@
 import json
 from dataclasses import replace
 
-import pytest
-
-from nearsay.app.ui.explore.time_view import called, chart_rows, date_fields, line_chart, trend_rows
+from nearsay.app.ui.explore.time_view import called, chart_rows, line_chart, trend_rows
 from nearsay.indexer.exploring.dates import Period
 from nearsay.indexer.exploring.through_time import ClusterThroughTime, Counted, ThroughTime, Trend
 from nearsay.indexer.results import newest
@@ -71,26 +69,3 @@ def test_of_very_many_periods_each_has_its_place_and_few_are_named():
     assert across["scale"]["domain"] == list(years)
     assert across["axis"]["values"][:2] == ["1500", "1521"]
     assert len(across["axis"]["values"]) == 24
-
-
-@pytest.mark.parametrize(
-    ("values", "dated"),
-    [
-        ([2019, "2020-03", "2021-04-05"], True),
-        ([2019] * 9 + ["unknown"], True),
-        ([2019] * 8 + ["unknown"] * 2, False),
-        ([12, 800, 3], False),
-        ([9000, 1200], False),
-        ([True, False], False),
-        ([["2019"]], False),
-        ([None, ""], False),
-    ],
-)
-def test_a_field_of_dates_is_known_by_its_values(values, dated):
-    found = date_fields({"when": value} for value in values)
-    assert found == (["when"] if dated else [])
-
-
-def test_fields_of_dates_come_by_how_many_there_are():
-    rows = [{"year": 2019, "author": {"born": "1960-01-02"}}, {"author": {"born": "1961-01-02"}}]
-    assert date_fields(rows) == ["author.born", "year"]

@@ -1,6 +1,6 @@
 """Two texts side by side."""
 
-from nearsay.app.ui.explore.duplicates_view import Part, difference, side_html
+from nearsay.indexer.duplicates.merging import Part, difference
 
 
 def test_what_only_one_text_says_is_told_apart():
@@ -30,11 +30,3 @@ def test_long_texts_are_compared_by_their_beginnings():
     found = difference("word " * 5_000, "word " * 5_001)
     assert found.cut
     assert sum(len(part.text) for part in found.first) == 6_000
-
-
-def test_markup_of_a_document_is_shown_and_not_run():
-    parts = difference("<b>one</b>", "<i>two</i>").first
-    html = side_html(parts, "del")
-    assert "<b>" not in html
-    assert "&lt;" in html
-    assert "<del>" in html

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.app.ui.compare.page import overlap, rank_biased_overlap
+from nearsay.training.evaluation.rank_metrics import overlap, rank_biased_overlap
 
 _LISTS = st.lists(st.integers(0, 9), unique=True, max_size=8)
 
