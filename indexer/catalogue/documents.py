@@ -25,6 +25,7 @@ __all__ = [
     "count_of_source",
     "fetch_all",
     "fields_seen",
+    "first_metadata",
     "ids_of",
     "insert",
     "known",
@@ -340,15 +341,15 @@ def ids_of(connection: sa.Connection, collection_id: int, numbers: Sequence[int]
     return found
 
 
+def first_metadata(connection: sa.Connection, collection_id: int) -> Iterator[Mapping[str, JsonValue]]:
+    """The metadata of the first thousand documents, to be read in the transaction."""
+    statement = sa.select(documents.c.metadata).where(documents.c.collection_id == collection_id)
+    return iter(connection.execute(statement.order_by(documents.c.number).limit(1_000)).scalars())
+
+
 def fields_seen(connection: sa.Connection, collection_id: int) -> list[str]:
     """The names of the metadata fields of the first thousand documents, in order."""
-    statement = (
-        sa.select(documents.c.metadata)
-        .where(documents.c.collection_id == collection_id)
-        .order_by(documents.c.number)
-        .limit(1000)
-    )
-    return sorted({name for row in connection.execute(statement).scalars() for name in row})
+    return sorted({name for row in first_metadata(connection, collection_id) for name in row})
 
 
 def _columns(item: PreparedDocument) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from nearsay.data.document import JsonValue
+from nearsay.indexer.catalogue.documents import first_metadata
 from nearsay.indexer.catalogue.field_values import declared
-from nearsay.indexer.catalogue.tables import documents, field_values
+from nearsay.indexer.catalogue.tables import field_values
 
-__all__ = ["SAMPLE", "FieldKind", "FieldLook", "field_looks", "looks_of"]
+__all__ = ["FieldKind", "FieldLook", "field_looks", "looks_of"]
 
-SAMPLE = 1_000  # documents that are looked at
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?", re.DOTALL)
 _DIGITS = re.compile(r"[0-9]{1,18}")  # such a text counts as a number in filters
 _LONGEST = 80  # characters of a category
@@ -51,19 +51,13 @@ class FieldLook:
     documents: int  # that have it, of those that were looked at
 
 
-def field_looks(connection: sa.Connection, collection_id: int, sample: int = SAMPLE) -> list[FieldLook]:
+def field_looks(connection: sa.Connection, collection_id: int) -> list[FieldLook]:
     """The fields of a collection's first documents; bounds of declared ones are those of all documents.
 
     Fields that most documents have come first, then by name. Lists and objects that cannot be asked for, and
     names that the filter language has no way to write, are left out.
     """
-    statement = (
-        sa.select(documents.c.metadata)
-        .where(documents.c.collection_id == collection_id)
-        .order_by(documents.c.number)
-        .limit(sample)
-    )
-    looks = looks_of(connection.execute(statement).scalars())
+    looks = looks_of(first_metadata(connection, collection_id))
     kept = {_written(field.path): field.id for field in declared(connection, collection_id)}
     return [_widened(connection, look, kept[look.name]) if look.name in kept else look for look in looks]
 

@@ -316,7 +316,7 @@ def list_all(connection: sa.Connection, snapshot: Snapshot, selection: Selection
     if numbers is None:
         collection_id, declared = snapshot.collection.id, selection.declared
         narrowed = narrowest(connection, collection_id, selection.expression, declared, snapshot.searchable)
-        statement = _passages_among(connection, snapshot, selection.expression, declared, narrowed)
+        statement = _passages_of(connection, collection_id, selection.expression, declared, narrowed)
         numbers = np.sort(number_list(connection, statement))
         _remember(connection, selection.key, numbers)
     return _set_aside(numbers.astype(np.int64, copy=False), selection.without)
@@ -361,36 +361,30 @@ def _few(
     narrowed = narrowest(connection, snapshot.collection.id, expression, declared, LISTED)
     if narrowed is None and snapshot.searchable > LISTED:
         return None
-    statement = _passages_among(connection, snapshot, expression, declared, narrowed)
+    statement = _passages_of(connection, snapshot.collection.id, expression, declared, narrowed)
     numbers = np.sort(number_list(connection, statement.limit(LISTED + 1)))
     return numbers if numbers.size <= LISTED else None
 
 
-def _passages_among(
+def _passages_of(
     connection: sa.Connection,
-    snapshot: Snapshot,
+    collection_id: int,
     expression: Expression,
     declared: Declared,
-    narrowed: Narrowed | None,
-) -> sa.Select[tuple[int]]:
-    if narrowed is None:
-        return _passages_of(connection, snapshot.collection.id, expression, declared)
-    statement = _passages_of(connection, snapshot.collection.id, narrowed.rest, declared)
-    return statement.where(passages.c.document.in_(narrowed.numbers()))
-
-
-def _passages_of(
-    connection: sa.Connection, collection_id: int, expression: Expression | None, declared: Declared
+    narrowed: Narrowed | None = None,
 ) -> sa.Select[tuple[int]]:
     """The numbers of the passages that a filter lets through; the documents are left alone where possible."""
     dialect = connection.dialect.name
     statement = sa.select(passages.c.number).where(passages.c.collection_id == collection_id)
-    if expression is None:
+    rest: Expression | None = expression
+    if narrowed is not None:
+        statement, rest = statement.where(passages.c.document.in_(narrowed.numbers())), narrowed.rest
+    if rest is None:
         return statement
-    if covered(expression, dialect, declared):
-        return statement.where(condition(expression, dialect, declared, passages.c.document))
+    if covered(rest, dialect, declared):
+        return statement.where(condition(rest, dialect, declared, passages.c.document))
     joined = statement.join(documents, same_document())
-    return joined.where(condition(expression, dialect, declared, passage=passages.c.number))
+    return joined.where(condition(rest, dialect, declared, passage=passages.c.number))
 
 
 def _among(ids: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
