@@ -14,7 +14,7 @@ from nearsay.app.ui.watching import moment, running_runs, runs_of, start_run, wa
 from nearsay.data.quantity import counted
 from nearsay.data.report import Finding
 from nearsay.indexer.plans.plan import EXACT_UP_TO, Plan
-from nearsay.indexer.results import reports
+from nearsay.indexer.results import every
 from nearsay.indexer.writing.overview import CollectionOverview
 
 __all__ = [
@@ -108,7 +108,7 @@ def _ask(visit: Visit) -> None:
 
 
 def _report(visit: Visit, run: Run) -> None:
-    rows = finding_rows([one for one in reports(run.output()) if isinstance(one, Finding)])
+    rows = finding_rows(list(every(run.output(), Finding)))
     if not rows or run.state not in (RunState.DONE, RunState.FAILED):
         watch_run(visit, run, place="health")
         return
