@@ -143,7 +143,7 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
                     seed=one.seed,
                     dev=result.dev,
                     base_dev=result.base_dev,
-                    evaluations=tuple(change.figures for change in result.changes),
+                    evaluations=tuple(result.changes),
                 )
             )
             continue
@@ -153,7 +153,7 @@ def _print(results: list["SeedResult"], *, as_json: bool) -> None:
             rows.append(["of the base", f"{result.base_dev.get(name, float('nan')):.4f}"])
         print_table(["", str(one.folder)], rows)
         print_notes(_verdicts(result))
-        print_changes(change.figures for change in result.changes)
+        print_changes(result.changes)
     if len(results) > 1:
         spreads = spread_of(results)
         if as_json:
@@ -246,9 +246,9 @@ def _adapt_print(result: "AdaptationResult", out: Path, collection: str, *, as_j
 
     if as_json:
         facts = {"adapted": result.adapted, "seconds": round(result.seconds, 1)}
-        print_json(Trained(str(out), facts, evaluations=tuple(each.figures for each in result.changes)))
+        print_json(Trained(str(out), facts, evaluations=tuple(result.changes)))
         return
-    print_changes(change.figures for change in result.changes)
+    print_changes(result.changes)
     if result.adapted:
         click.echo(
             f"the encoder is in {out}. Search with it: nearsay index rebuild {collection} --encoder {out}",

@@ -226,13 +226,12 @@ def _print(result: "SentenceResult", out: Path, *, as_json: bool) -> None:
 
     if as_json:
         facts = {"steps": result.steps, "seconds": round(result.seconds, 1)}
-        changes = tuple(change.figures for change in result.changes)
-        print_json(Trained(str(out), facts, dev=result.dev, evaluations=changes))
+        print_json(Trained(str(out), facts, dev=result.dev, evaluations=tuple(result.changes)))
         return
     click.echo(
         f"{counted(result.steps, 'step')} in {result.seconds:,.0f} s; the encoder is in {out}", err=True
     )
-    print_changes(change.figures for change in result.changes)
+    print_changes(result.changes)
 
 
 @click.command()

@@ -72,7 +72,7 @@ def changes_table(changes: Iterable["JudgedChange"]) -> list[Row]:
             "items": one.items,
             "before": shown_figure(one.figure, one.before),
             "after": shown_figure(one.figure, one.after),
-            "gained": f"{one.after - one.before:+.3g}",
+            "gained": f"{one.gained:+.3g}",
             "95 % interval": f"{one.difference_low:+.3g} to {one.difference_high:+.3g}",
             "verdict": one.verdict,
         }

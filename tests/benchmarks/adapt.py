@@ -118,7 +118,7 @@ def measured(name: str, data: Path, others: list[str], options: Adaptation, kept
             "queries": len(queries.queries),
             "adapted": result.adapted,
             "seconds": round(seconds, 1),
-            "evaluations": [as_json(change.figures) for change in result.changes],
+            "evaluations": [as_json(change) for change in result.changes],
             "ndcg_at_10": {
                 mode: {
                     "before": round(float(before[mode].mean()), 4),

@@ -15,7 +15,7 @@ from nearsay.training.evaluation.judged.reports import (
     Trained,
 )
 
-_CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.125, 83.5, 1.25, 5.5, "better")
+_CHANGE = JudgedChange("scored_pairs", EvaluationKind.STS, "spearman", 248, 80.125, 83.5, 1.25, 5.5)
 
 
 def printed(report: Report) -> Any:

@@ -61,9 +61,18 @@ class JudgedChange:
     items: int
     before: float
     after: float
-    difference_low: float  # of after less before, at 95 %
+    difference_low: float  # of after less before, at 95 %: over items drawn anew, for this one training
     difference_high: float
-    verdict: str  # "better", "worse" or "no clear change"
+    verdict: str = field(init=False)  # whether it was worth it, in a word
+
+    def __post_init__(self) -> None:
+        sure = "better" if self.difference_low > 0 else "worse" if self.difference_high < 0 else ""
+        object.__setattr__(self, "verdict", sure or "no clear change")
+
+    @property
+    def gained(self) -> float:
+        """After less before; above 0 is better."""
+        return self.after - self.before
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from nearsay.training.encoder.weights import combined_sha256, weight_hashes
 from nearsay.training.evaluation.judged.judged_corpus import RetrievalJudgedSet
 from nearsay.training.evaluation.judged.judged_set import JudgedSet, evaluate_judged_set
 from nearsay.training.evaluation.judged.replay import Remembering, general_sets, held
+from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.run.run_environment import RunEnvironment
 from nearsay.training.run.run_folder import RunFolder
 from nearsay.training.run.training_progress import Watch
@@ -35,7 +36,7 @@ from nearsay.training.sentence.bundled import BUNDLED_NAME
 from nearsay.training.sentence.encoder import Encoder
 from nearsay.training.sentence.fine_tuning.measuring import changed
 from nearsay.training.sentence.fine_tuning.sentence_folder import finish_encoder, told_judged
-from nearsay.training.sentence.fine_tuning.settings import Change, SentenceResult
+from nearsay.training.sentence.fine_tuning.settings import SentenceResult
 from nearsay.training.sentence.fine_tuning.structure import EncoderStructure, build_encoder
 from nearsay.training.sentence.lineage import lineage_of
 from nearsay.training.sentence.refusal import refuse_unsafe
@@ -78,7 +79,7 @@ class AdaptationResult:
     """How an adaptation ended."""
 
     adapted: bool  # False: no encoder was written, since the original is as good or better
-    changes: Sequence[Change]  # held-out pseudo-queries first, then judgements, then general sets
+    changes: Sequence[JudgedChange]  # held-out pseudo-queries first, then judgements, then general sets
     seconds: float  # of everything
 
 
@@ -153,7 +154,7 @@ def adapt_encoder(
             texts=LearnedTexts.of(source.folder.path, source.name),
         )
     else:
-        run.discard({"adapted": False, "evaluations": [as_json(change.figures) for change in found]})
+        run.discard({"adapted": False, "evaluations": [as_json(change) for change in found]})
     return AdaptationResult(better, found, seconds)
 
 
@@ -218,7 +219,7 @@ def _refuse_single_sentences(corpus: UnlabelledCorpus, share: float) -> None:
         )
 
 
-def is_better(found: Sequence[Change]) -> bool:
+def is_better(found: Sequence[JudgedChange]) -> bool:
     """Say whether an adapted encoder is worth keeping.
 
     found: of the held-out pseudo-queries first, which must gain more than chance; no other set may lose more
@@ -226,7 +227,7 @@ def is_better(found: Sequence[Change]) -> bool:
     share, so that their gain is a little flattered: judgements, if there are any, are not.
     """
     held_out, *others = found
-    return held_out.verdict == "better" and all(held(change.after.kind, change.gained) for change in others)
+    return held_out.verdict == "better" and all(held(change.kind, change.gained) for change in others)
 
 
 def _held_out_set(

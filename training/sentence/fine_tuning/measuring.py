@@ -19,9 +19,9 @@ from nearsay.training.evaluation.judged.judged_set import (
     PairScorer,
     evaluate_judged_set,
 )
+from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.run.loop import Evaluation
 from nearsay.training.sentence.batching import inference_batches
-from nearsay.training.sentence.fine_tuning.settings import Change
 from nearsay.training.sentence.forward import ModelInputs
 from nearsay.training.sentence.loading import is_static, length_limit
 from nearsay.training.sentence.prompts import prompts_of_model
@@ -161,15 +161,19 @@ def changes(
     *,
     precision: Precision,
     device: str,
-) -> list[Change]:
+) -> list[JudgedChange]:
     """Measure both models on the tests, in the precision that they are trained in."""
     began, now = (outcomes(one, tests, precision=precision, device=device) for one in (before, after))
     return changed(began, now)
 
 
-def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[Change]:
+def changed(before: Sequence[Outcome], after: Sequence[Outcome]) -> list[JudgedChange]:
     """Put the outcomes of two models on the same tests together."""
-    return [Change(one, two, bootstrap_difference(one, two)) for one, two in zip(before, after, strict=True)]
+    return [
+        JudgedChange(two.name, two.kind, two.main, two.items, one.figure, two.figure, sure.low, sure.high)
+        for one, two in zip(before, after, strict=True)
+        for sure in (bootstrap_difference(one, two),)
+    ]
 
 
 def outcomes(

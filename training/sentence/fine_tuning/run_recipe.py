@@ -120,7 +120,7 @@ def spread_of(results: Sequence[SeedResult]) -> list[FigureOverSeeds]:
 
 
 def _figures(result: SentenceResult) -> dict[str, float]:
-    return {change.after.name: change.after.figure for change in result.changes}
+    return {change.set: change.after for change in result.changes}
 
 
 def _finished(folder: Path) -> dict[str, float] | None:

@@ -143,7 +143,7 @@ def finish_encoder(
             "training": dict(result.training),
             "dev": dict(result.dev),
             "base_dev": dict(result.base_dev),
-            "evaluations": [as_json(change.figures) for change in result.changes],
+            "evaluations": [as_json(change) for change in result.changes],
         },
     )
     run.write_run_json(LEARNED_FILE, texts.to_json())
@@ -163,7 +163,7 @@ def finish_encoder(
         },
         limits=text.limits,
         base=hub_name(source),
-        results=[(change.after.name, change.after.main, change.after.figure) for change in result.changes],
+        results=[(change.set, change.figure, change.after) for change in result.changes],
     )
 
     def save(folder: Path) -> None:
@@ -182,9 +182,9 @@ def _dimension(encoder: SentenceTransformer | CrossEncoder) -> int | None:
 def _figures(result: SentenceResult) -> dict[str, float]:
     if result.changes:
         return {
-            f"{change.after.name}, {change.after.main}, {when}": outcome.figure
+            f"{change.set}, {change.figure}, {when}": reached
             for change in result.changes
-            for when, outcome in (("before", change.before), ("after", change.after))
+            for when, reached in (("before", change.before), ("after", change.after))
         }
     return dict(result.dev or result.training)
 

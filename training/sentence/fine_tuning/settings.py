@@ -10,12 +10,10 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.examples import SentenceExamples
 from nearsay.data.sentence_examples.mixing import Sampling
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.evaluation.judged.bootstrap import Interval
-from nearsay.training.evaluation.judged.judged_set import Outcome
 from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.objectives.config import ObjectiveConfig
 
-__all__ = ["Change", "SentencePooling", "SentenceResult", "SentenceTraining", "TrainingSet", "usual_epochs"]
+__all__ = ["SentencePooling", "SentenceResult", "SentenceTraining", "TrainingSet", "usual_epochs"]
 
 
 class SentencePooling(StrEnum):
@@ -48,42 +46,6 @@ class TrainingSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One evaluation, of the base and of what was made of it."""
-
-    before: Outcome
-    after: Outcome
-    difference: Interval  # of after less before, at 95 %: over items drawn anew, for this one training
-
-    @property
-    def gained(self) -> float:
-        """After less before; above 0 is better."""
-        return self.after.figure - self.before.figure
-
-    @property
-    def verdict(self) -> str:
-        """Whether it was worth it, in a word."""
-        if not self.difference.excludes_zero:
-            return "no clear change"
-        return "better" if self.difference.low > 0 else "worse"
-
-    @property
-    def figures(self) -> JudgedChange:
-        """What is kept and printed of it."""
-        return JudgedChange(
-            set=self.after.name,
-            kind=self.after.kind,
-            figure=self.after.main,
-            items=self.after.items,
-            before=self.before.figure,
-            after=self.after.figure,
-            difference_low=self.difference.low,
-            difference_high=self.difference.high,
-            verdict=self.verdict,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class SentenceResult:
     """How a run ended."""
 
@@ -95,7 +57,7 @@ class SentenceResult:
     training: Mapping[str, float] = field(default_factory=dict)  # over the last steps
     dev: Mapping[str, float] = field(default_factory=dict)  # of the weights that were kept
     base_dev: Mapping[str, float] = field(default_factory=dict)  # of what the run began with
-    changes: Sequence[Change] = ()  # the requested evaluations, before and after
+    changes: Sequence[JudgedChange] = ()  # the requested evaluations, before and after
     leads: bool = True  # whether this is the process, of several, that measured and wrote
 
 

@@ -10,8 +10,8 @@ from nearsay.data.errors import BadInputError
 from nearsay.data.sentence_examples.learned_texts import LearnedTexts
 from nearsay.indexer.vectors.vector_store import unit_length
 from nearsay.training.encoder.hardware import Precision
-from nearsay.training.evaluation.judged.bootstrap import Interval
-from nearsay.training.evaluation.judged.judged_set import EvaluationKind, Outcome, mean_of_drawn
+from nearsay.training.evaluation.judged.judged_set import EvaluationKind
+from nearsay.training.evaluation.judged.reports import JudgedChange
 from nearsay.training.sentence.adaptation import adapt
 from nearsay.training.sentence.adaptation.adapt import (
     Adaptation,
@@ -21,7 +21,6 @@ from nearsay.training.sentence.adaptation.adapt import (
 )
 from nearsay.training.sentence.adaptation.pseudo_queries import UnlabelledCorpus
 from nearsay.training.sentence.encoder import Encoder
-from nearsay.training.sentence.fine_tuning.settings import Change
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SHORT = Adaptation(held_out=8, precision=Precision.FLOAT32)
@@ -34,15 +33,13 @@ def corpus() -> UnlabelledCorpus:
     return UnlabelledCorpus("letters", texts, ("",) * 40, tuple(f"d{n}" for n in range(40)))
 
 
-def outcome(kind: EvaluationKind, figure: float) -> Outcome:
-    return Outcome(
-        f"a {kind} set", kind, {"figure": figure}, "figure", 10, 0, 0.0, mean_of_drawn(np.ones(10))
+def change(
+    gained: float, *, sure: bool = True, kind: EvaluationKind = EvaluationKind.RETRIEVAL
+) -> JudgedChange:
+    about = 1e-3 if sure else 1.0
+    return JudgedChange(
+        f"a {kind} set", kind, "figure", 10, 0.5, 0.5 + gained, gained - about, gained + about
     )
-
-
-def change(gained: float, *, sure: bool = True, kind: EvaluationKind = EvaluationKind.RETRIEVAL) -> Change:
-    interval = Interval(gained - 1e-3, gained + 1e-3) if sure else Interval(gained - 1, gained + 1)
-    return Change(outcome(kind, 0.5), outcome(kind, 0.5 + gained), interval)
 
 
 def test_an_encoder_is_kept_only_if_the_held_out_gain_is_no_chance() -> None:
