@@ -25,7 +25,6 @@ from nearsay.indexer.exploring.similar import AWAY, Likeness, similar
 from nearsay.indexer.filters.declaring import DeclareReport, declared_names
 from nearsay.indexer.filters.parse import Where, parse_field
 from nearsay.indexer.filters.where import expression_of
-from nearsay.indexer.neighbours.points import Explored
 from nearsay.indexer.plans.plan import KEPT, ContractChange, Plan
 from nearsay.indexer.query.export import export_documents, export_passages, stored_documents, write_lines
 from nearsay.indexer.query.hit import Explanation, Hit, Hits
@@ -451,7 +450,7 @@ class Collection:
         `nearsay.indexer.exploring.similar`.
         """
         request = SearchRequest(k=k, where=where, by_document=by_document)
-        return similar(self._explored(), Likeness.of(ids, without, away), request)
+        return similar(self._store, self.snapshot(), Likeness.of(ids, without, away), request)
 
     def vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Every living passage's number (n,) and unit-length vector (n, d)."""
@@ -555,7 +554,10 @@ class Collection:
         """What the collection says of itself without a query: pairs, clusters, maps, samples."""
         from nearsay.indexer.exploring.explorer import Explorer
 
-        return Explorer(self._explored())
+        def locked(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
+            return self._writing.locked(row, what)
+
+        return Explorer(self.name, self._store, self.snapshot, locked, self._encoder.of)
 
     @property
     def judgements(self) -> "Judgements":
@@ -587,9 +589,3 @@ class Collection:
         from nearsay.indexer.collection_writing import CollectionWriting
 
         return CollectionWriting(self._record, self._encoder, self.library, self._snapshot, self._promise)
-
-    def _explored(self) -> Explored:
-        def locked(row: CollectionRow, what: str) -> AbstractContextManager[Store]:
-            return self._writing.locked(row, what)
-
-        return Explored(self.name, self._store, self.snapshot, locked, self._encoder.of)

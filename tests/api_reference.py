@@ -72,7 +72,7 @@ def _members(one: type) -> Iterator[str]:
         yield from (f"- `{member.value}`" for member in one)
         yield ""
         return
-    if dataclasses.is_dataclass(one):
+    if "__dataclass_fields__" in vars(one):
         said = dict(_FIELD.findall(inspect.getsource(one)))
         for field in dataclasses.fields(one):
             comment = f": {said[field.name]}" if field.name in said else ""
@@ -101,10 +101,11 @@ def _members(one: type) -> Iterator[str]:
 def _signature(function: object) -> str:
     assert callable(function)
     signature = inspect.signature(function)
+    of_the_object = ("self", "cls", "explored")
     parameters = [
         each.replace(annotation=_short(each.annotation)) if each.annotation is not each.empty else each
         for each in signature.parameters.values()
-        if each.name not in ("self", "cls")
+        if each.name not in of_the_object
     ]
     shown = ["*" if each == "*" else each for each in _each(parameters)]
     result = (

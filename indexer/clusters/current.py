@@ -221,8 +221,8 @@ class Assigned:
     outliers: int  # too far from every centre
 
 
-def assign_newer(explored: Explored, *, listener: ProgressListener = unheard) -> Assigned:
-    """Put the passages that came since into the cluster whose centre is nearest.
+def assign_newer(explored: Explored, *, progress: ProgressListener = unheard) -> Assigned:
+    """Put passages that came since the clustering into the cluster whose centre is nearest.
 
     Only where they are at least as near to it as all but the farthest twentieth of its passages; the others
     are outliers from now on. Centres stay where the clustering put them. BadInputError without a clustering.
@@ -252,7 +252,7 @@ def assign_newer(explored: Explored, *, listener: ProgressListener = unheard) ->
                 for place in range(len(middles))
             ]
         )
-        nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=listener)
+        nearest, near = scores.nearest_centre(Points.of(snapshot, newer), middles, listener=progress)
         fits = near >= bounds[nearest]
         who = Members(newer[fits], used[nearest[fits]], near[fits].astype(np.float64))
         with store.database.writing() as connection:

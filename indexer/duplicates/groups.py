@@ -409,11 +409,15 @@ def find_duplicates(
     by: By | str = By.DOCUMENT,
     where: Where | None = None,
     exact: bool | None = None,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> DuplicateGroups:
-    """Groups of near-duplicates; see `Explorer.duplicates`.
+    """Groups of documents that say nearly the same, the largest first, with a representative of each.
 
-    By document only those are compared of which every passage is there: has a vector and passes the filter.
+    threshold: the least cosine of two passages that are near-duplicates
+    link:      transitive (a chain of near-duplicates leads from each to each) or complete (every two are)
+    by:        document (each passage of either has a near-duplicate in the other; only documents of which
+               every passage has a vector and passes the filter) or passage
+    exact:     compare every two or not; None = up to some hundred thousand passages
     """
     link, by = _chosen(Link, link, "link"), _chosen(By, by, "by")
     if not 0.0 < threshold <= 1.0:
@@ -438,7 +442,7 @@ def find_duplicates(
         device = explored.store.device or "cpu"
         try:
             pairs = distinct_pairs(
-                points, distinct, threshold=threshold, listener=listener, exact=exact, device=device
+                points, distinct, threshold=threshold, listener=progress, exact=exact, device=device
             )
         except TooManyPairsError as error:
             raise BadInputError(

@@ -13,7 +13,7 @@ from nearsay.data.report import Report
 from nearsay.indexer.catalogue.passages import PassageRow, documents_of
 from nearsay.indexer.duplicates.closest_pairs import closest_pairs
 from nearsay.indexer.filters.parse import Where
-from nearsay.indexer.neighbours.points import Explored, JoinedPoints, Vectors
+from nearsay.indexer.neighbours.points import Explorable, Explored, JoinedPoints, Vectors
 from nearsay.indexer.neighbours.shown import rows_of
 from nearsay.indexer.query.search_notes import waiting_note
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -119,13 +119,23 @@ def find_pairs(
     *,
     threshold: float | None = None,
     where: Where | None = None,
-    other: Explored | None = None,
+    other: Explorable | None = None,
     other_where: Where | None = None,
     same_document: bool = False,
     exact: bool | None = None,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> Pairs:
-    """The `top` most similar pairs, or all over a threshold; see `Explorer.pairs`."""
+    """The pairs of passages that are most similar, in the collection or between it and another.
+
+    top:           how many; None = all over the threshold, or 100 without one
+    threshold:     the least cosine
+    other:         a collection of the same encoder: pairs of one passage here and one there
+    other_where:   a filter for the other
+    same_document: passages of one document are pairs, too
+    exact:         compare every two or not; None = up to some hundred thousand passages
+
+    EncoderMismatchError, and BadInputError for more pairs than can be listed, each with its remedy.
+    """
     if top is None and threshold is None:
         top = TOP
     snapshot = explored.snapshot()
@@ -139,18 +149,19 @@ def find_pairs(
         vectors: Vectors = points
         sides, numbers = (side, side), points.ids
     else:
-        theirs = other.snapshot()
-        _same_space(explored, snapshot, other, theirs)
-        others = other.points(theirs, other_where)
+        second = other.explore
+        theirs = second.snapshot()
+        _same_space(explored, snapshot, second, theirs)
+        others = second.points(theirs, other_where)
         apart = np.repeat(np.array([0, 1]), [len(points), len(others)])
-        vectors, sides = JoinedPoints(points, others), (side, Side(other, theirs))
+        vectors, sides = JoinedPoints(points, others), (side, Side(second, theirs))
         numbers = np.concatenate([points.ids, others.ids])
     found = closest_pairs(
         vectors,
         top=top,
         threshold=threshold,
         apart=apart,
-        listener=listener,
+        listener=progress,
         exact=exact,
         device=explored.store.device or "cpu",
     )

@@ -153,12 +153,13 @@ def diverse(
     query: str | None = None,
     where: Where | None = None,
     balance: float = BALANCE,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> Shown[DiversePassage]:
-    """`count` passages that together show what there is, in the order in which they were chosen.
+    """A few passages that show what there is, in all or about a query: each unlike those before it.
 
-    balance: 1 = relevance alone, 0 = being unlike each other alone. BadInputError outside, and for an empty
-    query.
+    balance: 1 = the most relevant, however alike; 0 = the most unlike each other
+
+    BadInputError for a balance beyond these, and for an empty query.
     """
     checked_count(count)
     if not (math.isfinite(balance) and 0.0 <= balance <= 1.0):
@@ -171,7 +172,7 @@ def diverse(
         return Shown((), 0, (nothing_there(explored, where),))
     notes: tuple[str, ...] = ()
     if query is None:
-        relevance = _company(explored, snapshot, points, listener)
+        relevance = _company(explored, snapshot, points, progress)
     else:
         encoder = explored.encoder(snapshot.generation)
         vector = unit_length(encoder.encode([query], kind=TextKind.QUERY))[0]
@@ -180,7 +181,7 @@ def diverse(
         if len(points) < everything:
             notes = (f"chosen among the {len(points):,} passages of {everything:,} nearest to the query",)
     picks = marginal_relevance(
-        points, relevance, count, balance, first=_first_id(explored, snapshot, points), listener=listener
+        points, relevance, count, balance, first=_first_id(explored, snapshot, points), listener=progress
     )
     shown = _shown(explored, snapshot, points, picks)
     if len(picks) < count:

@@ -97,9 +97,9 @@ def new_since(
     *,
     count: int = 20,
     where: Where | None = None,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> News:
-    """Hold the documents since a moment against those before it.
+    """What came since a moment: the passages unlike everything before, and the clusters they fall into.
 
     when:  a day, a moment, or as text 2026, 2026-11, 2026-11-01, 2026-11-01T08:00; without a zone in UTC
     field: of the metadata, whose dates decide, by the day; None = when they were added (not: changed)
@@ -116,7 +116,7 @@ def new_since(
     points = explored.points(snapshot, where)
     documents, age, notes = _ages(explored, snapshot, points, moment, field)
     new, old = np.flatnonzero(age > 0), np.flatnonzero(age < 0)
-    unlike = _unlike(explored, snapshot, points, documents, (new, old), count, listener)
+    unlike = _unlike(explored, snapshot, points, documents, (new, old), count, progress)
     if new.size and not old.size:
         notes = (*notes, "everything is new: there is nothing older to compare with")
     if not new.size:

@@ -250,12 +250,13 @@ def outliers(
     count: int = 20,
     where: Where | None = None,
     *,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> Shown[RemotePassage]:
-    """The `count` passages with the lowest mean cosine to their ten nearest of other documents; exact.
+    """The passages that are least like any of another document, the loneliest first; exact.
 
-    Passages of the same document are no company, nor are those that the filter keeps out. See
-    `nearsay.indexer.exploring.remotest`. BadInputError if all passages are of one document.
+    They have the lowest mean cosine to their ten nearest of other documents. Passages of the same document
+    are no company, nor are those that the filter keeps out. BadInputError if all passages are of one
+    document.
     """
     checked_count(count)
     snapshot = explored.snapshot()
@@ -264,7 +265,7 @@ def outliers(
         return Shown((), 0, (nothing_there(explored, where),))
     with explored.store.database.reading() as connection:
         documents = documents_of(connection, snapshot.collection.id, points.ids)
-    measured = remotest(points, documents, count, NEIGHBOURS, listener=listener)
+    measured = remotest(points, documents, count, NEIGHBOURS, listener=progress)
     shown = remote_passages(explored, snapshot, points, measured.found, count)
     gone = removed_meanwhile(min(count, len(points)), len(shown))
     return Shown(shown, len(points), (*_notes(measured.neighbours, count, len(points)), *gone))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearsay.data.errors import BadInputError
 from nearsay.indexer.catalogue import passages
-from nearsay.indexer.neighbours.points import Explored
+from nearsay.indexer.catalogue.store import Store
 from nearsay.indexer.query.hit import Hits
 from nearsay.indexer.query.search import SearchRequest, search
 from nearsay.indexer.snapshots.snapshot import Snapshot
@@ -58,27 +58,26 @@ class Likeness:
         return cls(_each_once(ids), _each_once(without), away)
 
 
-def similar(explored: Explored, likeness: Likeness, request: SearchRequest) -> Hits:
+def similar(store: Store, snapshot: Snapshot, likeness: Likeness, request: SearchRequest) -> Hits:
     """The passages nearest to documents, and away from others; theirs are left out.
 
     A document counts by the mean of its passages, at length 1. A score is the cosine with the vector that
     all together make. UnknownDocumentError; BadInputError for a document without a vector, or where the two
     sides cancel out.
     """
-    snapshot = explored.snapshot()
-    with explored.store.database.reading() as connection:
+    with store.database.reading() as connection:
         own = {
             id_: passages.passage_numbers_of(connection, snapshot.collection.id, id_)
             for id_ in (*likeness.ids, *likeness.without)
         }
-    vectors = {id_: _mean(explored, snapshot, id_, numbers) for id_, numbers in own.items()}
+    vectors = {id_: _mean(snapshot, id_, numbers) for id_, numbers in own.items()}
     query = rocchio(
         np.stack([vectors[id_] for id_ in likeness.ids]),
         np.stack([vectors[id_] for id_ in likeness.without]) if likeness.without else None,
         likeness.away,
     )
     without = frozenset(number for numbers in own.values() for number in numbers or ())
-    return search(explored.store, snapshot, query[None, :], replace(request, without=without))[0]
+    return search(store, snapshot, query[None, :], replace(request, without=without))[0]
 
 
 def rocchio(
@@ -111,15 +110,14 @@ def _mean_row(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     return mean
 
 
-def _mean(
-    explored: Explored, snapshot: Snapshot, id_: str, numbers: Sequence[int] | None
-) -> NDArray[np.float32]:
+def _mean(snapshot: Snapshot, id_: str, numbers: Sequence[int] | None) -> NDArray[np.float32]:
+    name = snapshot.collection.name
     if numbers is None:
-        raise UnknownDocumentError.of(explored.name, id_)
+        raise UnknownDocumentError.of(name, id_)
     positions = snapshot.vectors.positions(np.array(sorted(numbers), dtype=np.int64))
     if not positions.size:
         raise BadInputError(
-            f"document '{id_}' has no vector yet. Finish the indexing: nearsay index rebuild {explored.name}"
+            f"document '{id_}' has no vector yet. Finish the indexing: nearsay index rebuild {name}"
         )
     found: NDArray[np.float32] = unit_length(snapshot.vectors.rows(positions).mean(axis=0, keepdims=True))[0]
     return found

@@ -166,14 +166,13 @@ def over_time(
     level: int = 0,
     counted: Counted | str = Counted.DOCUMENTS,
 ) -> ThroughTime:
-    """Count the clusters' documents, or passages, by the date in a field.
+    """How many documents, or passages, of each cluster there are in each period of a date field.
 
     field: of the metadata; None = when the documents were added
-    by:    day, week, month or year; None = by the span, and no finer than the dates are
+    by:    day, week, month or year; None = by the span of the dates, and no finer than they are
     level: 0 = the clusters themselves, 1 = those that they belong to, and so on, as far up as there are
 
-    BadInputError without a clustering, and if no document has a date. See `nearsay.indexer.exploring.dates`
-    for what is a date; what is none is counted and said.
+    BadInputError without a clustering, and if no document has a date; what is no date is counted and said.
     """
     wanted = None if by is None else Period.of(by)
     what = _counted(counted)

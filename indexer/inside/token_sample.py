@@ -82,14 +82,15 @@ def make_sample(
     seed: int = 0,
     tagger: str | None = None,
     anew: bool = False,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> TokenSampleRow:
-    """Draw passages and keep what a layer makes of their tokens; what was kept of the same is given back.
+    """Keep what a layer of an encoder makes of the tokens of passages drawn at random, to be searched.
 
     layer:  from 1
     tokens: at most so many, [CLS] and [SEP] among them; whole passages, up to 256 tokens of each
     tagger: folder of a `train tagger` head, whose tags are kept with the tokens
-    anew:   make it whatever is kept
+    anew:   make it though there is one of the same settings already
+
     BadInputError for an empty collection, a layer that is not there, or too few tokens for one passage;
     BusyError if another writes.
     """
@@ -104,7 +105,7 @@ def make_sample(
             return row
     started = time.monotonic()
     numbers, texts, encodings = _drawn(explored, snapshot, reader, tokens, seed)
-    arrays = _arrays(reader, layer, numbers, encodings, listener)
+    arrays = _arrays(reader, layer, numbers, encodings, progress)
     head = None if tagger is None else _tagger(tagger, explored.store.device)
     if head is not None:
         arrays["tokens"][:, 5] = _tags(head, texts, arrays)
@@ -140,7 +141,7 @@ def make_sample(
 
 
 def sample_rows(explored: Explored, fingerprint: str | None = None) -> list[TokenSampleRow]:
-    """The samples that are kept, the newest first; fingerprint: only those of an encoder."""
+    """The samples of tokens that are kept, the newest first; fingerprint: only those of an encoder."""
     with explored.store.database.reading() as connection:
         return token_samples.all_of(connection, explored.snapshot().collection.id, fingerprint)
 
@@ -159,7 +160,7 @@ def opened_sample(store: Store, row: TokenSampleRow) -> TokenSample:
 
 
 def drawn_texts(explored: Explored, count: int, seed: int = 0) -> list[str]:
-    """So many passages at random, as they are encoded; BadInputError for an empty collection."""
+    """So many passages at random, with their titles, as an encoder reads them; BadInputError without any."""
     drawn: list[str] = []
     for _, texts in _passages(explored, explored.snapshot(), seed):
         drawn += texts

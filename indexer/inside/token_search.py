@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from nearsay.data.quantity import counted
 from nearsay.indexer.catalogue import clusterings, passages
 from nearsay.indexer.inside.token_sample import TokenSample
 from nearsay.indexer.neighbours.points import Explored
+
+if TYPE_CHECKING:
+    from nearsay.training.bert.attention import AttentionReader
 
 __all__ = ["KwicPart", "SearchBy", "Summary", "TokenMatch", "TokenMatches", "search_tokens"]
 
@@ -118,20 +121,20 @@ class TokenMatches:
 def search_tokens(
     explored: Explored,
     sample: TokenSample,
+    reader: "AttentionReader",
     vector: NDArray[np.float32],
     *,
     by: SearchBy = SearchBy.EMBEDDING,
     heads: Sequence[int] = (),
     k: int = 50,
     special: bool = True,
-    name: Callable[[int], str],
 ) -> TokenMatches:
-    """Find the tokens nearest to a vector, by cosine over the whole sample; special tokens are no matches.
+    """The tokens of a sample that are nearest to a token's vector, by cosine over all of it.
 
-    vector:  (width,), a token's of the sample's encoder and layer: its state, or its heads' outputs
-    heads:   from 0; none = all. The context is of them, and the attention averaged over them
-    special: whether [CLS] and [SEP] may be what a match attends to most; in many layers they mostly are
-    name:    gives a token by its number in the vocabulary
+    vector:  (width,), of the sample's encoder and layer: a state, or the heads' outputs
+    by:      embedding, or context: the outputs of the chosen heads alone
+    heads:   from 0; none = all. Which token a match attends to most is averaged over them, too
+    special: whether [CLS] and [SEP] may be that token; in many layers they mostly are. They are no matches
     """
     by = SearchBy(by)
     chosen = sorted({*heads}) or list(range(sample.heads))
@@ -153,7 +156,7 @@ def search_tokens(
     best = np.argpartition(-scores, min(k, scores.size - 1))[:k]
     best = best[np.lexsort((best, -scores[best]))]
     best = best[np.isfinite(scores[best])]
-    found = tuple(_matches(explored, sample, best, scores, chosen, name, special=special))
+    found = tuple(_matches(explored, sample, best, scores, chosen, reader.token, special=special))
     gone = int(np.count_nonzero(own & ~there))
     notes = (f"{counted(gone, 'token')} of passages that were removed since are left out",) if gone else ()
     return TokenMatches(found, tuple(_summaries(found)), int(np.count_nonzero(own & there)), notes)

@@ -466,22 +466,27 @@ class MapReport:
 
 def draw_map(
     explored: Explored,
-    out: Path | None,
+    out: str | Path | None,
     *,
     where: Where | None = None,
     colour_by: str | None = None,
     anew: bool = False,
     seed: int | None = None,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> MapReport:
-    """Write the live generation's map by the ending of `out`; None = only bring it up to date and keep it.
+    """Write the map to a file: .html (a page of its own), .png, .svg, .parquet, .csv or .jsonl.
+
+    out:       None = no file: the map is made, or brought up to date, and kept
+    where:     what is drawn; the map is that of the whole collection
+    colour_by: "cluster" or a metadata field; None = by clusters where there are any
 
     What cannot be written, and a filter that cannot be read, is refused before anything is laid out.
     """
+    out = None if out is None else Path(out)
     kind = None if out is None else map_format(out)
     if where is not None:
         parse(where)
-    found = current_map(explored, anew=anew, seed=seed, listener=listener)
+    found = current_map(explored, anew=anew, seed=seed, progress=progress)
     report = MapReport(
         found.collection,
         found.generation,
@@ -501,7 +506,7 @@ def draw_map(
     most = MOST_POINTS if kind is MapFormat.HTML else None
     longest = {MapFormat.HTML: LONGEST, MapFormat.PNG: 0, MapFormat.SVG: 0}.get(kind)
     drawn = drawing(
-        explored, found, where=where, colour_by=colour_by, most=most, longest=longest, listener=listener
+        explored, found, where=where, colour_by=colour_by, most=most, longest=longest, progress=progress
     )
     return replace(
         report,

@@ -197,13 +197,15 @@ def drawing(
     colour_by: str | None = None,
     most: int | None = None,
     longest: int | None = None,
-    listener: ProgressListener = unheard,
+    progress: ProgressListener = unheard,
 ) -> Drawing:
-    """Gather what is drawn; BadInputError for a field that nothing has, and where nothing passes the filter.
+    """What is drawn of a map: its points with their texts, metadata and clusters.
 
-    colour_by: CLUSTER or a metadata field; None = by clusters where there are any
-    most:      of more points so many, drawn at random, are shown; None = all
+    colour_by: "cluster" or a metadata field; None = by clusters where there are any
+    most:      of more points so many, drawn at random, always the same, are shown; None = all
     longest:   characters of each text that are kept in memory; None = all
+
+    BadInputError for a field that nothing has, and where nothing passes the filter.
     """
     notes = list(found.notes)
     ids, places = found.points.ids, found.points.places
@@ -213,7 +215,7 @@ def drawing(
     if most is not None and chosen.size > most:
         notes.append(f"{most:,} passages of {chosen.size:,} are drawn, taken at random.")
         chosen = sampled(chosen, most)
-    rows = _rows(explored, snapshot.collection.id, chosen, longest, listener)
+    rows = _rows(explored, snapshot.collection.id, chosen, longest, progress)
     there = np.isin(ids, np.fromiter(rows, dtype=np.int64, count=len(rows)))
     ids, places = ids[there], places[there]
     if not ids.size:

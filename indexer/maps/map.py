@@ -130,16 +130,16 @@ class Map:
 
 
 def kept_map_number(explored: Explored) -> int | None:
-    """Which map the live generation has: another number whenever it was changed; None if it has none."""
+    """Another number whenever the kept map is another; None if there is none yet."""
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:
         return maps.number_of(connection, snapshot.collection.id, snapshot.generation.number)
 
 
 def kept_map(explored: Explored) -> Map | None:
-    """The live generation's map without passages that were removed since; None if it has none.
+    """The map as it was kept, without laying out or adding anything; None if there is none yet.
 
-    Passages that came since are not on it. NearsayError if what is kept cannot be read.
+    Passages that were removed since are not on it. NearsayError if what is kept cannot be read.
     """
     snapshot = explored.snapshot()
     with explored.store.database.reading() as connection:

@@ -312,15 +312,17 @@ _MOST_PROJECTED = 0.5  # of the different passages: with more it is said that th
 def current_map(
     explored: Explored,
     *,
-    seed: int | None = None,
     anew: bool = False,
-    listener: ProgressListener = unheard,
+    seed: int | None = None,
+    progress: ProgressListener = unheard,
 ) -> Map:
-    """The live generation's map, with passages that are new projected into it; kept.
+    """Where every passage lies in two dimensions; kept, new passages being put among the others.
 
-    A generation without one begins from the map that was made last and is turned to lie on it; so does a map
-    with fewer passages than one has neighbours, once as many come. `anew` lays out from nothing. seed: of a
-    map that is laid out; None = the usual one. BadInputError for a collection without vectors.
+    anew: lay out from nothing; without it a new encoder's map begins from the old one's places and is turned
+          to lie on it, as does a map with fewer passages than one has neighbours, once as many come
+    seed: of what is laid out; the same passages under the same seed give the same map
+
+    BadInputError for a collection without vectors.
     """
     snapshot = explored.snapshot()
     if not snapshot.searchable:
@@ -332,12 +334,12 @@ def current_map(
     points = explored.points(snapshot)
     own, before = (None, None) if anew else _kept(explored, snapshot)
     if own is not None:
-        found = _brought_up_to_date(explored, own, points, chosen, listener)
+        found = _brought_up_to_date(explored, own, points, chosen, progress)
         if seed is not None and seed != found.parameters.get("seed"):
             said = f"the kept map has the seed {found.parameters.get('seed')}"
             found = replace(found, notes=(*found.notes, f"{said}. Lay it out anew for another: --replace"))
     else:
-        found = _new(explored, snapshot, points, chosen, before, listener)
+        found = _new(explored, snapshot, points, chosen, before, progress)
     if found.new or found.added:
         found = _keep(explored, snapshot, found)
     return found

@@ -17,7 +17,7 @@ from nearsay.indexer.snapshots.snapshot import Snapshot
 from nearsay.indexer.vectors.vector_store import VectorStore
 from nearsay.training.sentence.text_encoder import TextEncoder
 
-__all__ = ["Explored", "JoinedPoints", "Points", "Vectors"]
+__all__ = ["Explorable", "Explored", "JoinedPoints", "Points", "Vectors"]
 
 
 class Vectors(Protocol):
@@ -116,6 +116,15 @@ class JoinedPoints:
         yield from self.first.blocks(size)
         for begin, vectors in self.second.blocks(size):
             yield begin + len(self.first), vectors
+
+
+class Explorable(Protocol):
+    """A collection."""
+
+    @property
+    def explore(self) -> "Explored":
+        """What there is to see in it without a query."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

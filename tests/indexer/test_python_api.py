@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import json
 import re
+import textwrap
 import threading
 from collections.abc import Callable
 from importlib import import_module
@@ -477,20 +478,20 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_every_class_that_public_methods_take_or_return_is_public() -> None:
-    known = {*nearsay.indexer.__all__, "Explorable"}  # what any collection is
+    known = {*nearsay.indexer.__all__, "Explorable", "Explored"}  # what any collection is, and explores
     for one in (Library, Collection, nearsay.indexer.Explorer, nearsay.indexer.Judgements):
-        module = inspect.getmodule(one)
-        tree = ast.parse(inspect.getsource(module))
-        places = {
-            alias.name: node.module
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-        (body,) = (node.body for node in tree.body if getattr(node, "name", "") == one.__name__)
-        for method in body:
-            if not isinstance(method, ast.FunctionDef) or method.name.startswith("_"):
-                continue
+        public = [each for name, each in vars(one).items() if not name.startswith("_")]
+        functions = [each.fget if isinstance(each, property) else each for each in public]
+        for function in filter(inspect.isfunction, functions):
+            module = inspect.getmodule(function)
+            places = {
+                alias.name: node.module
+                for node in ast.walk(ast.parse(inspect.getsource(module)))
+                if isinstance(node, ast.ImportFrom)
+                for alias in node.names
+            }
+            (method,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+            assert isinstance(method, ast.FunctionDef)
             given = [each.annotation for each in (*method.args.args, *method.args.kwonlyargs)]
             for name in re.findall(
                 r"\w+", " ".join(ast.unparse(each) for each in (*given, method.returns) if each)

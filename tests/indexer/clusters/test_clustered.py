@@ -151,7 +151,7 @@ def test_passages_that_were_removed_are_not_counted(zoo: Collection) -> None:
     zoo.remove(["pet0", "beast1"])
     assert by_number(zoo.explore.clusters()) == {1: 4, 2: 4, 3: 2}
     assert zoo.explore.clusters().passages == 10
-    saved = saved_clustering(zoo.explore._explored)
+    saved = saved_clustering(zoo.explore)
     assert saved is not None
     assert saved.numbers.tolist() == [1] * 4 + [2] * 4 + [3] * 2
     assert [finding.detail for finding in examine(zoo.library) if not finding.sound] == []

@@ -46,7 +46,7 @@ def drawn(papers: Collection, monkeypatch: pytest.MonkeyPatch) -> Drawn:
         monkeypatch.setattr(drawing_module, "saved_clustering", lambda _: saved)
         points = MapPoints(ids, PLACES[: ids.size], np.ones(ids.size, dtype=np.bool_))
         found = Map("papers", 1, points, {}, "2026-01-01", 0, new=False, notes=("kept",))
-        return drawing(papers.explore._explored, found, **options)
+        return drawing(papers.explore, found, **options)
 
     return draw
 
