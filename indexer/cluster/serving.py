@@ -28,7 +28,7 @@ from nearsay.indexer.catalogue.store import Cluster, Store
 from nearsay.indexer.cluster.joining import answers_of, free_room, joined, ray_module, refuse_far, room_of
 from nearsay.indexer.snapshots.snapshot import Part, Passages, Snapshot, StaleSnapshotError, parted, take
 from nearsay.indexer.vectors.errors import ClusterError, UnknownCollectionError
-from nearsay.indexer.vectors.vector_store import Candidates, merge
+from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, merge
 
 __all__ = ["Shard", "ShardState", "ShardedSnapshot", "Shards", "release", "serve"]
 
@@ -37,7 +37,6 @@ logger = logging.getLogger("nearsay")
 _PATIENCE: Final = 60.0  # seconds for an answer: there may be files to read
 _INLINE: Final = 65_536  # bytes: larger arrays are stored once and read by all shards
 _KEPT: Final = 2  # snapshots of different generations in a shard
-_NONE: Final = Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +247,7 @@ class ShardedSnapshot(Snapshot):
         alive: NDArray[np.bool_] | None = None,  # noqa: ARG002
     ) -> list[Candidates]:
         """Nothing: `looked_up` has them."""
-        return [_NONE] * len(queries)
+        return [NOTHING] * len(queries)
 
     def looked_up(
         self,

@@ -20,7 +20,7 @@ from nearsay.indexer.plans.engine import Engine, faiss_module, one_thread
 from nearsay.indexer.plans.plan import PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, exact_enough, merge
 
-__all__ = ["CandidateIndex", "UnitedIndex", "united"]
+__all__ = ["CandidateIndex", "Lists", "UnitedIndex", "united"]
 
 
 # One query alone in inverted lists: centres compared in half precision, half the memory to read.
@@ -277,22 +277,18 @@ class CandidateIndex:
         return None if self._alone is None else self._alone.centres_hash
 
     def candidates(
-        self, queries: NDArray[np.float32], count: int, alive: NDArray[np.bool_] | None = None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        alive: NDArray[np.bool_] | None = None,
+        lists: Lists | None = None,
     ) -> NDArray[np.int64]:
         """The `count` passages that the index holds for nearest, for each query; -1 = no more.
 
         queries: (n, d) unit length; alive: bool by passage number, True where a passage may be found, None =
         all (an array that cannot be written to is packed once and remembered); returns: (n, count).
+        lists: to look into, which `chosen_lists` gave, of this index or one that looks there; None = its own
         """
-        return self._candidates(queries, count, alive, None)
-
-    def _candidates(
-        self,
-        queries: NDArray[np.float32],
-        count: int,
-        alive: NDArray[np.bool_] | None,
-        lists: Lists | None,
-    ) -> NDArray[np.int64]:
         bits = self._bits(alive)
         if bits is None:
             parameters = self._unfiltered.get(count)
@@ -313,23 +309,14 @@ class CandidateIndex:
         return ids
 
     def proposed(
-        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.int64]:
-        """The candidates that are scored to find k: `candidates`, `factor` times as many."""
-        return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive)
-
-    def proposed_within(
         self,
-        lists: Lists | None,
         queries: NDArray[np.float32],
         k: int,
         alive: NDArray[np.bool_] | None = None,
+        lists: Lists | None = None,
     ) -> NDArray[np.int64]:
-        """The same, looking into lists that `chosen_lists` gave, of this index or one that looks there."""
-        if lists is None:
-            return self.proposed(queries, k, alive)
-        count = min(k * self.parameters["factor"], max(len(self), 1))
-        return self._candidates(queries, count, alive, lists)
+        """The candidates that are scored to find k: `candidates`, `factor` times as many."""
+        return self.candidates(queries, min(k * self.parameters["factor"], max(len(self), 1)), alive, lists)
 
     def nearest_many(
         self,
@@ -350,16 +337,6 @@ class CandidateIndex:
         if len(queries) > 1 and len(vectors.segments) <= _MOST_SEGMENTS and vectors.is_float32:
             ids = _shortlist(vectors, queries, ids, k)
         return vectors.nearest_among_many(queries, ids, k)
-
-    def nearest(
-        self,
-        vectors: VectorStore,
-        query: NDArray[np.float32],
-        k: int,
-        alive: NDArray[np.bool_] | None = None,
-    ) -> Candidates:
-        """`nearest_many` for one query (d,)."""
-        return self.nearest_many(vectors, query[None, :], k, alive)[0]
 
     def _looking_for(self, count: int) -> Mapping[str, int]:
         # A graph's walk cannot return more than its ef.
@@ -467,7 +444,11 @@ class UnitedIndex(CandidateIndex):
         raise TypeError("several indexes searched as one are each kept by themselves")
 
     def candidates(
-        self, queries: NDArray[np.float32], count: int, alive: NDArray[np.bool_] | None = None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        alive: NDArray[np.bool_] | None = None,
+        lists: Lists | None = None,  # noqa: ARG002 - of one index
     ) -> NDArray[np.int64]:
         """The `count` nearest of what each proposes, by the stored vectors; (n, count), -1 = no more."""
         found = np.full((len(queries), count), -1, dtype=np.int64)
@@ -486,9 +467,7 @@ class UnitedIndex(CandidateIndex):
         queries = np.ascontiguousarray(queries)
         lists = self.parts[0].chosen_lists(queries) if any(self._alike[1:]) else None
         found = [
-            self.scored(
-                vectors, queries, k, part.proposed_within(lists if alike else None, queries, k, alive)
-            )
+            self.scored(vectors, queries, k, part.proposed(queries, k, alive, lists if alike else None))
             for part, alike in zip(self.parts, self._alike, strict=True)
         ]
         return [merge(of_query, k) for of_query in zip(*found, strict=True)]

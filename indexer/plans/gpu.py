@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearsay.data.errors import first_line
-from nearsay.indexer.plans.candidate_index import CandidateIndex
+from nearsay.indexer.plans.candidate_index import CandidateIndex, Lists
 from nearsay.indexer.plans.engines import engine_of
 from nearsay.indexer.plans.plan import GpuKind, GpuPlan, PlanKind
 from nearsay.indexer.vectors.vector_store import Candidates, VectorStore
@@ -300,7 +300,11 @@ class GpuIndex(CandidateIndex):
         raise TypeError("an index on a GPU is never stored")
 
     def candidates(
-        self, queries: NDArray[np.float32], count: int, alive: NDArray[np.bool_] | None = None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        alive: NDArray[np.bool_] | None = None,
+        lists: Lists | None = None,  # noqa: ARG002 - GPUs choose their own
     ) -> NDArray[np.int64]:
         """The `count` passages that the index holds for nearest, for each query; -1 = no more.
 
@@ -336,7 +340,11 @@ class GpuIndex(CandidateIndex):
         return vectors.nearest_among_many(queries, self.proposed(queries, k, alive), k)
 
     def proposed(
-        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_] | None = None
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        alive: NDArray[np.bool_] | None = None,
+        lists: Lists | None = None,  # noqa: ARG002 - GPUs choose their own
     ) -> NDArray[np.int64]:
         """The candidates that are scored to find k: `factor` times as many, as far as a GPU gives them."""
         wanted = max(k, min(self.plan.factor * k, _MOST))

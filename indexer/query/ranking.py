@@ -24,7 +24,6 @@ __all__ = [
     "PairJudges",
     "Ranking",
     "candidates",
-    "dense_batch",
     "dense_candidates",
     "weight_of_words",
 ]
@@ -117,42 +116,22 @@ _MOST_DRAWN = 5_000  # candidates: beyond, listing all that pass costs less
 def dense_candidates(
     connection: sa.Connection,
     snapshot: Snapshot,
-    query: NDArray[np.float32],
-    count: int,
-    selection: Selection,
-) -> Candidates:
-    """The `count` nearest living passages that the selection lets through, verified in this transaction.
-
-    query: (d,) unit length. Fewer come back only when fewer qualify.
-    """
-    if selection.everything:
-        return snapshot.nearest(query, count)
-    allowed = selection.allowed
-    if allowed is None:
-        found = _drawn(connection, snapshot, query, count, selection)
-        if found is not None:
-            return found
-        allowed = list_all(connection, snapshot, selection)
-    return snapshot.nearest(query, count, allowed)
-
-
-def dense_batch(
-    connection: sa.Connection,
-    snapshot: Snapshot,
     queries: NDArray[np.float32],
     count: int,
     selection: Selection,
-) -> list[Candidates] | None:
-    """What `dense_candidates` gives for each of several queries, looked for together.
+) -> list[Candidates]:
+    """Each query's `count` nearest living passages that the selection lets through, in this transaction.
 
-    queries: (n, d) unit length. None where what passes is not listed, and too much to list for so few.
+    queries: (n, d) unit length. Fewer passages come back only when fewer qualify.
     """
     if selection.everything:
         return snapshot.nearest_many(queries, count)
     allowed = selection.allowed
-    if allowed is None and len(queries) >= _WORTH_LISTING:
+    if allowed is None and len(queries) < _WORTH_LISTING:
+        return [_drawn(connection, snapshot, query, count, selection) for query in queries]
+    if allowed is None:
         allowed = list_all(connection, snapshot, selection)
-    return None if allowed is None else snapshot.nearest_many(queries, count, allowed)
+    return snapshot.nearest_many(queries, count, allowed)
 
 
 def _drawn(
@@ -161,8 +140,8 @@ def _drawn(
     query: NDArray[np.float32],
     count: int,
     selection: Selection,
-) -> Candidates | None:
-    """The nearest of all, checked; None where too few of so many pass that it costs less to list them."""
+) -> Candidates:
+    """The nearest of all, checked; of those listed where so few pass that it costs less to list them."""
     drawn = max(_FIRST_DRAW * count, _LEAST_DRAWN)
     most = max(_MOST_DRAWN, drawn)
     reach = before = None
@@ -190,7 +169,7 @@ def _drawn(
         ):
             return best
         before, reach = best, 2.0 * reach
-    return None
+    return snapshot.nearest(query, count, list_all(connection, snapshot, selection))
 
 
 RERANKED: Final = 50  # candidates that are judged, or k if that is more

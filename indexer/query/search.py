@@ -6,7 +6,7 @@ rows, all in one transaction, so a document that was removed or changed in betwe
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -38,7 +38,6 @@ from nearsay.indexer.query.ranking import (
     PairJudges,
     Ranking,
     candidates,
-    dense_batch,
     dense_candidates,
     weight_of_words,
 )
@@ -140,37 +139,14 @@ class Searcher:
         rerank: str | PairJudge | None = None,
         explain: bool = False,
         generation: int | None = None,
+        asked: bool = True,
     ) -> list[Hits]:
-        """The hits of each query, which people asked; BadInputError for a query that makes no sense.
+        """The hits of each query; BadInputError for a query that makes no sense.
 
         queries: texts, or their vectors (n, d), which are scaled to length 1; vectors have no words, so that
             the mode has to be dense, and nothing is judged or explained
+        asked: by people, so that the texts are kept
         """
-        found = self._found(queries, request, rerank, generation, explain=explain)
-        if not isinstance(queries, np.ndarray):
-            self.log.add(queries)
-        return found
-
-    def many(
-        self,
-        queries: Queries,
-        k: int = 10,
-        *,
-        generation: int | None = None,
-        **request: Any,  # noqa: ANN401
-    ) -> list[Hits]:
-        """The k best of each query, which nobody asked; request: what a SearchRequest has."""
-        return self._found(queries, SearchRequest(k=k, **request), None, generation, explain=False)
-
-    def _found(
-        self,
-        queries: Queries,
-        request: SearchRequest,
-        rerank: str | PairJudge | None,
-        generation: int | None,
-        *,
-        explain: bool,
-    ) -> list[Hits]:
         texts: Sequence[str] = [""] * len(queries)
         if not isinstance(queries, np.ndarray):
             texts = [
@@ -189,13 +165,25 @@ class Searcher:
         for _ in range(_TRIES):
             snapshot = current(generation).for_one_search()
             with contextlib.suppress(StaleSnapshotError):  # others searched a later commit already
-                return self._searched(
-                    snapshot, queries, texts, replace(request, judge=judge), explain=explain
-                )
+                found = self._searched(snapshot, queries, texts, request, judge, explain=explain)
+                if asked and not isinstance(queries, np.ndarray):
+                    self.log.add(queries)
+                return found
             current = self._snapshot.take  # the former one, which may be served, would be stale again
         raise BusyError(
             f"collection '{snapshot.collection.name}' is written again and again. Try again in a moment"
         )
+
+    def many(
+        self,
+        queries: Queries,
+        k: int = 10,
+        *,
+        generation: int | None = None,
+        **request: Any,  # noqa: ANN401
+    ) -> list[Hits]:
+        """The k best of each query, which nobody asked; request: what a SearchRequest has."""
+        return self.search(queries, SearchRequest(k=k, **request), generation=generation, asked=False)
 
     def _searched(
         self,
@@ -203,6 +191,7 @@ class Searcher:
         queries: Queries,
         texts: Sequence[str],
         request: SearchRequest,
+        judge: PairJudge | None,
         *,
         explain: bool,
     ) -> list[Hits]:
@@ -216,7 +205,7 @@ class Searcher:
                 vectors = unit_length(encoder.encode(list(texts), kind=TextKind.QUERY))
                 if snapshot.refinement is not None and snapshot.refinement.adapter is not None:
                     vectors = snapshot.refinement.adapter(vectors)
-        request = replace(request, explained_by=encoder if explain else None)
+        request = replace(request, judge=judge, explained_by=encoder if explain else None)
         found = search(self._store, snapshot, vectors, request, texts)
         if encoder is None or request.mode is SearchMode.LEXICAL:
             return found
@@ -298,21 +287,12 @@ def search(
     try:
         with store.database.reading() as connection:
             selection = select(connection, snapshot, request.where, request.without)
-            together = None
-            if vectors is not None and len(vectors) > 1:
-                together = dense_batch(connection, snapshot, vectors, request.drawn, selection)
-            found = [
-                _Query(
-                    connection,
-                    snapshot,
-                    request,
-                    selection,
-                    text,
-                    None if vectors is None else vectors[at],
-                    None if together is None else together[at],
-                ).found()
-                for at, text in enumerate(texts)
-            ]
+            each: Iterable[tuple[str, NDArray[np.float32] | None, Candidates | None]]
+            each = ((text, None, None) for text in texts)
+            if vectors is not None:
+                near = dense_candidates(connection, snapshot, vectors, request.drawn, selection)
+                each = zip(texts, vectors, near, strict=True)
+            found = [_Query(connection, snapshot, request, selection, *one).found() for one in each]
     except UnreadableWordsError as error:
         raise _without_words(store, snapshot) from error
     qualifying = _qualifying(snapshot, selection)
@@ -338,7 +318,7 @@ class _Query:
     selection: Selection
     text: str
     vector: NDArray[np.float32] | None  # (d,) unit length; None in lexical mode
-    drawn: Candidates | None  # the nearest, found with those of other queries: `request.drawn` of them
+    near: Candidates | None  # the `request.drawn` nearest; None in lexical mode
 
     def found(self) -> _Found:
         """The best passages, and what has to be said."""
@@ -365,18 +345,16 @@ class _Query:
 
     def _by_words(self, allowed: NDArray[np.int64] | None) -> LexicalCandidates:
         """Without passages that have no vector in the snapshot: no way of searching finds those."""
-        alive = self.snapshot.alive
         lexical = lexical_candidates(self.connection, self.snapshot.collection.id, self.text, allowed=allowed)
-        there = lexical.ids < alive.size
-        there[there] = alive[lexical.ids[there]]
+        there = self.snapshot.finds(lexical.ids)
         return replace(lexical, ids=lexical.ids[there], scores=lexical.scores[there])
 
     def _nearest(self, count: int) -> Candidates:
-        if self.vector is None:
-            return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
-        if self.drawn is not None and count <= self.request.drawn:
-            return Candidates(self.drawn.ids[:count], self.drawn.scores[:count])
-        return dense_candidates(self.connection, self.snapshot, self.vector, count, self.selection)
+        assert self.vector is not None and self.near is not None  # noqa: PT018, S101 - for the type checker
+        if count <= self.request.drawn:
+            return Candidates(self.near.ids[:count], self.near.scores[:count])
+        query = self.vector[None, :]
+        return dense_candidates(self.connection, self.snapshot, query, count, self.selection)[0]
 
     def _passes(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         return passing(self.connection, self.snapshot, ids, self.selection)

@@ -27,7 +27,7 @@ from nearsay.indexer.plans.plan import Plan, PlanKind
 from nearsay.indexer.snapshots.quarantine import OVERLAPPING, is_current, quarantine, remedy
 from nearsay.indexer.vectors.errors import DamagedSegmentError
 from nearsay.indexer.vectors.segment import SegmentKind, VectorSegment, open_index_bytes, open_vectors
-from nearsay.indexer.vectors.vector_store import Candidates, VectorStore, merge
+from nearsay.indexer.vectors.vector_store import NOTHING, Candidates, VectorStore, merge
 
 __all__ = ["Part", "Passages", "Snapshot", "StaleSnapshotError", "parted", "take"]
 
@@ -147,6 +147,17 @@ class Snapshot:
         """The weight of words in the fusion that judgements chose; None: the usual one."""
         return None if self.refinement is None else self.refinement.word_weight
 
+    def living(self) -> NDArray[np.int64]:
+        """The numbers of the passages that a search can find, rising."""
+        living: NDArray[np.int64] = self.vectors.ids[self.alive[self.vectors.ids]]
+        return living
+
+    def finds(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the passages (n,) a search can find."""
+        there = ids < self.alive.size
+        there[there] = self.alive[ids[there]]
+        return there
+
     def for_one_search(self) -> "Snapshot":
         """The snapshot that one search goes through: itself."""
         return self
@@ -258,7 +269,9 @@ class Snapshot:
     ) -> list[Candidates]:
         """The k nearest living passages of each query that are newer than the index; of all without one."""
         through = 0 if self.index is None else self.index.through
-        return self._exactly(queries, k, self.alive if alive is None else alive, after=through)
+        if not len(self.vectors) or self.vectors.ids[-1] <= through:
+            return [NOTHING] * len(queries)
+        return self.vectors.nearest_many(queries, k, self.alive if alive is None else alive, through)
 
     def looked_up(
         self,
@@ -279,21 +292,14 @@ class Snapshot:
         best = [merge([old, new], k) for old, new in zip(found, newer, strict=True)]
         dry = [at for at, candidates in enumerate(found) if candidates.ids.size < k]
         if dry:
-            for at, exact in zip(dry, self._exactly(queries[dry], k, alive), strict=True):
+            for at, exact in zip(dry, self.vectors.nearest_many(queries[dry], k, alive), strict=True):
                 best[at] = exact
         return best
-
-    def _exactly(
-        self, queries: NDArray[np.float32], k: int, alive: NDArray[np.bool_], after: int = 0
-    ) -> list[Candidates]:
-        if len(queries) == 1:
-            return [self.vectors.nearest(queries[0], k, alive, after)]
-        return self.vectors.nearest_many(queries, k, alive, after)
 
     def _among(self, queries: NDArray[np.float32], k: int, allowed: NDArray[np.int64]) -> list[Candidates]:
         few = allowed.size <= len(self.vectors) // 2  # of more, gathering costs more than it leaves out
         if len(queries) == 1 and few:
-            return [self.vectors.nearest_among(queries[0], k, allowed)]
+            return self.vectors.nearest_among_many(queries, allowed[None, :], k)
         if few and allowed.size <= _COPIED:
             return self.vectors.part(allowed).nearest_many(queries, k)
         chosen = np.zeros_like(self.alive)

@@ -19,12 +19,14 @@ from nearsay.data.errors import NearsayError
 from nearsay.indexer.vectors.segment import VectorSegment, widen
 
 __all__ = [
+    "NOTHING",
     "Candidates",
     "VectorStore",
     "exact_enough",
     "give_back",
     "merge",
     "of_unit_length",
+    "raise_bars",
     "trim",
     "unit_length",
 ]
@@ -65,6 +67,9 @@ class Candidates:
 
     ids: NDArray[np.int64]  # (n,)
     scores: NDArray[np.float32]  # (n,)
+
+
+NOTHING: Final = Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
 
 
 class VectorStore:
@@ -281,14 +286,28 @@ class _Proposed:
         self._prune()
 
     def _prune(self) -> None:
-        order = np.lexsort((-self._products, self.queries))
-        bounds = np.searchsorted(self.queries[order], np.arange(self.bars.size + 1))
-        full = np.flatnonzero(np.diff(bounds) >= self.k)
-        kth = self._products[order[bounds[full] + self.k - 1]]
-        self.bars[full] = np.maximum(self.bars[full], kth - self.margin)
+        order = raise_bars(self.bars, self.queries, self._products, self.k, self.margin)
         kept = order[self._products[order] >= self.bars[self.queries[order]]]
         self.queries, self.positions = self.queries[kept], self.positions[kept]
         self._products = self._products[kept]
+
+
+def raise_bars(
+    bars: NDArray[np.float32],
+    queries: NDArray[np.integer],
+    values: NDArray[np.float32],
+    k: int,
+    margin: float = 0.0,
+) -> NDArray[np.int64]:
+    """Raise each query's bar (n,) to its k-th greatest value, less a margin, where it has as many.
+
+    queries, values: (m,) of each candidate; returns: the candidates by query, then falling value, (m,)
+    """
+    order = np.lexsort((-values, queries))
+    bounds = np.searchsorted(queries[order], np.arange(bars.size + 1))
+    full = np.flatnonzero(np.diff(bounds) >= k)
+    bars[full] = np.maximum(bars[full], values[order[bounds[full] + k - 1]] - margin)
+    return order
 
 
 def exact_enough(queries: NDArray[np.float32]) -> float:
@@ -304,7 +323,7 @@ def exact_enough(queries: NDArray[np.float32]) -> float:
 def merge(parts: Sequence[Candidates], k: int) -> Candidates:
     """The k best of several; the same whatever the order of the parts."""
     if not parts:
-        return Candidates(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+        return NOTHING
     ids = np.concatenate([part.ids for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     if ids.size > 4 * k:  # a cheap cut first: everything that ties with the k-th best stays in

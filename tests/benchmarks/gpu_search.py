@@ -201,7 +201,7 @@ def _measured(
                 taken.append(time.perf_counter() - begin)
     for query in queries[:SINGLES]:
         begin = time.perf_counter()
-        step.nearest(store, query, K)
+        step.nearest_many(store, query[None], K)
         single.append(time.perf_counter() - begin)
     return {
         "parameters": dict(step.plan.parameters if isinstance(step, GpuIndex) else step.parameters),

@@ -207,7 +207,7 @@ def test_recall_is_kept_where_columns_tell_what_passes_or_candidates_are_checked
         if not columns:
             patch.setattr(selection, "columnar", lambda _: False)  # as where a filter asks of texts
         selected = select(connection, opened[way], where, frozenset())
-        found = [dense_candidates(connection, opened[way], query, 10, selected) for query in queries]
+        found = dense_candidates(connection, opened[way], queries, 10, selected)
     assert TABLE.recall(found, queries, TABLE.allowed(chosen, lot)) >= 0.95
 
 

@@ -136,7 +136,7 @@ def test_scores_are_those_of_exact_search_to_the_bit_one_by_one_and_many_at_once
     index = built[kind]
     many = index.nearest_many(vectors, queries, K, alive)
     for query, found in zip(queries, many, strict=True):
-        alone = index.nearest(vectors, query, K, alive)
+        alone = index.nearest_many(vectors, query[None], K, alive)[0]
         assert found.ids.size == K
         assert (alone.ids.tolist(), alone.scores.tolist()) == (found.ids.tolist(), found.scores.tolist())
         exact = vectors.nearest(query, COUNT, alive)
@@ -283,11 +283,13 @@ def test_several_threads_get_what_one_gets(
     queries: Vectors,
     kind: PlanKind,
 ) -> None:
-    expected = [built[kind].nearest(vectors, query, K, alive).ids.tolist() for query in queries]
+    expected = [built[kind].nearest_many(vectors, query[None], K, alive)[0].ids.tolist() for query in queries]
     index = built[kind].looking(built[kind].parameters)  # nothing remembered yet
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
-            found = pool.map(lambda query: index.nearest(vectors, query, K, alive).ids.tolist(), queries)
+            found = pool.map(
+                lambda query: index.nearest_many(vectors, query[None], K, alive)[0].ids.tolist(), queries
+            )
             assert list(found) == expected
 
 
@@ -343,7 +345,7 @@ def test_a_dimension_that_four_does_not_divide_is_quantised_too() -> None:
     for shape in engine_of(PlanKind.IVF_PQ).shapes(500, 25):
         assert 25 % shape["subvectors"] == 0
         index = build(PlanKind.IVF_PQ, store, store.ids, 499, shape).looking({"probes": 64, "factor": 50})
-        assert index.nearest(store, table[7], 1).ids.tolist() == [7]
+        assert index.nearest_many(store, table[7][None], 1)[0].ids.tolist() == [7]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -351,7 +353,7 @@ def test_an_index_over_very_few_passages_finds_them(kind: PlanKind) -> None:
     table = clustered(20, 1)
     store = VectorStore([VectorSegment("a", np.arange(20), table)], DIMENSION)
     index = build(kind, store, store.ids, 19)
-    assert index.nearest(store, table[3], 1).ids.tolist() == [3]
+    assert index.nearest_many(store, table[3][None], 1)[0].ids.tolist() == [3]
 
 
 def test_without_faiss_an_index_names_the_package_to_install(
@@ -408,7 +410,7 @@ def test_an_index_that_grew_proposes_the_new_to_a_query_alone(vectors: VectorSto
     query = vectors.rows(np.array([COUNT - 1]))
     index.candidates(query, K)  # its centres are there from now on
     index.add(vectors, ids[COUNT // 2 :])
-    assert turned_up(index).nearest(vectors, query[0], K).ids[0] == ids[-1]
+    assert turned_up(index).nearest_many(vectors, query[0][None], K)[0].ids[0] == ids[-1]
 
 
 @pytest.mark.parametrize("alike", [2, 3, 12])

@@ -70,7 +70,7 @@ def test_scores_and_order_are_those_of_exact_search(on_gpu, plan):
         expected = vectors.nearest(query, 10)
         assert np.array_equal(got.ids, expected.ids)
         assert np.array_equal(got.scores, expected.scores)
-    one = index.nearest(vectors, queries[3], 10)
+    one = index.nearest_many(vectors, queries[3][None], 10)[0]
     assert np.array_equal(one.ids, found[3].ids)
 
 
